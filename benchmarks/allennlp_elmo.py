@@ -1,0 +1,135 @@
+"""Run AllenNLP 0.9.0's ElmoEmbedder and time it.
+
+To be run by the python of the environment that make_allennlp_env.sh creates:
+
+    python allennlp_elmo.py embed --options-file O --weight-file W --all INPUT OUTPUT
+    python allennlp_elmo.py sentence --options-file O --weight-file W INPUT --repeat 5
+
+INPUT has one sentence a line, its tokens separated by blanks. The last line of
+standard output is a JSON object with the figures; progress goes to standard error.
+"""
+
+import argparse
+import importlib.util
+import json
+import resource
+import statistics
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+# Packages whose own __init__ imports every model, and with them modules that
+# current versions of their dependencies no longer have.
+BARE_PACKAGES = ("commands", "models", "predictors", "service")
+
+
+def install_stubs() -> None:
+    """Put stand-ins into sys.modules for what cannot be imported today.
+
+    The packages become bare ones with the right path, so that their submodules
+    are still found; spaCy's tag map, which spaCy 3 dropped, becomes an empty one.
+    """
+    spec = importlib.util.find_spec("allennlp")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit("allennlp is not installed here: see make_allennlp_env.sh")
+    root = Path(spec.submodule_search_locations[0])
+    for name in BARE_PACKAGES:
+        package = types.ModuleType(f"allennlp.{name}")
+        package.__path__ = [str(root / name)]
+        sys.modules[package.__name__] = package
+    tag_map = types.ModuleType("spacy.lang.en.tag_map")
+    tag_map.TAG_MAP = {}  # type: ignore[attr-defined]
+    sys.modules[tag_map.__name__] = tag_map
+
+
+def load_embedder(options_file: str, weight_file: str) -> tuple[Any, float]:
+    """Return an ElmoEmbedder and the seconds it took to load, imports not counted."""
+    install_stubs()
+    from allennlp.commands.elmo import ElmoEmbedder
+
+    start = time.perf_counter()
+    embedder = ElmoEmbedder(options_file, weight_file)
+    return embedder, time.perf_counter() - start
+
+
+def read_sentences(path: str) -> list[list[str]]:
+    """Return the tokens of each line."""
+    with open(path, encoding="utf-8") as lines:
+        return [line.split() for line in lines]
+
+
+def peak_memory_mb() -> float:
+    """Return the largest resident size so far in MB (10^6 bytes), on Linux."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+def embed(args: argparse.Namespace) -> dict[str, float]:
+    """Do what `allennlp elmo` did: embed a file, the state carried between batches.
+
+    Writes one float32 dataset a line: (layers, tokens, dim) for "all",
+    (tokens, dim) for "top" and "average".
+    """
+    embedder, load_seconds = load_embedder(args.options_file, args.weight_file)
+    import torch
+
+    start = time.perf_counter()
+    with torch.no_grad(), open(args.input, encoding="utf-8") as lines:
+        embedder.embed_file(lines, args.output, args.output_format, args.batch_size)
+    embed_seconds = time.perf_counter() - start
+    return {
+        "load_seconds": load_seconds,
+        "embed_seconds": embed_seconds,
+        "tokens": sum(len(tokens) for tokens in read_sentences(args.input)),
+        "peak_memory_mb": peak_memory_mb(),
+    }
+
+
+def time_sentences(args: argparse.Namespace) -> dict[str, float]:
+    """Time embed_sentence on each sentence, `repeat` times over; give the median."""
+    sentences = read_sentences(args.input)
+    embedder, load_seconds = load_embedder(args.options_file, args.weight_file)
+    import torch
+
+    seconds = []
+    with torch.no_grad():
+        for sentence in sentences * args.repeat:
+            start = time.perf_counter()
+            embedder.embed_sentence(sentence)
+            seconds.append(time.perf_counter() - start)
+    return {"load_seconds": load_seconds, "sentence_seconds": statistics.median(seconds)}
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the parsed command line; `run` is the function to call with it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True)
+
+    embed_parser = commands.add_parser("embed", help="embed a file, as `allennlp elmo` did")
+    embed_parser.set_defaults(run=embed)
+    layers = embed_parser.add_mutually_exclusive_group(required=True)
+    for name in ("all", "top", "average"):
+        layers.add_argument(f"--{name}", dest="output_format", action="store_const", const=name)
+    embed_parser.add_argument("--batch-size", type=int, default=64)
+
+    sentence_parser = commands.add_parser("sentence", help="time one sentence at a time")
+    sentence_parser.set_defaults(run=time_sentences)
+    sentence_parser.add_argument("--repeat", type=int, default=1)
+
+    for command in (embed_parser, sentence_parser):
+        command.add_argument("--options-file", required=True)
+        command.add_argument("--weight-file", required=True)
+        command.add_argument("input", metavar="INPUT")
+    embed_parser.add_argument("output", metavar="OUTPUT")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the chosen command and print its figures as one JSON line."""
+    args = parse_arguments()
+    print(json.dumps(args.run(args)))
+
+
+if __name__ == "__main__":
+    main()

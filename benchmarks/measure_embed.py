@@ -1,0 +1,51 @@
+"""Run `elmo embed` in this process and print what it took, as `allennlp_elmo.py` does.
+
+python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
+"""
+
+import argparse
+import json
+import resource
+import time
+
+
+def main() -> None:
+    """Load, embed, print one JSON line; memory in MB (10^6 bytes), on Linux."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--options-file", required=True)
+    parser.add_argument("--weight-file", required=True)
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--state", default="zero")
+    parser.add_argument("--layers", default="all")
+    parser.add_argument("input")
+    parser.add_argument("output")
+    arguments = parser.parse_args()
+
+    from elmo_cli import ElmoEmbedder
+
+    n_tokens = 0
+
+    def count(_n_bytes: int, tokens: int | None) -> None:
+        nonlocal n_tokens
+        n_tokens += tokens or 0
+
+    started = time.perf_counter()
+    embedder = ElmoEmbedder(
+        arguments.options_file,
+        arguments.weight_file,
+        precision=arguments.precision,
+        state=arguments.state,
+    )
+    loaded = time.perf_counter()
+    embedder.embed_file(arguments.input, arguments.output, arguments.layers, on_progress=count)
+    figures = {
+        "load_seconds": loaded - started,
+        "embed_seconds": time.perf_counter() - loaded,
+        "tokens": n_tokens,
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""ELMo: contextual word vectors, on the command line and from Python.
+
+The data's way, and the file for each stage:
+
+    text.py            line            -> tokens
+    characters.py      tokens          -> character ids
+    vocabulary.py      tokens          -> word ids (word-level models, softmax)
+    batching.py        sentences       -> windows, batches of like length, packed
+    token_encoder.py   character ids   -> token vectors
+    token_cache.py     tokens          -> token vectors, each computed once
+    lstm.py            one LSTM layer in one direction: the truth
+    bilm.py            token vectors   -> biLM layers
+    inference.py       the same, fast, without gradients
+    elmo.py            biLM layers     -> ELMo vectors (ScalarMix, Elmo)
+    sentence_states.py sentences       -> layers, from the state where they start
+    layers.py          layers          -> the layers asked for
+    embedder.py        sentences       -> activations          start reading here
+    activations.py     activations     -> output file (HDF5)
+    similarity.py      a word in two sentences -> cosines
+    language_model.py  biLM layers     -> log probabilities
+    training.py        text            -> trained weights
+
+    options.py, weights.py   the files of a model
+    pretrained.py            a model's name -> its files
+    cli/                     the command `elmo`
+
+Importing this package loads neither torch nor h5py; its names do, when used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from elmo_cli.errors import ElmoError
+
+if TYPE_CHECKING:
+    from elmo_cli.bilm import BiLm
+    from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
+    from elmo_cli.embedder import ElmoEmbedder
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BiLm",
+    "Elmo",
+    "ElmoEmbedder",
+    "ElmoError",
+    "ScalarMix",
+    "__version__",
+    "batch_to_ids",
+]
+
+_MODULES = {
+    "BiLm": "elmo_cli.bilm",
+    "Elmo": "elmo_cli.elmo",
+    "ElmoEmbedder": "elmo_cli.embedder",
+    "ScalarMix": "elmo_cli.elmo",
+    "batch_to_ids": "elmo_cli.elmo",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES])

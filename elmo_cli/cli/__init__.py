@@ -1,0 +1,54 @@
+"""The command `elmo`: a command a file, the options they share in `flags`.
+
+Only this package imports click. A command parses, makes one library call and
+prints; what is heavy (torch, h5py) is imported when a command runs.
+"""
+
+import sys
+from typing import Any
+
+import click
+
+from elmo_cli import __version__
+from elmo_cli.cli.cosine import cosine
+from elmo_cli.cli.download import download
+from elmo_cli.cli.embed import embed
+from elmo_cli.cli.info import info
+from elmo_cli.cli.models import models
+from elmo_cli.cli.train import train
+from elmo_cli.errors import ElmoError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
+
+
+class ElmoGroup(click.Group):
+    """A group of commands whose `ElmoError`s are shown here, as one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; see `click.Group.invoke`."""
+        try:
+            return super().invoke(ctx)
+        except ElmoError as error:
+            if ctx.meta.get("verbosity", 0) >= 2:
+                raise
+            raise click.ClickException(str(error)) from None
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            sys.exit(INTERRUPTED)
+
+
+@click.group(
+    cls=ElmoGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 90}
+)
+@click.version_option(__version__, prog_name="elmo", message="%(prog)s %(version)s")
+def main() -> None:
+    """Contextual word vectors from ELMo.
+
+    A bundled English model makes every command work at once, offline;
+    --model names another.
+    """
+
+
+for command in (embed, cosine, models, download, info, train):
+    main.add_command(command)

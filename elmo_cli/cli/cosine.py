@@ -1,0 +1,178 @@
+"""`elmo cosine`: how alike a word's vectors are in two sentences."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import flags
+from elmo_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from elmo_cli.similarity import Occurrence, Similarity
+
+PAIRS_AT_ONCE = 64
+"""Pairs from standard input that are embedded together."""
+
+Pair = tuple[str, str]
+
+
+@click.command()
+@click.argument("word")
+@click.argument("sentence1")
+@click.argument("sentence2", required=False)
+@click.option("--word2", metavar="WORD", help="The word in SENTENCE2, where it is another.")
+@click.option(
+    "--occurrence1",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Which occurrence of the word in SENTENCE1.",
+)
+@click.option(
+    "--occurrence2",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Which occurrence of the word in SENTENCE2.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Choice(["moses", "whitespace"]),
+    default="moses",
+    show_default=True,
+    help="How sentences are cut into tokens.",
+)
+@click.option(
+    "--layer",
+    metavar="N|average",
+    help="Print the bare cosine of that layer, or of the average of all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything, as JSON.")
+@flags.model_options
+@flags.verbosity_options
+def cosine(
+    word: str,
+    sentence1: str,
+    sentence2: str | None,
+    word2: str | None,
+    occurrence1: int | None,
+    occurrence2: int | None,
+    tokenizer: str,
+    layer: str | None,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
+
+    Prints the cosine for each layer (0 is the token alone, whatever its sentence)
+    and for the average of all. With - in place of the sentences, reads pairs from
+    standard input, two sentences a line with a tab between, and answers a line
+    each: the cosine of each layer and of the average, with tabs between.
+
+    \b
+    $ elmo cosine bank "I sat by the bank." "The bank lent us money."
+    $ elmo cosine bank - --layer 2 < pairs.tsv
+    """
+    from_stream = sentence1 == "-"
+    if from_stream == (sentence2 is not None):
+        raise click.UsageError("expected two sentences, or - for pairs from standard input")
+    if layer is not None and as_json:
+        raise click.UsageError("choose one of --layer and --json")
+
+    from elmo_cli.similarity import find_occurrence, similarities
+    from elmo_cli.text import tokenize, tokens
+
+    cut = tokenize if tokenizer == "moses" else tokens
+
+    def find(pair: Pair) -> "tuple[Occurrence, Occurrence]":
+        first, second = map(cut, pair)
+        return (
+            find_occurrence(first, word, occurrence1, option="--occurrence1"),
+            find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
+        )
+
+    if sentence2 is not None:
+        pair = find((sentence1, sentence2))  # a wrong word is found before a model is loaded
+        embedder = flags.load_embedder(**settings)
+        answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
+        click.echo(answer(similarities(embedder, [pair])[0]))
+        return
+    embedder = flags.load_embedder(**settings)
+    answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
+    pairs = _read_pairs(find)
+    while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
+        for similarity in similarities(embedder, chunk):
+            click.echo(answer(similarity))
+
+
+def _read_pairs(
+    find: "Callable[[Pair], tuple[Occurrence, Occurrence]]",
+) -> "Iterator[tuple[Occurrence, Occurrence]]":
+    from elmo_cli.text import STANDARD_INPUT, open_lines
+
+    with open_lines(STANDARD_INPUT) as lines:
+        for number, line in enumerate(lines, start=1):
+            sentences = line.split("\t")
+            try:
+                if len(sentences) != 2:
+                    raise InputError(
+                        f"expected two sentences with a tab between, found {len(sentences)}"
+                    )
+                yield find((sentences[0], sentences[1]))
+            except InputError as error:
+                raise InputError(f"standard input, line {number}: {error}") from None
+
+
+def _formatter(
+    layer: str | None,
+    as_json: bool,
+    n_layers: int,
+    default: "Callable[[Similarity], str]",
+) -> "Callable[[Similarity], str]":
+    if as_json:
+        return _json
+    if layer is None:
+        return default
+    if layer == "average":
+        return lambda similarity: f"{similarity.average:.6f}"
+    if not (layer.isascii() and layer.isdigit() and int(layer) < n_layers):
+        raise click.UsageError(
+            f"--layer {layer!r}: expected a number from 0 to {n_layers - 1}, or average"
+        )
+    return lambda similarity: f"{similarity.layers[int(layer)]:.6f}"
+
+
+def _table(similarity: "Similarity") -> str:
+    lines = [_shown(similarity.first), _shown(similarity.second), ""]
+    lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
+    return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
+
+
+def _shown(occurrence: "Occurrence") -> str:
+    tokens = list(occurrence.sentence)
+    tokens[occurrence.index] = f"[{occurrence.token}]"
+    return " ".join(tokens)
+
+
+def _row(similarity: "Similarity") -> str:
+    return "\t".join(f"{value:.6f}" for value in [*similarity.layers, similarity.average])
+
+
+def _json(similarity: "Similarity") -> str:
+    def shown(occurrence: "Occurrence") -> dict[str, Any]:
+        return {
+            "tokens": occurrence.sentence,
+            "word": occurrence.token,
+            "index": occurrence.index,
+        }
+
+    return json.dumps(
+        {
+            "first": shown(similarity.first),
+            "second": shown(similarity.second),
+            "layers": similarity.layers,
+            "average": similarity.average,
+        },
+        ensure_ascii=False,
+    )

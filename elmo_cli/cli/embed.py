@@ -1,0 +1,127 @@
+"""`elmo embed`: a text file to activations."""
+
+from typing import Any
+
+import click
+
+from elmo_cli.cli import flags
+
+
+@click.command()
+@click.argument("input_file", metavar="INPUT")
+@click.argument("output_file", metavar="OUTPUT")
+@click.option(
+    "--layers",
+    metavar="CHOICE",
+    help="all, top, average, sum, or numbers such as 0,2. [default: all]",
+)
+@click.option("--all", "all_layers", is_flag=True, help="The same as --layers all.")
+@click.option("--top", is_flag=True, help="The same as --layers top.")
+@click.option("--average", is_flag=True, help="The same as --layers average.")
+@flags.model_options
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "float16"]),
+    default="float32",
+    show_default=True,
+    help="Of the values in the output file.",
+)
+@click.option(
+    "--batch-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tokens computed at once. [default: 2048 on the CPU, 32768 on a GPU]",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Sentences that carry their state together; for --state carry only.",
+)
+@click.option("--forget-sentences", is_flag=True, help="Leave sentence_to_index out of the file.")
+@click.option(
+    "--use-sentence-keys", is_flag=True, help="Name datasets by their sentence, not by number."
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
+@click.option(
+    "--file-friendly-logging", is_flag=True, help="Show progress as lines, one every 10 seconds."
+)
+@click.option("--vocab-path", metavar="PATH", hidden=True)
+@click.option("--include-package", metavar="NAME", multiple=True, hidden=True)
+@flags.verbosity_options
+def embed(
+    input_file: str,
+    output_file: str,
+    layers: str | None,
+    all_layers: bool,
+    top: bool,
+    average: bool,
+    dtype: str,
+    batch_size: int,
+    forget_sentences: bool,
+    use_sentence_keys: bool,
+    overwrite: bool,
+    file_friendly_logging: bool,
+    vocab_path: str | None,
+    include_package: tuple[str, ...],
+    **settings: Any,
+) -> None:
+    """Embed a text file: INPUT, a sentence a line, to OUTPUT, an HDF5 file.
+
+    Tokens are what white space separates. INPUT may be gzip (by its suffix .gz),
+    or - for standard input. OUTPUT holds one dataset a line, named "0", "1", ...,
+    float32 of shape (layers, tokens, width); it appears when it is complete.
+
+    \b
+    $ elmo embed sentences.txt vectors.hdf5
+    $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
+    """
+    if output_file == "-":
+        raise click.UsageError("OUTPUT is an HDF5 file, which cannot go to standard output")
+    chosen = _choose_layers(layers, all=all_layers, top=top, average=average)
+    _warn_of_old_options(vocab_path, include_package)
+
+    from elmo_cli.activations import check_output
+    from elmo_cli.cli.progress import Progress
+    from elmo_cli.text import check_input
+
+    check_input(input_file)  # before the model is loaded, which can take a while
+    check_output(output_file, overwrite=overwrite)
+    embedder = flags.load_embedder(**settings)
+    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
+    with Progress(
+        flags.file_size(input_file), quiet=quiet, as_lines=file_friendly_logging
+    ) as progress:
+        embedder.embed_file(
+            input_file,
+            output_file,
+            chosen,
+            batch_size,
+            forget_sentences,
+            use_sentence_keys,
+            dtype=dtype,
+            overwrite=overwrite,
+            on_progress=progress.update,
+        )
+    flags.say(
+        f"{output_file}: {progress.n_sentences:,} sentences, {progress.n_tokens:,} tokens, "
+        f"{progress.n_tokens / progress.seconds:,.0f} tokens/s"
+    )
+
+
+def _choose_layers(layers: str | None, **old_flags: bool) -> str:
+    given = [name for name, is_set in old_flags.items() if is_set]
+    if layers is not None:
+        given.append(layers)
+    if len(given) > 1:
+        raise click.UsageError("choose one of --layers, --all, --top and --average")
+    return given[0] if given else "all"
+
+
+def _warn_of_old_options(vocab_path: str | None, include_package: tuple[str, ...]) -> None:
+    if vocab_path is not None:
+        flags.say("Warning: --vocab-path does nothing; it never did in `allennlp elmo`.")
+    if include_package:
+        flags.say("Warning: --include-package does nothing; it is accepted for old scripts.")

@@ -1,0 +1,64 @@
+"""`elmo models`: the models that have a name."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from elmo_cli.registry import PublishedModel
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, a list of objects.")
+def models(as_json: bool) -> None:
+    """List the models that have a name.
+
+    A bundled or downloaded model works offline. An available one is downloaded on
+    first use, or with `elmo download`.
+
+    \b
+    Example:
+      elmo models
+    """
+    from elmo_cli.registry import MODELS
+
+    found = [_describe(model) for model in MODELS]
+    if as_json:
+        click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
+    rows += [_row(model) for model in found]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    numbers = (1, 3)  # to the right
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _describe(model: "PublishedModel") -> dict[str, Any]:
+    from elmo_cli.pretrained import model_state, n_bytes_here
+
+    return {
+        "name": model.name,
+        "parameters": model.parameters,
+        "language": model.language,
+        "bytes": n_bytes_here(model) or model.download_bytes,
+        "state": model_state(model),
+        "trained_on": model.text,
+    }
+
+
+def _row(model: dict[str, Any]) -> list[str]:
+    parameters, n_bytes = model["parameters"], model["bytes"]
+    return [
+        model["name"],
+        "-" if parameters is None else f"{parameters / 1e6:.1f}M",
+        model["language"],
+        "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
+        model["state"],
+        model["trained_on"] or "-",
+    ]

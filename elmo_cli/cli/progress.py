@@ -1,0 +1,64 @@
+"""Progress of a run over a text file, on standard error."""
+
+import sys
+import time
+from typing import IO
+
+from tqdm import tqdm
+
+
+class _Lines:
+    """A stream on which every state of a progress bar is a line of its own."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> None:
+        text = text.strip("\r\n ")
+        if text:
+            self.stream.write(text + "\n")
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
+class Progress:
+    """A bar by bytes read, with tokens a second and the time left.
+
+    A context manager. It shows on a terminal only, or, as lines, where asked.
+    """
+
+    def __init__(self, n_bytes: int | None, *, quiet: bool, as_lines: bool) -> None:
+        self.n_tokens = 0
+        self.n_sentences = 0
+        self._started = time.monotonic()
+        self._bar = tqdm(
+            total=n_bytes,
+            unit="B",
+            unit_scale=True,
+            # None: not where standard error is no terminal.
+            disable=True if quiet else (False if as_lines else None),
+            file=_Lines(sys.stderr) if as_lines else sys.stderr,
+            mininterval=10 if as_lines else 0.1,
+            dynamic_ncols=not as_lines,
+        )
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._started
+
+    def update(self, n_bytes: int, n_tokens: int | None) -> None:
+        """Count bytes read; or a sentence written, with its tokens."""
+        if n_tokens is not None:
+            self.n_tokens += n_tokens
+            self.n_sentences += 1
+            rate = self.n_tokens / max(self.seconds, 1e-9)
+            self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
+        self._bar.update(n_bytes)

@@ -1,0 +1,51 @@
+"""The errors a user can cause, one kind per thing that can be wrong.
+
+    ElmoError
+    ├── InputError     text that cannot be read or does not fit
+    ├── OptionsError   options.json
+    ├── WeightsError   weights.hdf5
+    ├── ModelError     a model name or folder
+    ├── OutputError    a file that cannot be written
+    └── DeviceError    a processor that is not there
+
+Each carries one ready-made line: the thing, what was expected, what was found
+and what to try. The command line prints that line and exits with status 1.
+"""
+
+__all__ = [
+    "DeviceError",
+    "ElmoError",
+    "InputError",
+    "ModelError",
+    "OptionsError",
+    "OutputError",
+    "WeightsError",
+]
+
+
+class ElmoError(Exception):
+    """The root of all errors this package raises on purpose."""
+
+
+class InputError(ElmoError, ValueError):
+    """Text, a sentence or a word that cannot be used."""
+
+
+class OptionsError(ElmoError, ValueError):
+    """An options.json that does not describe a model."""
+
+
+class WeightsError(ElmoError, ValueError):
+    """A weights file that cannot be read or does not fit its options."""
+
+
+class ModelError(ElmoError, ValueError):
+    """A model that is not known or not complete."""
+
+
+class OutputError(ElmoError, OSError):
+    """An output file that cannot be written."""
+
+
+class DeviceError(ElmoError, RuntimeError):
+    """A device that is asked for and not available."""

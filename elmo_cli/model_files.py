@@ -1,0 +1,90 @@
+"""A folder to the files of the model in it, by their names.
+
+Usual names come first; else the only file that may be it is taken, so that AllenNLP's,
+bilm-tf's and NLPL's folders are found as they are.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from elmo_cli.errors import ModelError
+
+FILE_NAMES: Final = {
+    "options": "options.json",
+    "weights": "weights.hdf5",
+    "softmax": "softmax.hdf5",
+    "vocabulary": "vocab.txt",
+}
+"""The role of a file, and its name in the cache folder."""
+
+_PREFERRED = {
+    "options": ("options.json",),
+    "weights": ("model.hdf5", "weights.hdf5"),
+    "softmax": ("softmax.hdf5",),
+    "vocabulary": ("vocab.txt",),
+}
+_PATTERNS = {
+    "options": "*options*.json",
+    "weights": "*.hdf5",
+    "softmax": "*softmax*.hdf5",
+    "vocabulary": "*vocab*.txt",
+}
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files of a model, on this disk."""
+
+    name: str
+    """As it was asked for; shown to the user and recorded in output files."""
+    options: Path
+    weights: Path
+    vocabulary: Path | None = None
+    """The words of a word-level model or of the softmax, where there is such a file."""
+    softmax: Path | None = None
+
+
+def candidates(folder: Path, role: str) -> list[Path]:
+    """The files of a folder that may be it: the one with the usual name, else all."""
+    for name in _PREFERRED[role]:
+        if (folder / name).is_file():
+            return [folder / name]
+    return [
+        path
+        for path in sorted(folder.glob(_PATTERNS[role]))
+        if path.is_file()
+        and not path.name.startswith(".")
+        and not (role == "weights" and "softmax" in path.name)
+    ]
+
+
+def only_file(folder: Path, role: str) -> Path | None:
+    """The file of a folder, if there is exactly one that may be it."""
+    found = candidates(folder, role)
+    return found[0] if len(found) == 1 else None
+
+
+def read_folder(folder: Path, name: str) -> ModelFiles:
+    """The files of the model in a folder, under the name that the user gave it.
+
+    Raises:
+        ModelError: options or weights are missing, or several files may be them.
+    """
+    faults = []
+    for role in ("options", "weights"):
+        found = candidates(folder, role)
+        if not found:
+            faults.append(f"no {FILE_NAMES[role]}")
+        elif len(found) > 1:
+            names = ", ".join(path.name for path in found)
+            faults.append(f"several files that may be {FILE_NAMES[role]}: {names}")
+    if faults:
+        raise ModelError(
+            f"{folder}: expected a model (options.json and weights.hdf5), "
+            f"found {' and '.join(faults)}"
+        )
+    [options], [weights] = candidates(folder, "options"), candidates(folder, "weights")
+    return ModelFiles(
+        name, options, weights, only_file(folder, "vocabulary"), only_file(folder, "softmax")
+    )

@@ -1,0 +1,150 @@
+"""Where sentences start: the zero state, a warm one, or where an earlier sentence ended.
+
+`FixedStart` and `CarriedStates` do the same job: sentences in, layers out.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from elmo_cli.batching import index_tokens, pack, sentence_order
+from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.characters import END_TOKEN, START_TOKEN
+from elmo_cli.inference import FastBiLm
+from elmo_cli.text import Sentence
+from elmo_cli.token_cache import TokenCache
+
+CACHED_TOKENS = 32_768
+
+WARM_TEXT = """\
+The committee met on Monday to discuss the report , and most of its members agreed with it .
+" I have never seen such a thing , " she said , looking out at the rain .
+In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
+"""
+"""What a warm start has read, once. Changing it changes every result with a warm start."""
+
+
+class SentenceEncoder:
+    """Sentences to layers, from states that are given."""
+
+    def __init__(self, bilm: BiLm, device: torch.device, dtype: torch.dtype) -> None:
+        """Prepare a biLM for inference on a device, in a precision."""
+        self.device = device
+        self.dtype = dtype
+        self._token_encoder = bilm.token_encoder.to(device)
+        self._bilm = FastBiLm(bilm, device, dtype)
+        self._cache = TokenCache(self._encode_tokens, CACHED_TOKENS)
+
+    def initial_state(self, n_sentences: int) -> BiLmState:
+        """The zero state for `n_sentences` sentences."""
+        return self._bilm.initial_state(n_sentences)
+
+    def run(self, sentences: Sequence[Sentence], state: BiLmState) -> tuple[Tensor, BiLmState]:
+        """Run sentences as they are; boundaries are tokens like any other.
+
+        Args:
+            sentences: B sentences, none empty, N tokens together.
+            state: where each starts; left as it is.
+
+        Returns:
+            Layers, float, shape (L, N, W), sentence after sentence, and where each
+            sentence ended.
+        """
+        packing = pack([len(sentence) for sentence in sentences])
+        tokens, rows = index_tokens(sentences)
+        packed = torch.from_numpy(rows[packing.sentences, packing.positions])  # (N,)
+        vectors = self._cache.vectors(tokens)[packed.to(self.device)]  # (N, P)
+        order = torch.from_numpy(packing.order).to(self.device)
+        state = select_state(state, order)  # a copy, which is overwritten
+        outputs = self._bilm.contextualize(vectors, packing, state)
+        layers = torch.stack([torch.cat(output, dim=1) for output in outputs])  # (L, N, W)
+        in_order = torch.from_numpy(sentence_order(packing)).to(self.device)
+        return layers[:, in_order], select_state(state, order.argsort())
+
+    def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:
+        ids = self._token_encoder.token_ids(tokens).to(self.device)
+        vectors: Tensor = self._token_encoder(ids)
+        return vectors.to(self.dtype)
+
+
+class FixedStart:
+    """Every sentence starts from the same state, so that it depends on no other."""
+
+    def __init__(self, encoder: SentenceEncoder, *, warm: bool) -> None:
+        """Find the state.
+
+        Args:
+            encoder: what runs the sentences.
+            warm: start from the state in which `WARM_TEXT` ends, not from zero.
+        """
+        self._encoder = encoder
+        state = encoder.initial_state(1)
+        if warm:
+            for line in WARM_TEXT.splitlines():
+                _, state = encoder.run([with_boundaries(line.split())], state)
+        # The first step of every sentence, <S> forward and </S> backward, is the same for
+        # all: it is done here. That of the boundary at the other end feeds no token.
+        _, after_start = encoder.run([[START_TOKEN]], state)
+        _, after_end = encoder.run([[END_TOKEN]], state)
+        self._state = [
+            ahead._replace(backward=behind.backward)
+            for ahead, behind in zip(after_start, after_end, strict=True)
+        ]
+
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences, none empty.
+
+        Returns:
+            float, shape (L, N, W), sentence after sentence, without boundaries.
+        """
+        state = map_state(self._state, lambda values: values.expand(len(slots), -1))
+        return self._encoder.run(sentences, state)[0]
+
+
+class CarriedStates:
+    """A sentence starts where the one in its slot ended, as in AllenNLP and bilm-tf.
+
+    A slot is a place in a batch. Slots that a batch does not have, or has an empty
+    sentence in, keep their state; new ones start at zero.
+    """
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder = encoder
+        self._state = encoder.initial_state(0)
+
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences, none empty, from the state of their slots, and keep where they end.
+
+        Returns:
+            float, shape (L, N, W), sentence after sentence, without boundaries.
+        """
+        self._grow(1 + max(slots))
+        rows = torch.tensor(slots, device=self._encoder.device)
+        bounded = [with_boundaries(sentence) for sentence in sentences]
+        layers, ended = self._encoder.run(bounded, select_state(self._state, rows))
+        for kept_layer, ended_layer in zip(self._state, ended, strict=True):
+            for kept, new in zip(kept_layer, ended_layer, strict=True):
+                kept.hidden[rows] = new.hidden
+                kept.cell[rows] = new.cell
+        inner = [
+            index > 0 and index < len(sentence) - 1
+            for sentence in bounded
+            for index in range(len(sentence))
+        ]
+        return layers[:, torch.tensor(inner, device=layers.device)]
+
+    def _grow(self, n_slots: int) -> None:
+        found = len(self._state[0].forward.hidden)
+        if n_slots > found:
+            self._state = map_state(
+                self._state,
+                lambda values: torch.cat(
+                    [values, values.new_zeros(n_slots - found, values.shape[1])]
+                ),
+            )
+
+
+def with_boundaries(sentence: Sentence) -> Sentence:
+    """A sentence between `<S>` and `</S>`."""
+    return [START_TOKEN, *sentence, END_TOKEN]

@@ -1,0 +1,149 @@
+"""Lines to tokens: plain or gzip files and standard input, always UTF-8.
+
+A line is a sentence, its tokens separated by white space, as `str.split` sees it.
+"""
+
+import gzip
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from elmo_cli.errors import InputError
+
+Sentence = list[str]
+
+STANDARD_INPUT = "-"
+
+
+def check_input(path: str | Path) -> None:
+    """Make sure that a text file can be read; see `open_text`."""
+    if str(path) != STANDARD_INPUT:
+        with open_text(path):
+            pass
+
+
+@contextmanager
+def open_text(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a text file for `read_lines`: `-` is standard input.
+
+    Raises:
+        InputError: the file is missing, a directory or not readable.
+    """
+    if str(path) == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    try:
+        file = open(path, "rb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
+    with file:
+        yield file
+
+
+def read_lines(
+    path: str | Path, file: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
+) -> Iterator[str]:
+    """The lines of an open text file, without the white space at their ends.
+
+    Args:
+        path: the name for error messages; a name in `.gz` is decompressed.
+        file: what `open_text` gave.
+        on_bytes: told how many bytes of the file a line took, compressed if it is.
+
+    Raises:
+        InputError: a line is not UTF-8, or the compressed data is damaged.
+    """
+    stream: BinaryIO = file
+    if str(path).endswith(".gz"):
+        stream = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+    position = 0
+    number = 0
+    while True:
+        number += 1
+        line = _next_line(path, stream, number)
+        before, position = position, _position(stream, file, position + len(line))
+        if not line:
+            if position > before:  # the end of compressed data, which belongs to no line
+                on_bytes(position - before)
+            return
+        yield _decode(path, line, number)
+        on_bytes(position - before)
+
+
+@contextmanager
+def open_lines(
+    source: IO[str] | str | Path, on_bytes: Callable[[int], object] = lambda count: None
+) -> Iterator[Iterator[str]]:
+    """The lines of a text file, given by its path or already open as text.
+
+    See `read_lines`; `on_bytes` is told nothing of a file that is already open.
+    """
+    if isinstance(source, (str, Path)):
+        with open_text(source) as file:
+            yield read_lines(source, file, on_bytes)
+    else:
+        yield (line.strip() for line in source)
+
+
+def _next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
+    try:
+        return stream.readline()
+    except (EOFError, gzip.BadGzipFile, OSError) as error:
+        raise InputError(f"{path}, line {number}: cannot read on: {error}") from None
+    except Exception as error:  # zlib.error, which has no better root
+        raise InputError(f"{path}, line {number}: damaged gzip data: {error}") from None
+
+
+def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:
+    """Bytes of the file read so far: of the compressed file, where it is one."""
+    return plain if stream is file else file.tell()
+
+
+def _decode(path: str | Path, line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        name = "standard input" if str(path) == STANDARD_INPUT else path
+        # Without the byte order mark, which the positions of the error do not count either.
+        content = error.object
+        column = len(content[: error.start].decode("utf-8")) + 1
+        raise InputError(
+            f"{name}, line {number}, column {column}: expected UTF-8, found the byte "
+            f"0x{content[error.start]:02x}; convert it, for instance with "
+            "`iconv -f latin1 -t utf-8`"
+        ) from None
+
+
+def tokens(line: str) -> Sentence:
+    """The tokens of a line, separated by white space."""
+    return line.split()
+
+
+def read_sentences(path: str | Path) -> Iterator[Sentence]:
+    """The sentences of a text file, a list of tokens a line; see `read_lines`."""
+    with open_lines(path) as lines:
+        for line in lines:
+            yield tokens(line)
+
+
+def size_in_bytes(path: str | Path) -> int | None:
+    """The size of a file, for progress; None for a stream."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size if os.path.isfile(path) else None
+
+
+def tokenize(text: str) -> Sentence:
+    """The tokens of a sentence as a person types it, in the form of ELMo's training text.
+
+    Moses rules for English: punctuation apart, "don't" to "don" and "'t", nothing escaped.
+    """
+    from sacremoses import MosesTokenizer
+
+    tokenized: Sentence = MosesTokenizer(lang="en").tokenize(text, escape=False)
+    return tokenized

@@ -1,0 +1,68 @@
+"""Tokens to token vectors, each distinct token computed once and kept for the next."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+CHUNK_TOKENS = 256
+"""Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
+
+
+class TokenCache:
+    """The vectors of the tokens that were used last."""
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+        """Start empty.
+
+        Args:
+            encode: tokens to token vectors, float, shape (N, P).
+            capacity: tokens kept.
+        """
+        self.capacity = capacity
+        self._encode = encode
+        self._slots: dict[str, int] = {}  # from the least to the most recently used
+        self._vectors: Tensor | None = None
+
+    def vectors(self, tokens: Sequence[str]) -> Tensor:
+        """The vectors of distinct tokens: float, shape (N, P)."""
+        if len(tokens) > self.capacity:
+            return encode_by_length(self._encode, tokens)
+        slots = self._slots
+        for token in tokens:
+            if token in slots:
+                slots[token] = slots.pop(token)  # now the most recently used
+        self._add([token for token in tokens if token not in slots])
+        assert self._vectors is not None or not tokens
+        if self._vectors is None:
+            return self._encode(tokens)
+        rows = torch.tensor([slots[token] for token in tokens], dtype=torch.int64)
+        return self._vectors[rows.to(self._vectors.device)]
+
+    def _add(self, tokens: list[str]) -> None:
+        if not tokens:
+            return
+        vectors = encode_by_length(self._encode, tokens)
+        if self._vectors is None:
+            self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
+        n_free = self.capacity - len(self._slots)
+        free = list(range(len(self._slots), self.capacity))[: len(tokens)]
+        if len(tokens) > n_free:
+            oldest = list(self._slots)[: len(tokens) - n_free]
+            free += [self._slots.pop(token) for token in oldest]
+        self._vectors[torch.tensor(free, device=vectors.device)] = vectors
+        self._slots.update(zip(tokens, free, strict=True))
+
+
+def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
+    """Encode tokens in chunks of like length, so that little padding is convolved.
+
+    Returns:
+        float, shape (N, P), in the order of `tokens`.
+    """
+    order = sorted(range(len(tokens)), key=lambda i: len(tokens[i].encode("utf-8", "ignore")))
+    chunks = [order[i : i + CHUNK_TOKENS] for i in range(0, len(order), CHUNK_TOKENS)]
+    encoded = torch.cat([encode([tokens[i] for i in chunk]) for chunk in chunks])
+    vectors = torch.empty_like(encoded)
+    vectors[torch.tensor(order, device=encoded.device)] = encoded
+    return vectors

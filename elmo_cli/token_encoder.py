@@ -1,0 +1,113 @@
+"""Tokens to token vectors, each token by itself, whatever its neighbours.
+
+`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers
+(Srivastava et al., 2015) as Jozefowicz et al. (2016) use it; `WordEncoder` is
+the table that word-level models have in its place.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.characters import N_CHARACTERS, character_ids
+from elmo_cli.options import CharacterOptions
+from elmo_cli.vocabulary import Vocabulary
+
+_ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class CharacterEncoder(nn.Module):
+    """Character ids to token vectors: convolutions, maximum, highways, projection."""
+
+    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+        super().__init__()
+        self.options = options
+        # Row 0 stays zero: it stands for "no token here".
+        self.char_embedding = nn.Embedding(1 + N_CHARACTERS, options.embedding_dim, padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(options.embedding_dim, count, width) for width, count in options.filters
+        )
+        self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
+        self.projection = nn.Linear(options.n_filters, projection_dim)
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The character ids of tokens: int64, shape (N, 50), on the CPU."""
+        return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Encode tokens.
+
+        Args:
+            ids: int64, shape (N, 50): `character_ids`.
+
+        Returns:
+            float, shape (N, P).
+        """
+        features = self.convolve(self.char_embedding(self._crop(ids)))
+        for highway in self.highways:
+            features = highway(features)
+        vectors: Tensor = self.projection(features)  # (N, P)
+        return vectors
+
+    def convolve(self, embedded: Tensor) -> Tensor:
+        """The largest value of each filter over the positions of a token.
+
+        Args:
+            embedded: float, shape (N, L, C).
+
+        Returns:
+            float, shape (N, F).
+        """
+        activation = _ACTIVATIONS[self.options.activation]
+        channels_first = embedded.transpose(1, 2)  # (N, C, L)
+        features = [conv(channels_first).amax(dim=2) for conv in self.convolutions]
+        return activation(torch.cat(features, dim=1))
+
+    def _crop(self, ids: Tensor) -> Tensor:
+        """Drop columns that cannot change the maximum.
+
+        Windows wholly inside the padding all give the same value, so one of them
+        is enough: the longest token and one window of the widest filter.
+        """
+        if len(ids) == 0:
+            return ids
+        not_padding = (ids != ids[:, -1:]).any(dim=0).nonzero()
+        longest = int(not_padding[-1]) + 1 if len(not_padding) else 0
+        widest = max(width for width, _ in self.options.filters)
+        return ids[:, : longest + widest]
+
+
+class Highway(nn.Module):
+    """g = sigmoid(x W_c + b_c);  y = g * relu(x W_t + b_t) + (1 - g) * x."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(dim, dim)
+        self.transform = nn.Linear(dim, dim)
+        nn.init.constant_(self.carry.bias, -2.0)  # training starts by letting features pass
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Float, shape (N, F), to the same shape."""
+        gate = torch.sigmoid(self.carry(inputs))
+        return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
+
+
+class WordEncoder(nn.Module):
+    """Word ids to token vectors: a table with a row a word of the vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary, projection_dim: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        # Row 0 stays zero: it stands for "no token here".
+        self.embedding = nn.Embedding(1 + len(vocabulary), projection_dim, padding_idx=0)
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The word ids of tokens, from 1: int64, shape (N, 1), on the CPU."""
+        return torch.from_numpy(self.vocabulary.indices(tokens) + 1)[:, None]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Int64, shape (N, 1): the word's row; float, shape (N, P)."""
+        vectors: Tensor = self.embedding(ids[:, 0])  # (N, P)
+        return vectors

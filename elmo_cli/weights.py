@@ -1,0 +1,241 @@
+"""weights.hdf5 and the parameters of a biLM: one table of names, read both ways.
+
+The file is bilm-tf's; all its matrices are stored (in, out):
+
+    char_embed                         (261, C)             character models
+    CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
+    CNN_high_k/W_carry, W_transform    (F, F), and b_carry, b_transform (F)
+    CNN_proj/W_proj, b_proj            (F, P), (P)
+    embedding                          (V, P)               word-level models
+    RNN_d/RNN/MultiRNNCell/Cell_l/LSTMCell/W_0, B, W_P_0
+                                       (2 P, 4 D), (4 D), (D, P)
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import h5py
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmo_cli.bilm import BiLm
+from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.options import ModelOptions, read_options
+from elmo_cli.pretrained import ModelFiles
+from elmo_cli.vocabulary import Vocabulary, read_vocabulary
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class Entry(NamedTuple):
+    """A dataset of the file, and the parameter it is."""
+
+    dataset: str
+    parameter: str
+    to_parameter: Transform
+    to_dataset: Transform
+
+
+def _entry(dataset: str, parameter: str) -> Entry:
+    return Entry(dataset, parameter, lambda values: values, lambda values: values)
+
+
+def _matrix(dataset: str, parameter: str) -> Entry:
+    """(in, out) in the file, (out, in) in torch."""
+    return Entry(dataset, parameter, Tensor.t, Tensor.t)
+
+
+def _filter(dataset: str, parameter: str) -> Entry:
+    """(1, width, C, count) in the file, (count, C, width) in torch."""
+    return Entry(
+        dataset,
+        parameter,
+        lambda values: values[0].permute(2, 1, 0),
+        lambda values: values.permute(2, 1, 0)[None],
+    )
+
+
+def _lookup(dataset: str, parameter: str) -> Entry:
+    """A table whose row for "no token here" is not in the file."""
+    return Entry(
+        dataset,
+        parameter,
+        lambda values: torch.cat([values.new_zeros(1, values.shape[1]), values]),
+        lambda values: values[1:],
+    )
+
+
+def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
+    """All datasets of a weights file, and the parameters of a `BiLm` they are."""
+    if options.char_cnn is None:
+        yield _lookup("embedding", "token_encoder.embedding.weight")
+    else:
+        yield _lookup("char_embed", "token_encoder.char_embedding.weight")
+        for i in range(len(options.char_cnn.filters)):
+            yield _filter(f"CNN/W_cnn_{i}", f"token_encoder.convolutions.{i}.weight")
+            yield _entry(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
+        for k in range(options.char_cnn.n_highway):
+            for gate in ("carry", "transform"):
+                highway = f"token_encoder.highways.{k}.{gate}"
+                yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
+                yield _entry(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
+        yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
+        yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
+    for d, direction in enumerate(("forward", "backward")):
+        for layer in range(options.lstm.n_layers):
+            cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            lstm = f"{direction}_layers.{layer}"
+            yield _matrix(f"{cell}/W_0", f"{lstm}.gates.weight")
+            yield _entry(f"{cell}/B", f"{lstm}.gates.bias")
+            if projects:
+                yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
+
+
+def load_bilm(files: ModelFiles) -> BiLm:
+    """Build a model from its files; see `read_weights`.
+
+    Raises:
+        ElmoError: a file is missing, faulty or does not fit the others.
+    """
+    options = read_options(files.options)
+    vocabulary = None
+    if options.char_cnn is None:
+        if files.vocabulary is None:
+            raise ModelError(
+                f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
+                f"expected vocab.txt beside {files.weights}"
+            )
+        vocabulary = read_vocabulary(files.vocabulary)
+    return read_weights(files.weights, options, vocabulary)
+
+
+def read_weights(
+    path: str | Path, options: ModelOptions, vocabulary: Vocabulary | None = None
+) -> BiLm:
+    """Build the biLM of `options` with the weights of a file, in float32.
+
+    Raises:
+        WeightsError: the file is not HDF5, is cut off, does not fit the options
+            (all mismatches are named) or holds values that are not finite.
+    """
+    with _open(path) as file:
+        options_have_projection = options.lstm.dim != options.lstm.projection_dim
+        with _damage_named(path):
+            projects = options_have_projection or any(
+                f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
+                for layer in range(options.lstm.n_layers)
+            )
+        with torch.device("meta"):  # the shapes only; the file brings the values
+            bilm = BiLm(options, vocabulary, projects=projects)
+        entries = list(table(options, projects=projects))
+        with _damage_named(path):
+            _check_shapes(path, file, bilm, entries)
+            state = {entry.parameter: entry.to_parameter(_read(file, entry)) for entry in entries}
+    _check_finite(path, entries, state)
+    bilm.load_state_dict(state, assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
+    """Write the parameters of a biLM as a weights file."""
+    projects = all(layer.projection is not None for layer in bilm.forward_layers)
+    parameters = bilm.state_dict()
+    with h5py.File(path, "w") as file:
+        for entry in table(bilm.options, projects=projects):
+            values = entry.to_dataset(parameters[entry.parameter].detach().cpu())
+            file.create_dataset(entry.dataset, data=values.numpy(), dtype=dtype)
+
+
+def _open(path: str | Path) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise WeightsError(f"{path}: no such weights file") from None
+    except OSError as error:
+        raise WeightsError(f"{path}: {_unreadable(Path(path), str(error))}") from None
+
+
+@contextmanager
+def _damage_named(path: str | Path) -> Iterator[None]:
+    """Turn what h5py raises for damaged structures or data into one error."""
+    try:
+        yield
+    except WeightsError:
+        raise
+    except (KeyError, OSError, RuntimeError, ValueError) as error:
+        raise WeightsError(f"{path}: the weights file is damaged: {error}; get it again") from None
+
+
+def _unreadable(path: Path, message: str) -> str:
+    if path.is_dir():
+        return "expected a weights file (HDF5), found a directory"
+    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
+    if cut_off:
+        found, expected = cut_off.groups()
+        return (
+            f"the weights file is cut off: expected {int(expected):,} bytes, "
+            f"found {int(found):,}; get it again"
+        )
+    if "signature not found" in message:
+        return "expected a weights file (HDF5), found something else"
+    return f"cannot read the weights: {message}"
+
+
+def _check_shapes(path: str | Path, file: h5py.File, bilm: BiLm, entries: list[Entry]) -> None:
+    """Compare the file with the table, before a single value is read."""
+    if not any(name in file for name in ("char_embed", "embedding", "RNN_0")):
+        raise WeightsError(f"{path}: {_other_kind(file)}")
+    parameters = bilm.state_dict()
+    mismatches = []
+    for entry in entries:
+        expected = tuple(entry.to_dataset(parameters[entry.parameter]).shape)
+        found = _describe(file.get(entry.dataset))
+        if found != f"{expected}":
+            mismatches.append(f"{entry.dataset}: expected {expected}, found {found}")
+    if mismatches:
+        raise WeightsError(
+            f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
+            + "; ".join(mismatches)
+        )
+
+
+def _describe(found: h5py.Dataset | h5py.Group | None) -> str:
+    if found is None:
+        return "nothing"
+    if not isinstance(found, h5py.Dataset):
+        return "a group"
+    if found.dtype.kind not in "fiu":
+        return f"{found.dtype} values"
+    stored = found.id.get_storage_size()
+    if found.compression is None and stored < found.nbytes:
+        return f"{found.shape} with {stored:,} bytes of data"
+    return f"{found.shape}"
+
+
+def _other_kind(file: h5py.File) -> str:
+    if "sentence_to_index" in file or "0" in file:
+        return "expected a weights file, found a file of activations, as `elmo embed` writes it"
+    if "softmax" in file:
+        return "expected the weights of a biLM, found those of a softmax"
+    names = ", ".join(list(file)[:5]) or "nothing"
+    return f"expected a weights file with char_embed or embedding, and RNN_0; found {names}"
+
+
+def _read(file: h5py.File, entry: Entry) -> Tensor:
+    dataset = file[entry.dataset]
+    values = np.empty(dataset.shape, dtype=np.float32)
+    if dataset.size:
+        dataset.read_direct(values)
+    return torch.from_numpy(values)
+
+
+def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:
+    faulty = [
+        entry.dataset for entry in entries if not torch.isfinite(state[entry.parameter]).all()
+    ]
+    if faulty:
+        raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")

@@ -1,0 +1,57 @@
+"""Fixtures that several tests share."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+import torch
+from hypothesis import settings
+
+from elmo_cli.bilm import BiLm
+from elmo_cli.pretrained import ModelFiles
+from elmo_cli.weights import load_bilm
+
+# Each example builds a model, so few of them, and no clock: machines differ.
+settings.register_profile("elmo", max_examples=25, deadline=None)
+settings.load_profile("elmo")
+
+# The models are so small that threads would only wait for one another.
+torch.set_num_threads(1)
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A model, sentences, and what AllenNLP computed for them; see golden/README.md."""
+
+    folder: Path
+    files: ModelFiles
+    bilm: BiLm
+    options: dict[str, Any]
+    sentences: list[list[str]]
+    expected: h5py.File
+
+
+@pytest.fixture(scope="session", params=["relu", "tanh-clip"])
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
+    """Each of the golden models in turn."""
+    folder = GOLDEN / request.param
+    files = ModelFiles(str(folder), folder / "options.json", folder / "weights.hdf5")
+    options = json.loads(files.options.read_text(encoding="utf-8"))
+    sentences = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
+    with h5py.File(folder / "expected.hdf5", "r") as expected:
+        yield Golden(folder, files, load_bilm(files), options, sentences, expected)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("cuda"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))

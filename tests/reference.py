@@ -1,0 +1,218 @@
+"""ELMo once more: slow, obvious, in float64, a token and a step at a time.
+
+It shares no line with the package, and works on the arrays of a weights file by
+their bilm-tf names. Options are the content of an options.json.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Arrays = dict[str, Array]
+Options = dict[str, Any]
+
+FORWARD, BACKWARD = 0, 1
+
+
+class CellState(NamedTuple):
+    """What one LSTM remembers of one sentence."""
+
+    hidden: Array
+    """Shape (P,)."""
+    cell: Array
+    """Shape (D,)."""
+
+
+State = list[tuple[CellState, CellState]]
+"""For each layer, the state of the forward and of the backward LSTM."""
+
+
+def read_arrays(path: str | Path) -> Arrays:
+    """All datasets of a weights file, by name."""
+    arrays: Arrays = {}
+
+    def keep(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            arrays[name] = item[()].astype(np.float64)
+
+    with h5py.File(path, "r") as file:
+        file.visititems(keep)
+    return arrays
+
+
+def sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def clipped(x: float, bound: float | None) -> float:
+    if bound is None or bound == 0:
+        return x
+    return max(-bound, min(bound, x))
+
+
+# Characters
+
+
+def character_row(token: str, n_characters: int = 50) -> list[int]:
+    """The ids of one token, 0 to 260, before any is raised by one."""
+    if token == "<S>":
+        inside = [256]
+    elif token == "</S>":
+        inside = [257]
+    else:
+        inside = list(token.encode("utf-8", "ignore"))[: n_characters - 2]
+    row = [258, *inside, 259]
+    return row + [260] * (n_characters - len(row))
+
+
+# Token encoder
+
+
+def token_vector(
+    token: str, options: Options, arrays: Arrays, words: Sequence[str] | None = None
+) -> Array:
+    """The vector of one token, shape (P,)."""
+    if "char_cnn" not in options:
+        assert words is not None
+        row = words.index(token) if token in words else words.index("<UNK>")
+        return arrays["embedding"][row]
+    features = convolutions(token, options, arrays)
+    for k in range(options["char_cnn"]["n_highway"]):
+        features = highway(features, k, arrays)
+    return features @ arrays["CNN_proj/W_proj"] + arrays["CNN_proj/b_proj"]
+
+
+def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
+    """The largest response of each filter anywhere in the padded token, activated."""
+    char_cnn = options["char_cnn"]
+    ids = character_row(token, char_cnn.get("max_characters_per_token", 50))
+    characters = [arrays["char_embed"][i] for i in ids]
+    activation = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh}[char_cnn["activation"]]
+    features: list[float] = []
+    for i, (width, count) in enumerate(char_cnn["filters"]):
+        weights = arrays[f"CNN/W_cnn_{i}"][0]  # (width, C, count)
+        responses = []
+        for start in range(len(characters) - width + 1):
+            response = arrays[f"CNN/b_cnn_{i}"].copy()  # (count,)
+            for offset in range(width):
+                response += characters[start + offset] @ weights[offset]
+            responses.append(response)
+        for f in range(count):
+            features.append(activation(max(response[f] for response in responses)))
+    return np.array(features)
+
+
+def highway(x: Array, k: int, arrays: Arrays) -> Array:
+    carry = x @ arrays[f"CNN_high_{k}/W_carry"] + arrays[f"CNN_high_{k}/b_carry"]
+    transform = x @ arrays[f"CNN_high_{k}/W_transform"] + arrays[f"CNN_high_{k}/b_transform"]
+    outputs = []
+    for old, gate, new in zip(x, carry, transform, strict=True):
+        g = sigmoid(gate)
+        outputs.append(g * max(new, 0.0) + (1 - g) * old)
+    return np.array(outputs)
+
+
+# biLM
+
+
+def zero_state(options: Options) -> State:
+    lstm = options["lstm"]
+
+    def zeros() -> CellState:
+        return CellState(np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
+
+    return [(zeros(), zeros()) for _ in range(lstm["n_layers"])]
+
+
+def lstm_step(
+    x: Array, state: CellState, direction: int, layer: int, options: Options, arrays: Arrays
+) -> CellState:
+    """One step of one LSTM; the new hidden state is its output."""
+    lstm = options["lstm"]
+    name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+    n = lstm["dim"]
+    gates = np.concatenate([x, state.hidden]) @ arrays[f"{name}/W_0"] + arrays[f"{name}/B"]
+    cell, hidden = np.zeros(n), np.zeros(n)
+    for d in range(n):
+        input_gate = sigmoid(gates[d])
+        new_memory = math.tanh(gates[n + d])
+        forget_gate = sigmoid(gates[2 * n + d] + 1.0)
+        output_gate = sigmoid(gates[3 * n + d])
+        memory = input_gate * new_memory + forget_gate * state.cell[d]
+        cell[d] = clipped(memory, lstm.get("cell_clip"))
+        hidden[d] = output_gate * math.tanh(cell[d])
+    if f"{name}/W_P_0" in arrays:
+        hidden = hidden @ arrays[f"{name}/W_P_0"]
+    return CellState(np.array([clipped(h, lstm.get("proj_clip")) for h in hidden]), cell)
+
+
+def run_direction(
+    vectors: Sequence[Array], direction: int, state: State, options: Options, arrays: Arrays
+) -> tuple[list[list[Array]], list[CellState]]:
+    """The outputs of each layer of one stack, in the order of the sentence."""
+    inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
+    layers, ended = [], []
+    for layer in range(options["lstm"]["n_layers"]):
+        current = state[layer][direction]
+        outputs = []
+        for x in inputs:
+            current = lstm_step(x, current, direction, layer, options, arrays)
+            residual = options["lstm"].get("use_skip_connections", False) and layer > 0
+            outputs.append(current.hidden + x if residual else current.hidden)
+        layers.append(outputs if direction == FORWARD else outputs[::-1])
+        ended.append(current)
+        inputs = outputs
+    return layers, ended
+
+
+def bilm(
+    sentence: Sequence[str],
+    options: Options,
+    arrays: Arrays,
+    words: Sequence[str] | None = None,
+    state: State | None = None,
+) -> tuple[Array, State]:
+    """All layers of one sentence, its boundaries included, and where it ended.
+
+    The layers have the shape (1 + n_layers, T + 2, 2 P). A sentence without tokens
+    has no boundaries either, and ends where it started.
+    """
+    start = zero_state(options) if state is None else state
+    if not sentence:
+        shape = (1 + options["lstm"]["n_layers"], 0, 2 * options["lstm"]["projection_dim"])
+        return np.zeros(shape), start
+    vectors = [token_vector(token, options, arrays, words) for token in ["<S>", *sentence, "</S>"]]
+    ahead, ahead_ended = run_direction(vectors, FORWARD, start, options, arrays)
+    behind, behind_ended = run_direction(vectors, BACKWARD, start, options, arrays)
+    layers = [[np.concatenate([vector, vector]) for vector in vectors]]
+    for forward, backward in zip(ahead, behind, strict=True):
+        layers.append([np.concatenate(pair) for pair in zip(forward, backward, strict=True)])
+    return np.array(layers), list(zip(ahead_ended, behind_ended, strict=True))
+
+
+# ELMo
+
+
+def scalar_mix(
+    layers: Array, weights: Sequence[float], gamma: float, mask: NDArray[Any] | None = None
+) -> Array:
+    """gamma * sum of softmax(weights)[k] * layers[k].
+
+    Layers have the shape (L, B, T, W). With a mask, shape (B, T), each is normalised
+    first, by the mean and the variance of all its values under the mask.
+    """
+    exponentials = [math.exp(weight) for weight in weights]
+    mixed = np.zeros(layers.shape[1:])
+    for layer, exponential in zip(layers, exponentials, strict=True):
+        values = layer
+        if mask is not None:
+            kept = layer[mask.astype(bool)]
+            values = (layer - kept.mean()) / math.sqrt(kept.var() + 1e-12)
+        mixed += exponential / sum(exponentials) * values
+    return gamma * mixed

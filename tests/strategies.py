@@ -1,0 +1,164 @@
+"""Random small models and odd sentences, for hypothesis and for single tests."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from elmo_cli.pretrained import ModelFiles
+
+WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
+"""The vocabulary of word-level models."""
+
+_CLIPS = st.sampled_from([None, 0, 0.05, 0.2, 0.6, 3])
+
+
+@st.composite
+def _lstm(draw: st.DrawFn) -> dict[str, Any]:
+    section: dict[str, Any] = {
+        "dim": draw(st.integers(1, 6)),
+        "projection_dim": draw(st.integers(1, 5)),
+        "n_layers": draw(st.integers(1, 3)),
+        "use_skip_connections": draw(st.booleans()),
+    }
+    for key in ("cell_clip", "proj_clip"):
+        if draw(st.booleans()):
+            section[key] = draw(_CLIPS)
+    return section
+
+
+@st.composite
+def architectures(draw: st.DrawFn) -> dict[str, Any]:
+    """The content of an options.json of a character model."""
+    longest = draw(st.sampled_from([50, 50, 12]))
+    widths = st.one_of(st.integers(1, 7), st.just(longest))
+    char_cnn: dict[str, Any] = {
+        "activation": draw(st.sampled_from(["relu", "tanh"])),
+        "embedding": {"dim": draw(st.integers(1, 4))},
+        "filters": draw(
+            st.lists(st.tuples(widths, st.integers(1, 4)).map(list), min_size=1, max_size=3)
+        ),
+        "n_highway": draw(st.integers(0, 2)),
+        "max_characters_per_token": longest,
+        "n_characters": draw(st.sampled_from([261, 262])),
+    }
+    return {"lstm": draw(_lstm()), "char_cnn": char_cnn}
+
+
+@st.composite
+def word_architectures(draw: st.DrawFn) -> dict[str, Any]:
+    """The content of an options.json of a word-level model."""
+    return {"lstm": draw(_lstm())}
+
+
+odd_tokens = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
+    st.text("xé東🙂", min_size=10, max_size=60),
+    st.sampled_from([".", "a", "<S>", "</S>", "<UNK>", "the", "cat", "naïve", "東京", "x" * 48]),
+)
+"""Tokens of all scripts, some longer than a row of characters, some special."""
+
+
+def sentences(min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[str]]:
+    """A sentence of odd tokens."""
+    return st.lists(odd_tokens, min_size=min_size, max_size=max_size)
+
+
+def batches(max_size: int = 4) -> st.SearchStrategy[list[list[str]]]:
+    """A batch of sentences, some of them without tokens."""
+    return st.lists(sentences(), min_size=1, max_size=max_size)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def small_architecture(**lstm: Any) -> dict[str, Any]:
+    """One character model for tests that need any, with keys of `lstm` replaced."""
+    return {
+        "lstm": {
+            "dim": 5,
+            "projection_dim": 3,
+            "n_layers": 2,
+            "use_skip_connections": True,
+            **lstm,
+        },
+        "char_cnn": {
+            "activation": "relu",
+            "embedding": {"dim": 2},
+            "filters": [[1, 2], [3, 4]],
+            "n_highway": 1,
+            "n_characters": 262,
+        },
+    }
+
+
+def make_model(
+    content: dict[str, Any],
+    seed: int,
+    folder: Path,
+    *,
+    projects: bool = True,
+    dtype: str = "float32",
+    words: Sequence[str] = WORDS,
+) -> ModelFiles:
+    """Write a model with random weights in bilm-tf's layout.
+
+    The weights are large enough that gates open and close and that small clips are
+    reached. Without `projects` the datasets W_P_0 are left out.
+    """
+    random = np.random.default_rng(seed)
+    (folder / "options.json").write_text(json.dumps(content), encoding="utf-8")
+    word_level = "char_cnn" not in content
+    if word_level:
+        (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    with h5py.File(folder / "weights.hdf5", "w") as file:
+        for name, shape in _shapes(content, len(words), projects=projects).items():
+            file.create_dataset(name, data=_values(random, shape).astype(dtype))
+    return ModelFiles(
+        name="a random model",
+        options=folder / "options.json",
+        weights=folder / "weights.hdf5",
+        vocabulary=folder / "vocab.txt" if word_level else None,
+    )
+
+
+def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Of a size that keeps sums over the inputs of a matrix near 1, as trained ones do."""
+    inputs = 1 if len(shape) == 1 else int(np.prod(shape[:-1]))
+    return random.normal(scale=1.5 / np.sqrt(inputs), size=shape)
+
+
+def _shapes(content: dict[str, Any], n_words: int, *, projects: bool) -> dict[str, tuple[int, ...]]:
+    lstm = content["lstm"]
+    size, dim = lstm["projection_dim"], lstm["dim"]
+    shapes = _encoder_shapes(content["char_cnn"], size) if "char_cnn" in content else {}
+    if not shapes:
+        shapes["embedding"] = (n_words, size)
+    for direction in (0, 1):
+        for layer in range(lstm["n_layers"]):
+            cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            shapes[f"{cell}/W_0"] = (2 * size, 4 * dim)
+            shapes[f"{cell}/B"] = (4 * dim,)
+            if projects:
+                shapes[f"{cell}/W_P_0"] = (dim, size)
+    return shapes
+
+
+def _encoder_shapes(char_cnn: dict[str, Any], size: int) -> dict[str, tuple[int, ...]]:
+    n_filters = sum(count for _, count in char_cnn["filters"])
+    shapes: dict[str, tuple[int, ...]] = {"char_embed": (261, char_cnn["embedding"]["dim"])}
+    for i, (width, count) in enumerate(char_cnn["filters"]):
+        shapes[f"CNN/W_cnn_{i}"] = (1, width, char_cnn["embedding"]["dim"], count)
+        shapes[f"CNN/b_cnn_{i}"] = (count,)
+    for k in range(char_cnn["n_highway"]):
+        for gate in ("carry", "transform"):
+            shapes[f"CNN_high_{k}/W_{gate}"] = (n_filters, n_filters)
+            shapes[f"CNN_high_{k}/b_{gate}"] = (n_filters,)
+    shapes["CNN_proj/W_proj"] = (n_filters, size)
+    shapes["CNN_proj/b_proj"] = (size,)
+    return shapes

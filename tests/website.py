@@ -1,0 +1,138 @@
+"""A web server on this machine that answers as badly as a test wants, and files for it."""
+
+import threading
+import zipfile
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+Answer = Callable[["_Handler", bytes], None]
+"""What the server does with one request for a file."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    site: "Site"
+
+    def do_GET(self) -> None:
+        self.site.requests.append((self.path, dict(self.headers)))
+        answers = self.site.answers.get(self.path, [])
+        answer = answers.pop(0) if answers else whole
+        if self.path not in self.site.files:
+            answer = status(404)
+        answer(self, self.site.files.get(self.path, b""))
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+    def send(self, code: int, body: bytes, **headers: object) -> None:
+        self.send_response(code)
+        for name, value in {"Content_Length": len(body), **headers}.items():
+            if value is not None:
+                self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *arguments: Any) -> None:
+        pass  # clients may hang up
+
+
+class Site:
+    """A web server on this machine that answers as it is told, else as it should."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.answers: dict[str, list[Answer]] = {}
+        """The answers to the first requests for a file; the later ones are right."""
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        handler = type("Handler", (_Handler,), {"site": self})
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,)).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def put(self, path: str, content: bytes, *answers: Answer) -> str:
+        self.files[path], self.answers[path] = content, list(answers)
+        return self.url + path
+
+    def ranges(self) -> list[str | None]:
+        return [headers.get("Range") for _, headers in self.requests]
+
+
+def whole(handler: _Handler, content: bytes, tag: str = '"1"') -> None:
+    wanted = handler.headers.get("Range")
+    if wanted is None or handler.headers.get("If-Range", tag) != tag:
+        handler.send(200, content, ETag=tag)
+        return
+    start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+    if start >= len(content):
+        handler.send(416, b"", Content_Range=f"bytes */{len(content)}")
+        return
+    extent = f"bytes {start}-{len(content) - 1}/{len(content)}"
+    handler.send(206, content[start:], ETag=tag, Content_Range=extent)
+
+
+def newer(handler: _Handler, content: bytes) -> None:
+    whole(handler, content, tag='"2"')
+
+
+def without_ranges(handler: _Handler, content: bytes) -> None:
+    handler.send(200, content)
+
+
+def without_length(handler: _Handler, content: bytes) -> None:
+    handler.send(200, content, Content_Length=None)
+
+
+def breaks_off(n_bytes: int) -> Answer:
+    def answer(handler: _Handler, content: bytes) -> None:
+        handler.send(200, content[:n_bytes], Content_Length=len(content), ETag='"1"')
+
+    return answer
+
+
+def claims(n_bytes: int) -> Answer:
+    def answer(handler: _Handler, content: bytes) -> None:
+        handler.send(200, content, Content_Length=n_bytes)
+
+    return answer
+
+
+def status(code: int) -> Answer:
+    return lambda handler, _content: handler.send(code, b"<html>no</html>")
+
+
+def redirects(url: str) -> Answer:
+    return lambda handler, _content: handler.send(302, b"", Location=url)
+
+
+def other_part(handler: _Handler, content: bytes) -> None:
+    handler.send(206, content[7:], Content_Range=f"bytes 7-{len(content) - 1}/{len(content)}")
+
+
+def weights_file(path: Path, **options: Any) -> Path:
+    with h5py.File(path, "w", **options) as file:
+        file.create_dataset("char_embed", data=np.ones((261, 4), np.float32))
+    return path
+
+
+def zip_with(path: Path, members: dict[str, bytes], packing: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", packing) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def folder_with(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_bytes(b"{}")
+    return folder
