@@ -15,16 +15,13 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, OutputError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer as ReadableBuffer
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
@@ -169,16 +166,14 @@ class _Sink(FileIO):
 
     error: BaseException | None = None
 
-    def write(self, data: "ReadableBuffer", /) -> int:
-        view = memoryview(data)
-
+    def write(self, data: Any, /) -> int:
         def write_all() -> None:
-            rest = view
+            rest = memoryview(data)
             while rest:
                 rest = rest[FileIO.write(self, rest) :]
 
         self._attempt(write_all)
-        return len(view)
+        return len(data)
 
     def truncate(self, size: int | None = None, /) -> int:
         self._attempt(lambda: FileIO.truncate(self, size))

@@ -12,8 +12,10 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from elmo_cli.errors import ModelError
+from elmo_cli.model_files import MANY_LANGS_FILES
 
-_KINDS = {".hdf5", ".json", ".md", ".txt"}
+_KINDS = {".dic", ".hdf5", ".json", ".md", ".txt"}
+_MANY_LANGS = set(MANY_LANGS_FILES.values())
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _LARGEST_BYTES = 32 * 2**30
 # Weights hardly compress; text shrinks to a fifth. Small files may be odd.
@@ -42,7 +44,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 with file.open(member) as source, open(temporary / name, "wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
         # The weights last: a model counts as there when they are.
-        for name in sorted(members, key=lambda name: name.endswith(".hdf5")):
+        for name in sorted(members, key=lambda name: name.endswith((".hdf5", ".pkl"))):
             os.replace(temporary / name, folder / name)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ModelError(f"{archive}: damaged zip file: {error}; get it again") from None
@@ -60,7 +62,8 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
         path = PurePosixPath(member.filename.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts:
             raise ModelError(f"{archive}: refused, {member.filename} leads out of the folder")
-        if member.is_dir() or path.suffix not in _KINDS or path.name.startswith("."):
+        wanted = path.suffix in _KINDS or path.name in _MANY_LANGS
+        if member.is_dir() or not wanted or path.name.startswith("."):
             continue
         if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
             raise ModelError(f"{archive}: refused, {member.filename} is a link, not a file")
@@ -75,7 +78,7 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
                 "folder of one model"
             )
         members[path.name] = member
-    if not any(name.endswith(".hdf5") for name in members):
+    if not any(name.endswith(".hdf5") for name in members) and not members.keys() >= _MANY_LANGS:
         found = ", ".join(file.namelist()[:5]) or "nothing"
         raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
     n_bytes = sum(member.file_size for member in members.values())

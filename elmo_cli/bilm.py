@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.batching import Packing, pack
-from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.lstm import Lstm, LstmState
 from elmo_cli.options import ModelOptions
-from elmo_cli.token_encoder import CharacterEncoder, WordEncoder
+from elmo_cli.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder
 from elmo_cli.vocabulary import Vocabulary
 
 
@@ -57,6 +56,7 @@ class BiLm(nn.Module):
         options: ModelOptions,
         vocabulary: Vocabulary | None = None,
         *,
+        token_encoder: TokenEncoder | None = None,
         projects: bool = True,
         dropout: float = 0.0,
     ) -> None:
@@ -65,6 +65,7 @@ class BiLm(nn.Module):
         Args:
             options: the architecture.
             vocabulary: the words of a word-level model.
+            token_encoder: one of another kind, in place of the one that `options` describe.
             projects: False where dim equals projection_dim and the weights have
                 no projection after the cell.
             dropout: the share of the inputs of every LSTM that training drops.
@@ -72,8 +73,10 @@ class BiLm(nn.Module):
         super().__init__()
         self.options = options
         size = options.lstm.projection_dim
-        self.token_encoder: CharacterEncoder | WordEncoder
-        if options.char_cnn is not None:
+        self.token_encoder: TokenEncoder
+        if token_encoder is not None:
+            self.token_encoder = token_encoder
+        elif options.char_cnn is not None:
             self.token_encoder = CharacterEncoder(options.char_cnn, size)
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
@@ -193,8 +196,21 @@ class BiLm(nn.Module):
         """Where the parameters are."""
         return self.layer_pairs()[0][0].gates.weight.device
 
+    def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The ids of tokenized sentences, as `forward` and `Elmo` take them.
+
+        Returns:
+            int64, shape (B, T, C), T the longest sentence; 0 where a sentence has no token.
+        """
+        n_ids = self.token_encoder.token_ids(self.token_encoder.boundaries).shape[1]
+        longest = max(map(len, sentences), default=0)
+        ids = torch.zeros(len(sentences), longest, n_ids, dtype=torch.int64)
+        for row, sentence in zip(ids, sentences, strict=True):
+            row[: len(sentence)] = self.token_encoder.token_ids(sentence)
+        return ids.to(self.device)
+
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Put `<S>` before and `</S>` after each sentence that has tokens.
+        """Put a boundary before and one after each sentence that has tokens.
 
         Args:
             ids: int64, shape (B, T, C).
@@ -202,7 +218,7 @@ class BiLm(nn.Module):
         Returns:
             Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
         """
-        start, end = self.token_encoder.token_ids([START_TOKEN, END_TOKEN]).to(ids.device)
+        start, end = self.token_encoder.token_ids(self.token_encoder.boundaries).to(ids.device)
         lengths = (ids > 0).any(dim=2).sum(dim=1)
         present = (lengths > 0).nonzero()[:, 0]
         bounded = ids.new_zeros(ids.shape[0], ids.shape[1] + 2, ids.shape[2])

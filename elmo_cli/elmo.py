@@ -12,18 +12,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.bilm import BiLm, BiLmOutput
-from elmo_cli.characters import END_TOKEN, START_TOKEN, sentences_to_character_ids
+from elmo_cli.characters import sentences_to_character_ids
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained import find_model, model_from_files
 from elmo_cli.token_cache import encode_by_length
-from elmo_cli.token_encoder import CharacterEncoder, WordEncoder
+from elmo_cli.token_encoder import TokenEncoder
 from elmo_cli.weights import load_bilm
 
 # AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.
 PADDING_INDEX: Final = 0
 UNKNOWN_WORD: Final = "@@UNKNOWN@@"
 _Path: TypeAlias = str | Path | None
-Encoder: TypeAlias = CharacterEncoder | WordEncoder
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -107,7 +106,7 @@ class TokenTable(nn.Module):
     vectors: Tensor
     """Float, shape (V + 2, P)."""
 
-    def __init__(self, words: Sequence[str], encoder: Encoder) -> None:
+    def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()
         self.words = list(words)
         self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
@@ -116,12 +115,12 @@ class TokenTable(nn.Module):
         self.fill(encoder)
 
     @torch.no_grad()
-    def fill(self, encoder: Encoder) -> None:
+    def fill(self, encoder: TokenEncoder) -> None:
         """Compute all vectors, where the encoder is and in its precision."""
         device = next(encoder.parameters()).device
         self.vectors = encode_by_length(
             lambda tokens: encoder(encoder.token_ids(tokens).to(device)),
-            [*self.words, START_TOKEN, END_TOKEN],
+            [*self.words, *encoder.boundaries],
         )
 
     def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
@@ -136,7 +135,7 @@ class TokenTable(nn.Module):
         ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
         return slots.scatter(1, ends, n_words + 1)
 
-    def forward(self, slots: Tensor, ids: Tensor, encoder: Encoder) -> Tensor:
+    def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
         """Look up slots, int64, shape (N,): the token vectors, float, shape (N, P).
 
         Tokens that are not held are encoded from their ids, int64, shape (N, 50).
@@ -216,8 +215,8 @@ class Elmo(nn.Module):
         """Embed a batch.
 
         Args:
-            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`. Of a word-level model
-                shape (B, ..., T, 1): one more than the index of the word.
+            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
+                `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
             word_inputs: int64, shape (B, ..., T): the indices of the same tokens in
                 `vocab_to_cache`. They save time and change no value: index 0, that of
                 "@@UNKNOWN@@", and those outside the list are read from `inputs`. Not
@@ -255,7 +254,8 @@ class Elmo(nn.Module):
         )
 
     def _check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
-        n_ids = self.bilm.token_encoder.token_ids([START_TOKEN]).shape[1]
+        encoder = self.bilm.token_encoder
+        n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
         present = (inputs > 0).any(dim=-1)  # (B, ..., T)

@@ -8,15 +8,14 @@ token vectors -> biLM layers                     inference
 layers -> the layers asked for, order restored
 """
 
-import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, get_args
 
 import numpy as np
 import torch
@@ -28,6 +27,8 @@ from elmo_cli.activations import ActivationsWriter
 from elmo_cli.batching import batches_by_length, windows
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.integrity import sha256
 from elmo_cli.layers import LayerChoice, parse_layers
 from elmo_cli.pretrained import ModelFiles, find_model, model_from_files
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
@@ -83,6 +84,10 @@ class ElmoEmbedder:
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
+        _check_choice("state", state, get_args(State))
+        _check_choice("precision", precision, get_args(Precision))
+        if batch_tokens is not None and batch_tokens < 1:
+            raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
         device = choose_device(cuda_device)
         self.cuda_device = cuda_device
         self.files = _model_files(model, options_file, weight_file, vocabulary_file)
@@ -188,11 +193,11 @@ class ElmoEmbedder:
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
         """
-        parse_layers(output_format, self.options.n_layers)
+        layers = str(parse_layers(output_format, self.options.n_layers))
         with open_lines(input_file, lambda n_bytes: on_progress(n_bytes, None)) as lines:
             writer = ActivationsWriter(
                 output_file_path,
-                self._attributes(output_format),
+                self._attributes(layers),
                 dtype=dtype,
                 forget_sentences=forget_sentences,
                 use_sentence_keys=use_sentence_keys,
@@ -201,7 +206,7 @@ class ElmoEmbedder:
             pending: deque[str] = deque()  # lines that are read and not yet written
             with writer:
                 sentences = _split_lines(lines, pending)
-                for values in self.embed_sentences(sentences, batch_size, layers=output_format):
+                for values in self.embed_sentences(sentences, batch_size, layers=layers):
                     writer.write(pending.popleft(), values)
                     on_progress(0, values.shape[-2])
 
@@ -249,7 +254,7 @@ class ElmoEmbedder:
         """What the output file says about its making."""
         return {
             "model": self.files.name,
-            "weights_sha256": _sha256(self.files.weights),
+            "weights_sha256": sha256(self.files.weights),
             "options": json.dumps(asdict(self.options)),
             "layers": layers,
             "state": self.state,
@@ -264,11 +269,17 @@ def _model_files(
     weight_file: str | Path | None,
     vocabulary_file: str | Path | None,
 ) -> ModelFiles:
-    if options_file is None and weight_file is None:
-        return find_model(model)
-    if options_file is None or weight_file is None or model is not None:
-        raise ValueError("expected options_file and weight_file, or model, or none of them")
-    return model_from_files(options_file, weight_file, vocabulary_file)
+    if options_file is not None and weight_file is not None and model is None:
+        return model_from_files(options_file, weight_file, vocabulary_file)
+    if options_file is not None or weight_file is not None:
+        raise ModelError("expected options_file and weight_file, or model, or none of them")
+    files = find_model(model)
+    return replace(files, vocabulary=Path(vocabulary_file)) if vocabulary_file else files
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
 
 def _split_lines(lines: Iterable[str], pending: deque[str]) -> Iterator[Sentence]:
@@ -280,11 +291,3 @@ def _split_lines(lines: Iterable[str], pending: deque[str]) -> Iterator[Sentence
 def _to_array(values: Tensor) -> Array:
     array: Array = values.numpy()
     return array.copy()  # of its own: neither shared with equal sentences nor part of a batch
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

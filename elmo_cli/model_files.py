@@ -1,7 +1,7 @@
 """A folder to the files of the model in it, by their names.
 
 Usual names come first; else the only file that may be it is taken, so that AllenNLP's,
-bilm-tf's and NLPL's folders are found as they are.
+bilm-tf's, NLPL's and ELMoForManyLangs' folders are found as they are.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,13 @@ FILE_NAMES: Final = {
     "vocabulary": "vocab.txt",
 }
 """The role of a file, and its name in the cache folder."""
+
+MANY_LANGS_FILES: Final = {
+    "options": "config.json",
+    "weights": "encoder.pkl",
+    "token encoder": "token_embedder.pkl",
+}
+"""What every model of ELMoForManyLangs has; see `many_langs`."""
 
 _PREFERRED = {
     "options": ("options.json",),
@@ -50,13 +57,20 @@ def candidates(folder: Path, role: str) -> list[Path]:
     for name in _PREFERRED[role]:
         if (folder / name).is_file():
             return [folder / name]
-    return [
+    found = [
         path
         for path in sorted(folder.glob(_PATTERNS[role]))
         if path.is_file()
         and not path.name.startswith(".")
         and not (role == "weights" and "softmax" in path.name)
     ]
+    if not found and role in MANY_LANGS_FILES and not _missing_of_many_langs(folder):
+        return [folder / MANY_LANGS_FILES[role]]
+    return found
+
+
+def _missing_of_many_langs(folder: Path) -> list[str]:
+    return [name for name in MANY_LANGS_FILES.values() if not (folder / name).is_file()]
 
 
 def only_file(folder: Path, role: str) -> Path | None:
@@ -79,6 +93,9 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(found) > 1:
             names = ", ".join(path.name for path in found)
             faults.append(f"several files that may be {FILE_NAMES[role]}: {names}")
+    missing = _missing_of_many_langs(folder)
+    if len(faults) == 2 and len(missing) == 1:
+        raise ModelError(f"{folder}: expected a model of ELMoForManyLangs, found no {missing[0]}")
     if faults:
         raise ModelError(
             f"{folder}: expected a model (options.json and weights.hdf5), "

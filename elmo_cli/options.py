@@ -68,22 +68,35 @@ class ModelOptions:
 
 
 def read_options(path: str | Path) -> ModelOptions:
-    """Read and check an options.json.
+    """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
     Raises:
         OptionsError: the file is missing, not JSON, or describes no model; all
             faults are named at once.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise OptionsError(f"{path}: expected JSON, found {_reason(error)}") from None
+    content = read_json(path)
+    if isinstance(content, dict) and "config_path" in content:
+        from elmo_cli import many_langs  # which builds on this module
+
+        return many_langs.read_config(Path(path), content)
     try:
         return parse_options(content)
     except OptionsError as error:
         raise OptionsError(f"{path}: {error}") from None
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        OptionsError: it is missing or not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionsError(f"{path}: expected JSON, found {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,14 @@ from elmo_cli.download import OnProgress, download, locked, silent
 from elmo_cli.errors import ModelError
 from elmo_cli.integrity import archive_fault, check_of, check_unchanged
 from elmo_cli.model_files import FILE_NAMES, ModelFiles, candidates, only_file, read_folder
-from elmo_cli.registry import BUNDLED, MODELS, PublishedModel, model_of_url, published_model
+from elmo_cli.registry import (
+    BUNDLED,
+    MANY_LANGS_PREFIX,
+    MODELS,
+    PublishedModel,
+    model_of_url,
+    published_model,
+)
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -253,7 +260,7 @@ def _local(file: str | Path, role: str, on_progress: OnProgress) -> Path:
 
 def _in_archive(path: Path, name: str) -> ModelFiles:
     """A zip file is unpacked once; another file under its name is unpacked anew."""
-    if path.suffix in (".hdf5", ".json"):
+    if path.suffix in (".hdf5", ".json", ".pkl"):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found one file of a model; "
             "name its folder, or both files with --options-file and --weight-file"
@@ -278,4 +285,8 @@ def _no_such_model(name: str | Path) -> str:
     names = [model.name for model in MODELS]
     near = difflib.get_close_matches(text.lower(), names, n=1)
     question = f"; did you mean {near[0]}?" if near else ";"
-    return f"no model {text}{question} known are {', '.join(names)}, or the path of a folder"
+    shown = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+    return (
+        f"no model {text}{question} known are {shown}, {MANY_LANGS_PREFIX}LANGUAGE (see "
+        "`elmo models`), or the path of a folder"
+    )

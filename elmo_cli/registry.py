@@ -4,6 +4,7 @@ Hosts come and go: a file has several URLs, tried in order. Nobody publishes
 checksums of these files, so a size is all there is to compare with.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,6 +67,69 @@ def _nlpl(number: int, language: str, suffix: str, text: str | None = None) -> P
         download_bytes=1_500_000_000 if number == 212 else None,
         archive=(f"https://{path}", f"http://{path}"),
     )
+
+
+_MANY_LANGS: Final = {
+    "ar": "Arabic",
+    "bg": "Bulgarian",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "cu": "Old Church Slavonic",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "ga": "Irish",
+    "gl": "Galician",
+    "grc": "Ancient Greek",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "la": "Latin",
+    "lv": "Latvian",
+    "nl": "Dutch",
+    "nb": "Norwegian Bokmål",
+    "nn": "Norwegian Nynorsk",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sv": "Swedish",
+    "tr": "Turkish",
+    "ug": "Uyghur",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "vi": "Vietnamese",
+    "zh": "Chinese (traditional)",
+}
+"""The languages of ELMoForManyLangs, in the order of their numbers."""
+_MANY_LANGS_FIRST: Final = 136
+MANY_LANGS_PREFIX: Final = "many-langs-"
+
+
+def _many_langs() -> Iterator[PublishedModel]:
+    """The models of ELMoForManyLangs, which are in the NLPL repository too."""
+    for number, (code, language) in enumerate(_MANY_LANGS.items(), start=_MANY_LANGS_FIRST):
+        path = f"vectors.nlpl.eu/repository/11/{number}.zip"
+        yield PublishedModel(
+            name=f"{MANY_LANGS_PREFIX}{code}",
+            language=language,
+            text="Wikipedia and web pages (CoNLL 2018), 20 million words",
+            archive=(f"https://{path}", f"http://{path}"),
+        )
 
 
 _SMALL = "2x1024_128_2048cnn_1xhighway"
@@ -168,6 +232,7 @@ MODELS: Final = (
     _nlpl(202, "Swedish", "swedish"),
     _nlpl(203, "Latin", "latin"),
     _nlpl(212, "Russian", "russian", text="Araneum, lemmas"),
+    *_many_langs(),
 )
 
 

@@ -33,6 +33,7 @@ class SentenceEncoder:
         self.device = device
         self.dtype = dtype
         self._token_encoder = bilm.token_encoder.to(device)
+        self.boundaries = bilm.token_encoder.boundaries
         self._bilm = FastBiLm(bilm, device, dtype)
         self._cache = TokenCache(self._encode_tokens, CACHED_TOKENS)
 
@@ -82,11 +83,13 @@ class FixedStart:
         state = encoder.initial_state(1)
         if warm:
             for line in WARM_TEXT.splitlines():
-                _, state = encoder.run([with_boundaries(line.split())], state)
+                bounded = with_boundaries(line.split(), encoder.boundaries)
+                _, state = encoder.run([bounded], state)
         # The first step of every sentence, <S> forward and </S> backward, is the same for
         # all: it is done here. That of the boundary at the other end feeds no token.
-        _, after_start = encoder.run([[START_TOKEN]], state)
-        _, after_end = encoder.run([[END_TOKEN]], state)
+        start, end = encoder.boundaries
+        _, after_start = encoder.run([[start]], state)
+        _, after_end = encoder.run([[end]], state)
         self._state = [
             ahead._replace(backward=behind.backward)
             for ahead, behind in zip(after_start, after_end, strict=True)
@@ -121,7 +124,8 @@ class CarriedStates:
         """
         self._grow(1 + max(slots))
         rows = torch.tensor(slots, device=self._encoder.device)
-        bounded = [with_boundaries(sentence) for sentence in sentences]
+        boundaries = self._encoder.boundaries
+        bounded = [with_boundaries(sentence, boundaries) for sentence in sentences]
         layers, ended = self._encoder.run(bounded, select_state(self._state, rows))
         for kept_layer, ended_layer in zip(self._state, ended, strict=True):
             for kept, new in zip(kept_layer, ended_layer, strict=True):
@@ -145,6 +149,9 @@ class CarriedStates:
             )
 
 
-def with_boundaries(sentence: Sentence) -> Sentence:
-    """A sentence between `<S>` and `</S>`."""
-    return [START_TOKEN, *sentence, END_TOKEN]
+def with_boundaries(
+    sentence: Sentence, boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)
+) -> Sentence:
+    """A sentence between its boundaries."""
+    start, end = boundaries
+    return [start, *sentence, end]

@@ -62,7 +62,8 @@ def find_occurrence(
             f"1 to {len(found)}"
         )
     if number is not None and number > len(found):
-        raise InputError(f"{word!r} occurs {len(found)} times, not {number}, in: {tokens}")
+        times = "once" if len(found) == 1 else f"{len(found)} times"
+        raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
     return Occurrence(sentence, found[(number or 1) - 1])
 
 

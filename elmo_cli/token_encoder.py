@@ -11,45 +11,43 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.characters import N_CHARACTERS, character_ids
+from elmo_cli.characters import END_TOKEN, N_CHARACTERS, START_TOKEN, character_ids
 from elmo_cli.options import CharacterOptions
 from elmo_cli.vocabulary import Vocabulary
 
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
-class CharacterEncoder(nn.Module):
-    """Character ids to token vectors: convolutions, maximum, highways, projection."""
+class TokenEncoder(nn.Module):
+    """Tokens to ids, and ids to token vectors: what a biLM asks of every kind."""
 
-    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+    boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)
+    """The tokens before and after every sentence."""
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
+        raise NotImplementedError
+
+
+class CharacterFeatures(nn.Module):
+    """Character ids to features: convolutions, maximum, highways."""
+
+    def __init__(self, options: CharacterOptions, n_characters: int = N_CHARACTERS) -> None:
         super().__init__()
         self.options = options
         # Row 0 stays zero: it stands for "no token here".
-        self.char_embedding = nn.Embedding(1 + N_CHARACTERS, options.embedding_dim, padding_idx=0)
+        self.char_embedding = nn.Embedding(1 + n_characters, options.embedding_dim, padding_idx=0)
         self.convolutions = nn.ModuleList(
             nn.Conv1d(options.embedding_dim, count, width) for width, count in options.filters
         )
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
-        self.projection = nn.Linear(options.n_filters, projection_dim)
 
-    def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """The character ids of tokens: int64, shape (N, 50), on the CPU."""
-        return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """Encode tokens.
-
-        Args:
-            ids: int64, shape (N, 50): `character_ids`.
-
-        Returns:
-            float, shape (N, P).
-        """
+    def features(self, ids: Tensor) -> Tensor:
+        """Int64, shape (N, 50), to what the highways give: float, shape (N, F)."""
         features = self.convolve(self.char_embedding(self._crop(ids)))
         for highway in self.highways:
             features = highway(features)
-        vectors: Tensor = self.projection(features)  # (N, P)
-        return vectors
+        return features
 
     def convolve(self, embedded: Tensor) -> Tensor:
         """The largest value of each filter over the positions of a token.
@@ -79,6 +77,30 @@ class CharacterEncoder(nn.Module):
         return ids[:, : longest + widest]
 
 
+class CharacterEncoder(CharacterFeatures, TokenEncoder):
+    """Character ids to token vectors: the features, projected."""
+
+    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+        super().__init__(options)
+        self.projection = nn.Linear(options.n_filters, projection_dim)
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The character ids of tokens: int64, shape (N, 50), on the CPU."""
+        return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Encode tokens.
+
+        Args:
+            ids: int64, shape (N, 50): `character_ids`.
+
+        Returns:
+            float, shape (N, P).
+        """
+        vectors: Tensor = self.projection(self.features(ids))  # (N, P)
+        return vectors
+
+
 class Highway(nn.Module):
     """g = sigmoid(x W_c + b_c);  y = g * relu(x W_t + b_t) + (1 - g) * x."""
 
@@ -94,7 +116,7 @@ class Highway(nn.Module):
         return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
 
 
-class WordEncoder(nn.Module):
+class WordEncoder(TokenEncoder):
     """Word ids to token vectors: a table with a row a word of the vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary, projection_dim: int) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from elmo_cli.batching import batches_by_length, windows
 from elmo_cli.bilm import BiLm
-from elmo_cli.errors import OptionsError
+from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.language_model import Softmax, predictions
 from elmo_cli.options import parse_options, read_options
 from elmo_cli.text import Sentence, read_sentences
@@ -95,6 +95,7 @@ class Run:
     def save(self, folder: Path) -> None:
         """Write the checkpoint, whole or not at all."""
         state = {
+            "model_options": json.dumps(self.model_options, sort_keys=True),
             "step": self.step,
             "n_tokens": self.n_tokens,
             "bilm": self.bilm.state_dict(),
@@ -108,6 +109,11 @@ class Run:
     def load(self, folder: Path) -> None:
         """Continue from the checkpoint of a folder."""
         state = torch.load(folder / "checkpoint.pt", weights_only=True)
+        if state["model_options"] != json.dumps(self.model_options, sort_keys=True):
+            raise ModelError(
+                f"{folder}: its checkpoint is of another architecture than the options; "
+                "choose another folder"
+            )
         self.step, self.n_tokens = state["step"], state["n_tokens"]
         self.bilm.load_state_dict(state["bilm"])
         self.softmax.load_state_dict(state["softmax"])
@@ -215,6 +221,7 @@ def _batches(
 ) -> Iterator[list[Sentence]]:
     """Batches without end, the same for the same seed; the first `skip` are left out."""
     shuffle = random.Random(options.seed)
+    n_batches = 0
     while True:
         pieces = (
             sentence[start : start + options.longest_sentence]
@@ -229,6 +236,9 @@ def _batches(
             for batch in batches[skip:]:
                 yield [window[index] for index in batch]
             skip = max(0, skip - len(batches))
+            n_batches += len(batches)
+        if n_batches == 0:
+            raise InputError(f"{', '.join(map(str, paths))}: no sentence to train on")
 
 
 @torch.inference_mode()

@@ -15,15 +15,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from elmo_cli.bilm import BiLm
 from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.options import ModelOptions, read_options
 from elmo_cli.pretrained import ModelFiles
 from elmo_cli.vocabulary import Vocabulary, read_vocabulary
@@ -102,6 +104,10 @@ def load_bilm(files: ModelFiles) -> BiLm:
         ElmoError: a file is missing, faulty or does not fit the others.
     """
     options = read_options(files.options)
+    if isinstance(options, ManyLangsOptions):
+        from elmo_cli.many_langs_weights import load_many_langs  # which builds on this module
+
+        return load_many_langs(files, options)
     vocabulary = None
     if options.char_cnn is None:
         if files.vocabulary is None:
@@ -129,7 +135,7 @@ def read_weights(
                 f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
                 for layer in range(options.lstm.n_layers)
             )
-        with torch.device("meta"):  # the shapes only; the file brings the values
+        with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
         entries = list(table(options, projects=projects))
         with _damage_named(path):
@@ -138,6 +144,25 @@ def read_weights(
     _check_finite(path, entries, state)
     bilm.load_state_dict(state, assign=True)
     return bilm.requires_grad_(False).eval()
+
+
+class Uninitialized(TorchFunctionMode):
+    """Parameters made under it are not filled: the file brings their values.
+
+    Shapes alone, on the meta device, take no memory whatever the options ask for; but
+    torch imports its whole compiler to fill them with nothing.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func.__name__.rstrip("_") in ("kaiming_uniform", "uniform", "normal", "constant"):
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
@@ -234,8 +259,8 @@ def _read(file: h5py.File, entry: Entry) -> Tensor:
 
 
 def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:
-    faulty = [
-        entry.dataset for entry in entries if not torch.isfinite(state[entry.parameter]).all()
-    ]
+    # A value that is not finite makes the sum so, which is one pass over the values.
+    suspects = [entry for entry in entries if not state[entry.parameter].sum().isfinite()]
+    faulty = [entry.dataset for entry in suspects if not state[entry.parameter].isfinite().all()]
     if faulty:
         raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")

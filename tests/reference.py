@@ -81,11 +81,13 @@ def token_vector(
     if "char_cnn" not in options:
         assert words is not None
         row = words.index(token) if token in words else words.index("<UNK>")
-        return arrays["embedding"][row]
+        vector: Array = arrays["embedding"][row]
+        return vector
     features = convolutions(token, options, arrays)
     for k in range(options["char_cnn"]["n_highway"]):
         features = highway(features, k, arrays)
-    return features @ arrays["CNN_proj/W_proj"] + arrays["CNN_proj/b_proj"]
+    projected: Array = features @ arrays["CNN_proj/W_proj"] + arrays["CNN_proj/b_proj"]
+    return projected
 
 
 def convolutions(token: str, options: Options, arrays: Arrays) -> Array:

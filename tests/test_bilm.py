@@ -265,7 +265,7 @@ def test_layers_are_zero_where_a_sentence_has_ended(golden: Golden) -> None:
 
 def test_a_word_level_model_is_not_built_without_its_vocabulary() -> None:
     options = parse_options({"lstm": {"dim": 2, "projection_dim": 2, "n_layers": 1}})
-    with pytest.raises(ValueError, match="^a word-level model needs its vocabulary$"):
+    with pytest.raises(ValueError, match=r"^a word-level model needs its vocabulary$"):
         BiLm(options)
 
 

@@ -39,7 +39,9 @@ class ElmoGroup(click.Group):
 
 
 @click.group(
-    cls=ElmoGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 90}
+    "elmo",
+    cls=ElmoGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 90},
 )
 @click.version_option(__version__, prog_name="elmo", message="%(prog)s %(version)s")
 def main() -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import flags
+
 if TYPE_CHECKING:
     from elmo_cli.download import OnProgress
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 @click.option(
     "--with-softmax", is_flag=True, help="Also get the softmax and vocabulary, for perplexity."
 )
+@flags.verbosity_options
 def download(name: str, with_softmax: bool) -> None:
     """Download the model NAME, and print the folder that it is in.
 

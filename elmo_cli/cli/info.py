@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import flags
 from elmo_cli.model_files import FILE_NAMES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _CARD_LINES = 12
 @click.command()
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, one object.")
+@flags.verbosity_options
 def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.
 

@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from elmo_cli.cli import flags
+
 if TYPE_CHECKING:
     from elmo_cli.registry import PublishedModel
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, a list of objects.")
+@flags.verbosity_options
 def models(as_json: bool) -> None:
     """List the models that have a name.
 

@@ -43,9 +43,25 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="N",
     help="Words to predict, where they are counted.",
 )
-@click.option("--batch-tokens", type=click.IntRange(min=1), default=2048, show_default=True)
-@click.option("--learning-rate", type=float, default=2e-3, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--batch-tokens",
+    type=click.IntRange(min=1),
+    default=2048,
+    show_default=True,
+    metavar="N",
+    help="Tokens in a batch.",
+)
+@click.option(
+    "--learning-rate",
+    type=float,
+    default=2e-3,
+    show_default=True,
+    metavar="RATE",
+    help="Reached after a warm-up; falls to 0 over the last third of the steps.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, metavar="N", help="Of all that is random."
+)
 @flags.verbosity_options
 def train(
     texts: tuple[Path, ...],
@@ -63,7 +79,7 @@ def train(
 
     A first, simple trainer: every sentence starts from the zero state, the loss is
     a sampled softmax, the optimizer AdamW. FOLDER gets options.json, weights.hdf5,
-    vocab.txt and softmax.hdf5, and is a model for --model.
+    vocab.txt, softmax.hdf5, training.json and checkpoint.pt, and is a model for --model.
 
     \b
     $ elmo train text.txt --options-file options.json --steps 5000 --output model

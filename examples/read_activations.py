@@ -1,0 +1,41 @@
+"""Read a file that `elmo embed` wrote, and print the shape of every line's activations.
+
+python examples/read_activations.py vectors.hdf5
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+
+def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
+    """The activations of each line, in the order of the text: (L, T, W), or (T, W)."""
+    with h5py.File(path) as file:
+        n_lines = len(file.keys() - {"sentence_to_index"})
+        for line in range(n_lines):
+            yield file[str(line)][:]
+
+
+def read_sentences(path: str) -> dict[str, str]:
+    """The sentence of each dataset, by its name; of equal sentences only the last has one."""
+    with h5py.File(path) as file:
+        if "sentence_to_index" not in file:
+            return {}
+        index: dict[str, str] = json.loads(file["sentence_to_index"][0])
+    return {name: sentence for sentence, name in index.items()}
+
+
+def main(path: str) -> None:
+    """Print a line for each line of the text."""
+    sentences = read_sentences(path)
+    for line, activations in enumerate(read_activations(path)):
+        print(line, activations.shape, sentences.get(str(line), ""), sep="\t")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,40 @@
+"""The command `elmo` as the tests run it: in this process, or in one of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from conftest import GOLDEN
+
+from elmo_cli.cli import main
+
+TINY = GOLDEN / "relu"
+"""A model that loads at once: (3, T, 32)."""
+LOADED = f"Model: {TINY}\n"
+"""What its use says on standard error."""
+
+
+def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
+    """Run `elmo ARGUMENTS` in this process."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def start_elmo(*arguments: str | Path, **settings: Any) -> subprocess.Popen[bytes]:
+    """Start `python -m elmo_cli ARGUMENTS`, its standard error in a pipe."""
+    command = [sys.executable, "-m", "elmo_cli", *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, **settings)
+
+
+def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
+    """Assert one line of error, after that of the model if it `loads`, and exit status 1."""
+    assert result.stderr == f"{LOADED if loads else ''}Error: {message}\n"
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def assert_misused(result: Result, message: str) -> None:
+    """Assert the usage, one line of error and exit status 2."""
+    assert result.stderr.startswith("Usage: ")
+    assert result.stderr.endswith(f"\n\nError: {message}\n")
+    assert (result.exit_code, result.stdout) == (2, "")

@@ -1,0 +1,68 @@
+import subprocess
+import sys
+
+import pytest
+from commands import TINY, elmo
+
+import elmo_cli
+
+COMMANDS = ("embed", "cosine", "models", "download", "info", "train")
+
+
+def run_python(code: str) -> str:
+    """Run code in a fresh interpreter: what it prints."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
+def test_version_is_that_of_the_package() -> None:
+    result = elmo("--version")
+    assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")
+
+
+def test_python_runs_the_command_as_a_module() -> None:
+    command = [sys.executable, "-m", "elmo_cli", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == f"elmo {elmo_cli.__version__}\n"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_every_command(option: str) -> None:
+    result = elmo(option)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(COMMANDS) <= {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_its_help(command: str) -> None:
+    result = elmo(command, "--help")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Usage: elmo {command} ")
+
+
+def test_a_command_that_is_not_there_is_wrong_usage() -> None:
+    result = elmo("embedd")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such command 'embedd'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from elmo_cli.cli import main; main(['--help'], standalone_mode=False)",
+        "from elmo_cli.cli import main; main(['embed', '--help'], standalone_mode=False)",
+        "from elmo_cli.cli import main; main(['cosine', '--help'], standalone_mode=False)",
+    ],
+)
+def test_help_loads_nothing_heavy(code: str) -> None:
+    heavy = "{'torch', 'h5py', 'numpy', 'sacremoses', 'tqdm'}"
+    loaded = run_python(f"{code}; import sys; print(sorted({heavy} & set(sys.modules)))")
+    assert loaded.splitlines()[-1] == "[]"
+
+
+def test_an_error_has_its_traceback_where_asked() -> None:
+    arguments = ("embed", "no-such-file", "out.hdf5", "--model", TINY)
+    assert elmo(*arguments, "-v").stderr.startswith("Error: ")
+    result = elmo(*arguments, "-vv")
+    assert isinstance(result.exception, elmo_cli.ElmoError)

@@ -1,0 +1,264 @@
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from commands import LOADED, TINY, assert_fails, assert_misused, elmo, start_elmo
+from numpy.testing import assert_allclose
+
+from elmo_cli import ElmoEmbedder
+
+MODEL = ("--model", str(TINY))
+RIVER, MONEY = "I sat by the bank.", "The bank lent us money."
+RIVER_TOKENS = ["I", "sat", "by", "the", "bank", "."]
+MONEY_TOKENS = ["The", "bank", "lent", "us", "money", "."]
+
+
+@pytest.fixture(autouse=True)
+def no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+
+
+def vectors(tokens: list[str], index: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """A token's vector in each layer and their average, shape (4, 32)."""
+    layers = ElmoEmbedder(model=TINY).embed_sentence(tokens)[:, index].astype(np.float64)
+    return np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
+
+
+def cosines(
+    one: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    other: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+) -> list[float]:
+    """The cosine of each layer, and of the average."""
+    return [float(a @ b / np.sqrt((a @ a) * (b @ b))) for a, b in zip(one, other, strict=True)]
+
+
+EXPECTED = cosines(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 1))
+
+
+# One pair
+
+
+def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
+    result = elmo("cosine", "bank", RIVER, MONEY, *MODEL)
+    assert (result.exit_code, result.stderr) == (0, LOADED)
+    assert result.stdout == (
+        "I sat by the [bank] .\n"
+        "The [bank] lent us money .\n"
+        "\n"
+        f"layer 0  {EXPECTED[0]:8.4f}\n"
+        f"layer 1  {EXPECTED[1]:8.4f}\n"
+        f"layer 2  {EXPECTED[2]:8.4f}\n"
+        f"average  {EXPECTED[3]:8.4f}\n"
+    )
+
+
+@pytest.mark.parametrize(("layer", "place"), [("0", 0), ("2", 2), ("average", 3)])
+def test_a_layer_is_a_bare_number(layer: str, place: int) -> None:
+    result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert len(result.stdout.splitlines()) == 1
+    assert float(result.stdout) == pytest.approx(EXPECTED[place], abs=2e-6)
+
+
+def test_json_holds_everything() -> None:
+    result = elmo("cosine", "bank", RIVER, MONEY, "--json", *MODEL)
+    answer = json.loads(result.stdout)
+    assert answer["first"] == {"tokens": RIVER_TOKENS, "word": "bank", "index": 4}
+    assert answer["second"] == {"tokens": MONEY_TOKENS, "word": "bank", "index": 1}
+    assert_allclose([*answer["layers"], answer["average"]], EXPECTED, atol=2e-6)
+    assert set(answer) == {"first", "second", "layers", "average"}
+
+
+def test_a_word_in_equal_sentences_has_a_cosine_of_one() -> None:
+    for layer in ("0", "1", "2", "average"):
+        result = elmo("cosine", "bank", RIVER, RIVER, "--layer", layer, *MODEL)
+        assert result.stdout == "1.000000\n"
+
+
+def test_another_word_may_be_named_for_the_second_sentence() -> None:
+    result = elmo("cosine", "bank", RIVER, MONEY, "--word2", "money", "--json", *MODEL)
+    answer = json.loads(result.stdout)
+    expected = cosines(vectors(RIVER_TOKENS, 4), vectors(MONEY_TOKENS, 4))
+    assert (answer["first"]["word"], answer["second"]["word"]) == ("bank", "money")
+    assert_allclose([*answer["layers"], answer["average"]], expected, atol=2e-6)
+
+
+def test_an_occurrence_is_chosen_by_number() -> None:
+    sentence = "bank to bank"
+    result = elmo(
+        *("cosine", "bank", sentence, sentence, "--occurrence1", "1", "--occurrence2", "2"),
+        *("--json", *MODEL),
+    )
+    answer = json.loads(result.stdout)
+    assert (answer["first"]["index"], answer["second"]["index"]) == (0, 2)
+    tokens = sentence.split()
+    assert_allclose(
+        [*answer["layers"], answer["average"]],
+        cosines(vectors(tokens, 0), vectors(tokens, 2)),
+        atol=2e-6,
+    )
+
+
+def test_sentences_are_cut_into_tokens_as_asked() -> None:
+    sentence = "I don't bank, you know."
+    cut = {
+        "moses": ["I", "don", "'t", "bank", ",", "you", "know", "."],
+        "whitespace": ["I", "don't", "bank,", "you", "know."],
+    }
+    for tokenizer, tokens in cut.items():
+        result = elmo("cosine", "I", sentence, sentence, "--json", "--tokenizer", tokenizer, *MODEL)
+        assert json.loads(result.stdout)["first"]["tokens"] == tokens
+    result = elmo("cosine", "don't", sentence, sentence, "--tokenizer", "whitespace", *MODEL)
+    assert result.exit_code == 0
+
+
+def test_the_bundled_model_works_at_once() -> None:
+    result = elmo("cosine", "bank", RIVER, MONEY, "--json")
+    answer = json.loads(result.stdout)
+    assert result.stderr.startswith("Model: mini (bundled")
+    assert answer["layers"][0] == pytest.approx(1)  # the token alone, the same in both
+    assert all(-1 <= value < 1 for value in answer["layers"][1:])
+
+
+# Pairs from standard input
+
+PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
+MORE = cosines(vectors(["Naïve", "bank"], 1), vectors(["bank", "Zürich"], 0))
+ANSWERS = [EXPECTED, [1.0] * 4, MORE]
+
+
+def test_pairs_are_answered_a_line_each() -> None:
+    result = elmo("cosine", "bank", "-", *MODEL, stdin=PAIRS)
+    assert (result.exit_code, result.stderr) == (0, LOADED)
+    rows = [[float(value) for value in line.split("\t")] for line in result.stdout.splitlines()]
+    assert_allclose(rows, ANSWERS, atol=2e-6)
+
+
+def test_pairs_are_answered_with_a_bare_number_of_a_layer() -> None:
+    for layer, place in (("1", 1), ("average", 3)):
+        result = elmo("cosine", "bank", "-", "--layer", layer, *MODEL, stdin=PAIRS)
+        found = [float(line) for line in result.stdout.splitlines()]
+        assert_allclose(found, [answer[place] for answer in ANSWERS], atol=2e-6)
+
+
+def test_pairs_are_answered_with_a_line_of_json() -> None:
+    result = elmo("cosine", "bank", "-", "--json", *MODEL, stdin=PAIRS)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["second"]["index"] for answer in answers] == [1, 1, 0]
+    assert answers[2]["second"]["tokens"] == ["bank", "Zürich"]
+    assert "Zürich" in result.stdout
+    found = [[*answer["layers"], answer["average"]] for answer in answers]
+    assert_allclose(found, ANSWERS, atol=2e-6)
+
+
+def test_more_pairs_than_are_embedded_together_are_answered_in_order() -> None:
+    pairs = [(f"{'x ' * (i % 5)}bank {i}", f"the bank {i % 7}") for i in range(150)]
+    text = "".join(f"{one}\t{other}\n" for one, other in pairs)
+    streamed = elmo("cosine", "bank", "-", "--layer", "2", *MODEL, stdin=text)
+    found = [float(line) for line in streamed.stdout.splitlines()]
+    assert len(found) == 150
+    for i in (0, 63, 64, 149):
+        alone = elmo("cosine", "bank", *pairs[i], "--layer", "2", *MODEL)
+        assert found[i] == pytest.approx(float(alone.stdout), abs=2e-6)
+
+
+def test_no_pairs_have_no_answers() -> None:
+    result = elmo("cosine", "bank", "-", *MODEL, stdin="")
+    assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    process = start_elmo(
+        *("cosine", "bank", "-", *MODEL), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(f"the bank {i}\tthe bank\n" for i in range(1000)).encode())
+    process.stdin.close()
+    process.stdin = None
+    assert len(process.stdout.readline().split()) == 4
+    process.stdout.close()
+    process.stdout = None
+    _, errors = process.communicate(timeout=60)
+    assert errors.decode() == LOADED
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("bench", RIVER, MONEY),
+            "'bench' is not a token of: I sat by the bank .",
+        ),
+        (
+            ("Bank", RIVER, MONEY),
+            "'Bank' is not a token of: I sat by the bank .; is 'bank' meant?",
+        ),
+        (
+            ("don't", "I don't", "I don't"),
+            "\"don't\" is not a token of: I don 't; is 'don' meant?",
+        ),
+        (
+            ("bank", "bank to bank", MONEY),
+            "'bank' occurs 2 times in: bank to bank; choose one with --occurrence1, 1 to 2",
+        ),
+        (
+            ("bank", MONEY, "bank to bank"),
+            "'bank' occurs 2 times in: bank to bank; choose one with --occurrence2, 1 to 2",
+        ),
+        (
+            ("bank", RIVER, MONEY, "--occurrence2", "2"),
+            "'bank' occurs once, not 2 times, in: The bank lent us money .",
+        ),
+        (
+            ("bank", RIVER, MONEY, "--word2", "river"),
+            "'river' is not a token of: The bank lent us money .",
+        ),
+    ],
+)
+def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    assert_fails(elmo("cosine", *arguments, *MODEL), message)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("the bank", "expected two sentences with a tab between, found 1"),
+        ("a\tb\tc", "expected two sentences with a tab between, found 3"),
+        ("the bank\tthe bench", "'bank' is not a token of: the bench"),
+        ("bank bank\tbank", "'bank' occurs 2 times in: bank bank; choose one with --occurrence1, "),
+        (b"the bank\tcaf\xe9 bank", "column 13: expected UTF-8, found the byte 0xe9"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_an_error_with_its_number(
+    line: str | bytes, message: str
+) -> None:
+    line = line.encode() if isinstance(line, str) else line
+    result = elmo("cosine", "bank", "-", *MODEL, stdin=b"a bank\tthe bank\n" + line + b"\n")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{LOADED}Error: standard input, line 2")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 2
+
+
+def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
+    message = "expected two sentences, or - for pairs from standard input"
+    assert_misused(elmo("cosine", "bank", RIVER, *MODEL), message)
+    assert_misused(elmo("cosine", "bank", "-", MONEY, *MODEL), message)
+
+
+def test_a_layer_and_json_are_wrong_usage_together() -> None:
+    result = elmo("cosine", "bank", RIVER, MONEY, "--json", "--layer", "1", *MODEL)
+    assert_misused(result, "choose one of --layer and --json")
+
+
+@pytest.mark.parametrize("layer", ["3", "-1", "top", ""])
+def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
+    result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
+    assert_misused(result, f"--layer {layer!r}: expected a number from 0 to 2, or average")

@@ -1,0 +1,468 @@
+import gzip
+import hashlib
+import io
+import json
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, Golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from strategies import (
+    architectures,
+    batches,
+    make_model,
+    seeds,
+    sentences,
+    small_architecture,
+    word_architectures,
+)
+
+import elmo_cli
+from elmo_cli import ElmoEmbedder, embedder, sentence_states
+from elmo_cli.errors import DeviceError, InputError, OutputError
+from elmo_cli.pretrained import ModelFiles
+
+Array = NDArray[np.float32]
+
+OPTIONS, WEIGHTS = GOLDEN / "relu" / "options.json", GOLDEN / "relu" / "weights.hdf5"
+GOLDEN_BATCHES = (range(3), range(3, 8), range(8, 10), range(10, 11), range(11, 12))
+TOLERANCE = 1e-5
+SHAPES = {"all": (3, 2, 32), "top": (2, 32), "average": (2, 32), "sum": (2, 32), "0,2": (2, 2, 32)}
+"""Of the activations of two tokens, for each choice of layers."""
+
+any_architecture = st.one_of(architectures(), word_architectures())
+
+
+def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
+    return ElmoEmbedder(files.options, files.weights, **settings)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> ElmoEmbedder:
+    """One of the golden models, from the zero state."""
+    return ElmoEmbedder(OPTIONS, WEIGHTS)
+
+
+def assert_close(found: Array, expected: Array) -> None:
+    # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until the
+    # golden figures themselves, in float32, are 1.4e-5 from the same in float64 (ours 3e-6).
+    assert_allclose(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+# Golden figures
+
+
+def test_sentences_from_the_zero_state_get_allennlps_activations(golden: Golden) -> None:
+    found = load(golden.files).embed_batch(golden.sentences)
+    for i, activations in enumerate(found):
+        assert_close(activations, golden.expected[f"stateless/{i}"][()])
+
+
+def test_carried_state_gives_allennlps_activations(golden: Golden) -> None:
+    carrying = load(golden.files, state="carry")
+    for number, batch in enumerate(GOLDEN_BATCHES):
+        found = carrying.embed_batch([golden.sentences[i] for i in batch])
+        for i, activations in zip(batch, found, strict=True):
+            assert_close(activations, golden.expected[f"stateful/{number}/{i}"][()])
+
+
+def test_carried_state_is_the_same_where_a_batch_is_more_than_is_computed_at_once(
+    golden: Golden,
+) -> None:
+    carrying = load(golden.files, state="carry", batch_tokens=9)
+    for number, batch in enumerate(GOLDEN_BATCHES):
+        found = carrying.embed_batch([golden.sentences[i] for i in batch])
+        for i, activations in zip(batch, found, strict=True):
+            assert_close(activations, golden.expected[f"stateful/{number}/{i}"][()])
+
+
+@pytest.mark.cuda
+def test_a_gpu_gives_allennlps_activations(golden: Golden) -> None:
+    on_gpu = load(golden.files, cuda_device=0)
+    for i, activations in enumerate(on_gpu.embed_batch(golden.sentences)):
+        assert_close(activations, golden.expected[f"stateless/{i}"][()])
+    embeddings, mask = on_gpu.batch_to_embeddings(golden.sentences)
+    assert embeddings.device.type == mask.device.type == "cuda"
+
+
+# What a result does not depend on
+
+
+@settings(max_examples=15)
+@given(
+    content=any_architecture,
+    seed=seeds,
+    batch=batches(max_size=6),
+    state=st.sampled_from(["zero", "warm"]),
+    data=st.data(),
+)
+def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbours(
+    content: dict[str, Any],
+    seed: int,
+    batch: list[list[str]],
+    state: str,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    together = load(files, state=state).embed_batch(batch)
+    order = data.draw(st.permutations(range(len(batch))), "order")
+    with pytest.MonkeyPatch.context() as patch:
+        cached = data.draw(st.integers(1, 12), "tokens cached")
+        patch.setattr(sentence_states, "CACHED_TOKENS", cached)
+        patch.setattr(embedder, "WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
+        other = load(files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
+        again = other.embed_sentences([batch[i] for i in order])
+        for i, found in zip(order, again, strict=True):
+            assert_close(found, together[i])
+        alone = data.draw(st.sampled_from(range(len(batch))), "alone")
+        assert_close(other.embed_sentence(batch[alone]), together[alone])
+
+
+@given(sentence=sentences(min_size=1), others=batches(max_size=3), repeats=st.integers(2, 4))
+def test_equal_sentences_of_a_window_get_the_same_bits(
+    tiny: ElmoEmbedder, sentence: list[str], others: list[list[str]], repeats: int
+) -> None:
+    batch = [sentence, *others, *[list(sentence)] * (repeats - 1)]
+    found = tiny.embed_batch(batch)
+    for same in found[1 + len(others) :]:
+        assert np.array_equal(same, found[0])
+
+
+def test_equal_sentences_of_a_window_are_computed_once(
+    tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[list[str]] = []
+    run = tiny._states.run
+
+    def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
+        computed.extend(sentences)
+        return run(sentences, slots)
+
+    monkeypatch.setattr(tiny._states, "run", counting)
+    found = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
+    assert sorted(computed) == [["a", "b"], ["c"]]
+    found[0][:] = 0  # an array is its sentence's own
+    assert found[2].all()
+
+
+@settings(max_examples=10)
+@given(content=any_architecture, seed=seeds, batch=batches(max_size=5))
+def test_results_are_those_of_the_readable_bilm(
+    content: dict[str, Any],
+    seed: int,
+    batch: list[list[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    fast = load(files)
+    readable = fast.elmo_bilm
+    for sentence, found in zip(batch, fast.embed_batch(batch), strict=True):
+        if sentence:
+            expected = readable(readable.token_encoder.token_ids(sentence)[None]).layers[:, 0, 1:-1]
+            assert_close(found, expected.numpy())
+
+
+def test_warm_starts_agree_in_two_embedders_and_differ_from_zero(tiny: ElmoEmbedder) -> None:
+    one, other = (ElmoEmbedder(OPTIONS, WEIGHTS, state="warm") for _ in range(2))
+    sentence = ["The", "cat"]
+    assert np.array_equal(one.embed_sentence(sentence), other.embed_sentence(sentence))
+    assert np.array_equal(one.embed_sentence(sentence), one.embed_sentence(sentence))
+    assert abs(one.embed_sentence(sentence) - tiny.embed_sentence(sentence)).max() > 1e-3
+
+
+# Shapes
+
+
+def test_a_batch_becomes_one_padded_tensor_and_its_mask(tiny: ElmoEmbedder) -> None:
+    batch = [["a", "b", "c"], [], ["d"]]
+    activations, mask = tiny.batch_to_embeddings(batch)
+    assert (activations.shape, activations.dtype) == ((3, 3, 3, 32), torch.float32)
+    assert (mask.tolist(), mask.dtype) == ([[1, 1, 1], [0, 0, 0], [1, 0, 0]], torch.int64)
+    for row, sentence, alone in zip(activations, batch, tiny.embed_batch(batch), strict=True):
+        assert_allclose(row[:, : len(sentence)], alone)
+        assert not row[:, len(sentence) :].any()
+    assert not activations.requires_grad
+
+
+@pytest.mark.parametrize("batch", [[], [[]], [[], []]])
+def test_a_batch_without_tokens_becomes_empty_tensors(
+    tiny: ElmoEmbedder, batch: list[list[str]]
+) -> None:
+    activations, mask = tiny.batch_to_embeddings(batch)
+    assert (activations.shape, activations.dtype) == ((len(batch), 3, 0, 32), torch.float32)
+    assert (mask.shape, mask.dtype) == ((len(batch), 0), torch.int64)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+def test_a_sentence_without_tokens_has_empty_activations(state: embedder.State) -> None:
+    found = ElmoEmbedder(OPTIONS, WEIGHTS, state=state)
+    empty = found.embed_sentence([])
+    assert (empty.shape, empty.dtype) == ((3, 0, 32), np.dtype(np.float32))
+    assert [array.shape for array in found.embed_batch([[], ["a"], []])] == [
+        *((3, 0, 32), (3, 1, 32), (3, 0, 32)),
+    ]
+    assert found.embed_batch([]) == []
+    assert list(found.embed_sentences([])) == []
+
+
+def test_a_sentence_has_a_vector_a_token_in_each_layer(tiny: ElmoEmbedder) -> None:
+    found = tiny.embed_sentence(["a", "b"])
+    assert (found.shape, found.dtype) == ((3, 2, 32), np.dtype(np.float32))
+    assert_allclose(found[0, :, :16], found[0, :, 16:])
+
+
+@pytest.mark.parametrize("layers", SHAPES)
+def test_a_choice_of_layers_is_made_from_all_of_them(tiny: ElmoEmbedder, layers: str) -> None:
+    (found,) = tiny.embed_sentences([["a", "b"]], layers=layers)
+    every = tiny.embed_sentence(["a", "b"])
+    expected = {
+        "all": every,
+        "top": every[2],
+        "average": every.mean(axis=0),
+        "sum": every.sum(axis=0),
+        "0,2": every[[0, 2]],
+    }
+    assert found.shape == SHAPES[layers]
+    assert_allclose(found, expected[layers], atol=1e-6)
+
+
+# Streams
+
+
+def endless(read: list[int]) -> Iterator[list[str]]:
+    """Sentences without end, which counts how many were taken."""
+    for number in count():
+        read.append(number)
+        yield ["word", str(number)]
+
+
+@pytest.mark.parametrize(("state", "window"), [("zero", 8), ("warm", 8), ("carry", 3)])
+def test_a_stream_is_read_a_window_at_a_time(state: embedder.State, window: int) -> None:
+    # Four batches of 4 tokens, or one of 3 sentences: these are 8 and 3 sentences.
+    read: list[int] = []
+    stream = ElmoEmbedder(OPTIONS, WEIGHTS, state=state, batch_tokens=4).embed_sentences(
+        endless(read), batch_size=3
+    )
+    assert read == []
+    for number in range(2 * window + 1):
+        next(stream)
+        assert len(read) == (number // window + 1) * window
+
+
+def test_a_stream_keeps_its_order_over_windows(golden: Golden) -> None:
+    whole = load(golden.files).embed_batch(golden.sentences)
+    streamed = load(golden.files, batch_tokens=5).embed_sentences(iter(golden.sentences))
+    for found, expected in zip(streamed, whole, strict=True):
+        assert_close(found, expected)
+
+
+# Construction
+
+
+def test_files_may_be_strings_or_paths_and_a_model_a_folder() -> None:
+    sentence = ["a"]
+    expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(sentence)
+    for other in (
+        ElmoEmbedder(str(OPTIONS), str(WEIGHTS)),
+        ElmoEmbedder(options_file=OPTIONS, weight_file=str(WEIGHTS), cuda_device=-1),
+        ElmoEmbedder(model=OPTIONS.parent),
+        ElmoEmbedder(model=str(OPTIONS.parent)),
+    ):
+        assert np.array_equal(other.embed_sentence(sentence), expected)
+        assert other.cuda_device == -1
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"options_file": OPTIONS},
+        {"weight_file": WEIGHTS},
+        {"model": "mini", "weight_file": WEIGHTS},
+        {"model": "mini", "options_file": OPTIONS, "weight_file": WEIGHTS},
+    ],
+)
+def test_files_that_are_given_in_part_are_refused(files: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^expected options_file and weight_file, or model, or"):
+        ElmoEmbedder(**files)
+
+
+def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    files = make_model({"lstm": small_architecture()["lstm"]}, 1, tmp_path)
+    beside = ElmoEmbedder(files.options, files.weights)
+    assert files.vocabulary is not None
+    elsewhere = files.vocabulary.rename(tmp_path / "other" / "words.txt")
+    named = ElmoEmbedder(files.options, files.weights, vocabulary_file=str(elsewhere))
+    assert np.array_equal(beside.embed_sentence(["cat"]), named.embed_sentence(["cat"]))
+    assert not np.array_equal(named.embed_sentence(["cat"]), named.embed_sentence(["dog"]))
+
+
+def test_a_gpu_that_is_not_there_is_found_before_the_model_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DeviceError):
+        ElmoEmbedder("missing.json", "missing.hdf5", 0)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
+    exact = np.concatenate(load(golden.files).embed_batch(golden.sentences), axis=1)
+    lower = load(golden.files, precision=precision).embed_batch(golden.sentences)
+    found = np.concatenate(lower, axis=1)
+    assert found.dtype == np.float32
+    difference = np.linalg.norm(found - exact) / np.linalg.norm(exact)
+    assert 1e-5 < difference < 0.03
+
+
+def test_the_readable_bilm_is_at_hand(tiny: ElmoEmbedder) -> None:
+    assert isinstance(tiny.elmo_bilm, elmo_cli.BiLm)
+    assert tiny.elmo_bilm is tiny.elmo_bilm
+
+
+# Files
+
+TEXT = "The cat sat\n\nbank\nThe cat sat\n"
+LINES = ["The cat sat", "", "bank", "The cat sat"]
+
+
+def read_output(path: Path) -> tuple[dict[str, Array], dict[str, str], dict[str, Any]]:
+    """The datasets, `sentence_to_index` and the attributes of an output file."""
+    with h5py.File(path, "r") as file:
+        index = json.loads(file["sentence_to_index"][0]) if "sentence_to_index" in file else {}
+        datasets = {name: file[name][()] for name in file if name != "sentence_to_index"}
+        return datasets, index, dict(file.attrs)
+
+
+def assert_holds(path: Path, tiny: ElmoEmbedder) -> None:
+    """Assert that an output file is that of `TEXT`."""
+    datasets, index, _ = read_output(path)
+    assert sorted(datasets) == ["0", "1", "2", "3"]
+    assert index == {"The cat sat": "3", "bank": "2"}
+    for line, expected in enumerate(tiny.embed_batch([line.split() for line in LINES])):
+        assert datasets[str(line)].dtype == np.float32
+        assert datasets[str(line)].shape == expected.shape
+        assert_close(datasets[str(line)], expected)
+
+
+@pytest.mark.parametrize("kind", ["str", "path", "open", "gzip", "standard input"])
+def test_a_text_file_may_be_given_in_many_ways(
+    kind: str, tiny: ElmoEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, compressed = tmp_path / "text", tmp_path / "text.gz"
+    plain.write_text(TEXT, encoding="utf-8")
+    compressed.write_bytes(gzip.compress(TEXT.encode()))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    sources: dict[str, Any] = {
+        "str": str(plain),
+        "path": plain,
+        "open": io.StringIO(TEXT),
+        "gzip": compressed,
+        "standard input": "-",
+    }
+    output = tmp_path / "out.hdf5"
+    tiny.embed_file(sources[kind], str(output) if kind == "str" else output)
+    assert_holds(output, tiny)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+@pytest.mark.parametrize("layers", SHAPES)
+def test_a_file_holds_the_layers_asked_for(layers: str, tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    tiny.embed_file(io.StringIO("a b\n\n"), tmp_path / "out", layers)
+    datasets, _, attributes = read_output(tmp_path / "out")
+    (expected,) = tiny.embed_sentences([["a", "b"]], layers=layers)
+    assert_close(datasets["0"], expected)
+    assert datasets["1"].shape == (*SHAPES[layers][:-2], 0, 32)
+    assert attributes["layers"] == layers
+
+
+def test_a_file_may_hold_float16(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    tiny.embed_file(io.StringIO("a b\n\n"), tmp_path / "out", dtype="float16")
+    datasets, _, _ = read_output(tmp_path / "out")
+    assert {values.dtype for values in datasets.values()} == {np.dtype("float16")}
+    assert_allclose(datasets["0"], tiny.embed_sentence(["a", "b"]).astype(np.float16))
+
+
+def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    warm = ElmoEmbedder(OPTIONS, WEIGHTS, state="warm", precision="bfloat16")
+    warm.embed_file(io.StringIO("a\n"), tmp_path / "out", "top")
+    _, _, attributes = read_output(tmp_path / "out")
+    options = json.loads(attributes.pop("options"))
+    assert options["lstm"]["projection_dim"] == 16
+    assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
+    assert attributes == {
+        "model": str(WEIGHTS),
+        "weights_sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
+        "layers": "top",
+        "state": "warm",
+        "precision": "bfloat16",
+        "elmo_cli_version": elmo_cli.__version__,
+    }
+
+
+def test_forget_sentences_leaves_their_index_out(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    tiny.embed_file(io.StringIO(TEXT), tmp_path / "out", "all", 64, True)
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert sorted(file) == ["0", "1", "2", "3"]
+
+
+def test_sentences_may_name_the_datasets(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    tiny.embed_file(io.StringIO("a b\n\nnaïve 東京\n"), tmp_path / "out", use_sentence_keys=True)
+    datasets, index, _ = read_output(tmp_path / "out")
+    assert (sorted(datasets), index) == (["a b", "naïve 東京"], {})
+    assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"]))
+
+
+def test_a_file_is_replaced_as_by_allennlps_class_unless_told_not_to(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    tiny.embed_file(io.StringIO("a\n"), output)
+    tiny.embed_file(io.StringIO("a\nb\n"), output)
+    assert sorted(read_output(output)[0]) == ["0", "1"]
+    with pytest.raises(OutputError, match="exists already"):
+        tiny.embed_file(io.StringIO("c\n"), output, overwrite=False)
+    assert read_output(output)[1] == {"a": "0", "b": "1"}
+
+
+def test_a_choice_of_layers_that_is_not_there_is_found_before_a_file_is_made(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="numbers from 0 to 2"):
+        tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", "3")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_a_run_that_fails_leaves_no_file_and_the_old_one_as_it_was(
+    overwrites: bool, tmp_path: Path
+) -> None:
+    text, output = tmp_path / "text", tmp_path / "out"
+    text.write_bytes(b"good line\n" * 99 + b"caf\xe9\n" + b"good line\n" * 5)
+    if overwrites:
+        output.write_bytes(b"old")
+    with pytest.raises(InputError) as caught:
+        ElmoEmbedder(OPTIONS, WEIGHTS, batch_tokens=8).embed_file(text, output)
+    assert str(caught.value).startswith(f"{text}, line 100, column 4: expected UTF-8, found the")
+    left = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path != text}
+    assert left == ({"out": b"old"} if overwrites else {})
+
+
+def test_progress_is_told_of_bytes_and_of_sentences(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text(TEXT, encoding="utf-8")
+    told: list[tuple[int, int | None]] = []
+    tiny.embed_file(text, tmp_path / "out", on_progress=lambda *update: told.append(update))
+    assert sum(n_bytes for n_bytes, _ in told) == len(TEXT)
+    assert [n_tokens for _, n_tokens in told if n_tokens is not None] == [3, 0, 1, 3]

@@ -1,0 +1,117 @@
+"""Which module may import what. Each check starts a fresh interpreter or reads the source."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import elmo_cli
+
+PACKAGE = Path(elmo_cli.__file__).parent
+
+HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
+
+MAY_IMPORT_H5PY = {"activations.py", "language_model.py", "training.py", "weights.py"}
+"""The files of the package that read or write HDF5."""
+
+TORCH_FREE = ("errors", "text", "characters", "vocabulary", "options", "batching", "pretrained")
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """The full names of all modules that a file imports, in functions too."""
+    package = ("elmo_cli", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            # `from elmo_cli import cli` imports a module by its name in the package.
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def importers_of(name: str) -> set[str]:
+    """The files of the package that import a module or something in it."""
+    return {
+        path.relative_to(PACKAGE).as_posix()
+        for path in sources()
+        if any(f"{imported}.".startswith(f"{name}.") for imported in imports_of(path))
+    }
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after a statement."""
+    code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(result.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert loaded_by("import elmo_cli; dir(elmo_cli); elmo_cli.ElmoError") == set()
+
+
+def test_a_public_name_loads_what_it_needs() -> None:
+    assert "torch" in loaded_by("from elmo_cli import BiLm")
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_a_module_that_needs_no_torch_loads_none(module: str) -> None:
+    if not (PACKAGE / f"{module}.py").exists():
+        pytest.skip("not there yet")
+    loaded = loaded_by(f"import elmo_cli.{module}")
+    assert loaded <= {"numpy"}
+
+
+def test_click_is_imported_under_cli_alone() -> None:
+    assert {name for name in importers_of("click") if not name.startswith("cli/")} == set()
+
+
+def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
+    assert importers_of("h5py") <= MAY_IMPORT_H5PY
+
+
+def test_torch_is_imported_neither_by_the_command_line_nor_by_light_modules() -> None:
+    light = {f"{module}.py" for module in (*TORCH_FREE, "__init__")}
+    assert importers_of("torch") & light == set()
+
+
+def test_the_library_does_not_import_its_command_line() -> None:
+    library = {name for name in importers_of("elmo_cli.cli") if not name.startswith("cli/")}
+    assert library <= {"__main__.py"}
+
+
+def test_the_scan_sees_imports_of_every_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cli").mkdir()
+    (tmp_path / "a.py").write_text("def f():\n    import h5py._hl as h\n")
+    (tmp_path / "b.py").write_text("from elmo_cli import cli\n")
+    (tmp_path / "c.py").write_text("from .cli.embed import embed\n")
+    (tmp_path / "cli" / "d.py").write_text("from ..text import tokens\nfrom . import flags\n")
+    (tmp_path / "e.py").write_text("import h5python\nimport elmo_cli.client\n")
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    assert importers_of("h5py") == {"a.py"}
+    assert importers_of("elmo_cli.cli") == {"b.py", "c.py", "cli/d.py"}
+    assert importers_of("elmo_cli.text") == {"cli/d.py"}
+
+
+def test_every_public_name_is_there_when_it_is_used() -> None:
+    for name in elmo_cli.__all__:
+        module = elmo_cli._MODULES.get(name)
+        if module is None or (PACKAGE / f"{module.rpartition('.')[2]}.py").exists():
+            assert getattr(elmo_cli, name) is not None
+            assert name in dir(elmo_cli)
+
+
+def test_a_name_that_is_not_there_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'elmo_cli' has no attribute 'Embedder'$"):
+        getattr(elmo_cli, "Embedder")  # noqa: B009 (mypy knows that it is not there)
