@@ -27,15 +27,15 @@ MANY_LANGS_FILES: Final = {
 
 _PREFERRED = {
     "options": ("options.json",),
-    "weights": ("model.hdf5", "weights.hdf5"),
-    "softmax": ("softmax.hdf5",),
+    "weights": ("model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
+    "softmax": ("softmax.hdf5", "softmax.safetensors"),
     "vocabulary": ("vocab.txt",),
 }
 _PATTERNS = {
-    "options": "*options*.json",
-    "weights": "*.hdf5",
-    "softmax": "*softmax*.hdf5",
-    "vocabulary": "*vocab*.txt",
+    "options": ("*options*.json",),
+    "weights": ("*.hdf5", "*.safetensors"),
+    "softmax": ("*softmax*.hdf5", "*softmax*.safetensors"),
+    "vocabulary": ("*vocab*.txt",),
 }
 
 
@@ -57,16 +57,19 @@ def candidates(folder: Path, role: str) -> list[Path]:
     for name in _PREFERRED[role]:
         if (folder / name).is_file():
             return [folder / name]
-    found = [
-        path
-        for path in sorted(folder.glob(_PATTERNS[role]))
-        if path.is_file()
-        and not path.name.startswith(".")
-        and not (role == "weights" and "softmax" in path.name)
-    ]
-    if not found and role in MANY_LANGS_FILES and not _missing_of_many_langs(folder):
+    if role in MANY_LANGS_FILES and not _missing_of_many_langs(folder):
         return [folder / MANY_LANGS_FILES[role]]
-    return found
+    for pattern in _PATTERNS[role]:  # HDF5 first: it needs no other package
+        found = [
+            path
+            for path in sorted(folder.glob(pattern))
+            if path.is_file()
+            and not path.name.startswith(".")
+            and not (role == "weights" and "softmax" in path.name)
+        ]
+        if found:
+            return found
+    return []
 
 
 def _missing_of_many_langs(folder: Path) -> list[str]:

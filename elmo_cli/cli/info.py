@@ -53,15 +53,20 @@ def info(model: str | None, as_json: bool) -> None:
 
 def _of_files(files: "ModelFiles") -> dict[str, Any]:
     from elmo_cli.integrity import sha256
+    from elmo_cli.many_langs import ManyLangsOptions, read_lexicons
     from elmo_cli.options import read_options
-    from elmo_cli.parameters import parameters_by_part
+    from elmo_cli.parameters import N_CHARACTERS, parameters_by_part
     from elmo_cli.vocabulary import read_vocabulary
 
     options = read_options(files.options)
-    n_words = None
-    if files.vocabulary and (options.char_cnn is None or files.softmax):
+    n_words, n_characters = None, N_CHARACTERS
+    if isinstance(options, ManyLangsOptions):
+        lexicons = read_lexicons(files.options.parent, options)
+        n_words = lexicons.words.n_rows if lexicons.words else None
+        n_characters = lexicons.characters.n_rows if lexicons.characters else 0
+    elif files.vocabulary and (options.char_cnn is None or files.softmax):
         n_words = len(read_vocabulary(files.vocabulary))
-    parts = parameters_by_part(options, n_words)
+    parts = parameters_by_part(options, n_words, n_characters)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
         for role in FILE_NAMES
