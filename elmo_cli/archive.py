@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from elmo_cli.errors import ModelError
 from elmo_cli.model_files import MANY_LANGS_FILES
 
-_KINDS = {".dic", ".hdf5", ".json", ".md", ".txt"}
+_WEIGHTS = (".hdf5", ".safetensors")
+_KINDS = {".dic", ".json", ".md", ".txt", *_WEIGHTS}
 _MANY_LANGS = set(MANY_LANGS_FILES.values())
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _LARGEST_BYTES = 32 * 2**30
@@ -44,7 +45,7 @@ def unpack(archive: Path, folder: Path) -> None:
                 with file.open(member) as source, open(temporary / name, "wb") as target:
                     shutil.copyfileobj(source, target, 1 << 20)
         # The weights last: a model counts as there when they are.
-        for name in sorted(members, key=lambda name: name.endswith((".hdf5", ".pkl"))):
+        for name in sorted(members, key=lambda name: name.endswith((*_WEIGHTS, ".pkl"))):
             os.replace(temporary / name, folder / name)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise ModelError(f"{archive}: damaged zip file: {error}; get it again") from None
@@ -78,7 +79,7 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
                 "folder of one model"
             )
         members[path.name] = member
-    if not any(name.endswith(".hdf5") for name in members) and not members.keys() >= _MANY_LANGS:
+    if not any(name.endswith(_WEIGHTS) for name in members) and not members.keys() >= _MANY_LANGS:
         found = ", ".join(file.namelist()[:5]) or "nothing"
         raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
     n_bytes = sum(member.file_size for member in members.values())

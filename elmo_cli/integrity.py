@@ -1,7 +1,7 @@
 """Is a model's file whole, and still the file that it was?
 
-No checksums of ELMo's files are published. An HDF5 file says itself where it ends,
-which tells a file that is cut off. Which file it was is remembered on first use,
+No checksums of ELMo's files are published. HDF5 and safetensors files say themselves where
+they end, which tells a file that is cut off. Which file it was is remembered on first use,
 in `checksums.json` beside it.
 """
 
@@ -20,12 +20,21 @@ CHECKSUMS: Final = "checksums.json"
 
 _HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 _FIRST_OFFSETS = (0, 512, 1024, 2048, 4096)
+_LONGEST_HEADER = 100_000_000
+"""Bytes before the values of a safetensors file; the format has this limit."""
 
 
 def check_of(role: str) -> Check:
     """The check of a file that is downloaded as the `options`, `weights`, ... of a model."""
     checks: dict[str, Check] = {"options": json_fault, "vocabulary": text_fault}
-    return checks.get(role, hdf5_fault)
+    return checks.get(role, weights_fault)
+
+
+def weights_fault(path: Path) -> str | None:
+    """What keeps a file, whatever its name, from being whole HDF5 or safetensors."""
+    with open(path, "rb") as file:
+        is_safetensors = file.read(9)[8:] == b"{"
+    return safetensors_fault(path) if is_safetensors else hdf5_fault(path)
 
 
 def hdf5_fault(path: Path) -> str | None:
@@ -57,6 +66,25 @@ def _hdf5_end(path: Path) -> int | None:
     fixed = {0: 24, 1: 28}.get(version, 12)
     start = fixed + 2 * size_of_offsets
     return int.from_bytes(block[start : start + size_of_offsets], "little")
+
+
+def safetensors_fault(path: Path) -> str | None:
+    """What keeps a file from being whole safetensors: its header says where it ends."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        end = 8 + int.from_bytes(file.read(8), "little")
+        if end > _LONGEST_HEADER or file.read(1) != b"{":
+            return f"expected safetensors, found {_seems(path)}"
+        if size < end:
+            return f"cut off: expected more than {end:,} bytes, found {size:,}"
+        file.seek(8)
+        header = file.read(end - 8)
+    try:
+        tensors = [value for name, value in json.loads(header).items() if name != "__metadata__"]
+        end += max((int(tensor["data_offsets"][1]) for tensor in tensors), default=0)
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        return "expected safetensors, found a header that cannot be read"
+    return f"cut off: expected {end:,} bytes, found {size:,}" if size < end else None
 
 
 def json_fault(path: Path) -> str | None:
@@ -122,8 +150,8 @@ def _current(path: Path, record: dict[str, Any] | None) -> dict[str, Any]:
     unchanged = {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
     if record is not None and unchanged.items() <= record.items():
         return record
-    if record is None and path.suffix == ".hdf5":
-        fault = hdf5_fault(path)
+    if record is None and path.suffix in (".hdf5", ".safetensors"):
+        fault = weights_fault(path)
         if fault is not None:
             raise ModelError(f"{path}: {fault}; remove it to download it again")
     found = sha256(path)

@@ -110,7 +110,7 @@ def model_from_files(
     Args:
         options_file: a path or an https URL, like the other two. A URL is downloaded
             once; the URLs of AllenNLP's models stand for those models, with their mirrors.
-        weight_file: the HDF5 file.
+        weight_file: HDF5, or safetensors by its name.
         vocabulary_file: None is the vocabulary file beside the weights, if there is one.
         on_progress: told of each piece of a download.
 
@@ -260,7 +260,7 @@ def _local(file: str | Path, role: str, on_progress: OnProgress) -> Path:
 
 def _in_archive(path: Path, name: str) -> ModelFiles:
     """A zip file is unpacked once; another file under its name is unpacked anew."""
-    if path.suffix in (".hdf5", ".json", ".pkl"):
+    if path.suffix in (".hdf5", ".safetensors", ".json", ".pkl"):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found one file of a model; "
             "name its folder, or both files with --options-file and --weight-file"
@@ -280,7 +280,7 @@ def _in_archive(path: Path, name: str) -> ModelFiles:
 def _no_such_model(name: str | Path) -> str:
     text = str(name)
     looks_like_path = isinstance(name, Path) or os.sep in text or text.startswith(("~", "."))
-    if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".json"):
+    if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
         return f"{text}: no such model folder or zip file"
     names = [model.name for model in MODELS]
     near = difflib.get_close_matches(text.lower(), names, n=1)

@@ -1,6 +1,7 @@
 """weights.hdf5 and the parameters of a biLM: one table of names, read both ways.
 
-The file is bilm-tf's; all its matrices are stored (in, out):
+The file is bilm-tf's, or safetensors with the same names; all its matrices are stored
+(in, out):
 
     char_embed                         (261, C)             character models
     CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
@@ -11,14 +12,10 @@ The file is bilm-tf's; all its matrices are stored (in, out):
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
-import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -28,6 +25,7 @@ from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.options import ModelOptions, read_options
 from elmo_cli.pretrained import ModelFiles
+from elmo_cli.tensor_files import TensorFile, damage_named, open_tensors, write_tensors
 from elmo_cli.vocabulary import Vocabulary, read_vocabulary
 
 Transform = Callable[[Tensor], Tensor]
@@ -125,12 +123,12 @@ def read_weights(
     """Build the biLM of `options` with the weights of a file, in float32.
 
     Raises:
-        WeightsError: the file is not HDF5, is cut off, does not fit the options
-            (all mismatches are named) or holds values that are not finite.
+        WeightsError: the file is not a weights file, is cut off, does not fit the
+            options (all mismatches are named) or holds values that are not finite.
     """
-    with _open(path) as file:
+    with open_tensors(path) as file:
         options_have_projection = options.lstm.dim != options.lstm.projection_dim
-        with _damage_named(path):
+        with damage_named(path):
             projects = options_have_projection or any(
                 f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
                 for layer in range(options.lstm.n_layers)
@@ -138,9 +136,12 @@ def read_weights(
         with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
         entries = list(table(options, projects=projects))
-        with _damage_named(path):
+        with damage_named(path):
             _check_shapes(path, file, bilm, entries)
-            state = {entry.parameter: entry.to_parameter(_read(file, entry)) for entry in entries}
+            state = {
+                entry.parameter: entry.to_parameter(torch.from_numpy(file.read(entry.dataset)))
+                for entry in entries
+            }
     _check_finite(path, entries, state)
     bilm.load_state_dict(state, assign=True)
     return bilm.requires_grad_(False).eval()
@@ -166,59 +167,36 @@ class Uninitialized(TorchFunctionMode):
 
 
 def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
-    """Write the parameters of a biLM as a weights file."""
+    """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
     projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
-    with h5py.File(path, "w") as file:
-        for entry in table(bilm.options, projects=projects):
-            values = entry.to_dataset(parameters[entry.parameter].detach().cpu())
-            file.create_dataset(entry.dataset, data=values.numpy(), dtype=dtype)
+    values = {
+        entry.dataset: entry.to_dataset(parameters[entry.parameter].detach())
+        for entry in table(bilm.options, projects=projects)
+    }
+    shapes = {name: tuple(tensor.shape) for name, tensor in values.items()}
+    write_tensors(path, shapes, ((name, values[name].cpu().numpy()) for name in shapes), dtype)
 
 
-def _open(path: str | Path) -> h5py.File:
-    try:
-        return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise WeightsError(f"{path}: no such weights file") from None
-    except OSError as error:
-        raise WeightsError(f"{path}: {_unreadable(Path(path), str(error))}") from None
+def check_kind(path: str | Path, file: TensorFile, *, or_softmax: bool = False) -> None:
+    """Check that a file seems to hold the weights of a biLM, or a softmax where that will do.
 
-
-@contextmanager
-def _damage_named(path: str | Path) -> Iterator[None]:
-    """Turn what h5py raises for damaged structures or data into one error."""
-    try:
-        yield
-    except WeightsError:
-        raise
-    except (KeyError, OSError, RuntimeError, ValueError) as error:
-        raise WeightsError(f"{path}: the weights file is damaged: {error}; get it again") from None
-
-
-def _unreadable(path: Path, message: str) -> str:
-    if path.is_dir():
-        return "expected a weights file (HDF5), found a directory"
-    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
-    if cut_off:
-        found, expected = cut_off.groups()
-        return (
-            f"the weights file is cut off: expected {int(expected):,} bytes, "
-            f"found {int(found):,}; get it again"
-        )
-    if "signature not found" in message:
-        return "expected a weights file (HDF5), found something else"
-    return f"cannot read the weights: {message}"
-
-
-def _check_shapes(path: str | Path, file: h5py.File, bilm: BiLm, entries: list[Entry]) -> None:
-    """Compare the file with the table, before a single value is read."""
-    if not any(name in file for name in ("char_embed", "embedding", "RNN_0")):
+    Raises:
+        WeightsError: it holds something else.
+    """
+    is_bilm = any(name in file for name in ("char_embed", "embedding", "RNN_0"))
+    if not is_bilm and not (or_softmax and "softmax" in file):
         raise WeightsError(f"{path}: {_other_kind(file)}")
+
+
+def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[Entry]) -> None:
+    """Compare the file with the table, before a single value is read."""
+    check_kind(path, file)
     parameters = bilm.state_dict()
     mismatches = []
     for entry in entries:
         expected = tuple(entry.to_dataset(parameters[entry.parameter]).shape)
-        found = _describe(file.get(entry.dataset))
+        found = file.describe(entry.dataset)
         if found != f"{expected}":
             mismatches.append(f"{entry.dataset}: expected {expected}, found {found}")
     if mismatches:
@@ -228,34 +206,13 @@ def _check_shapes(path: str | Path, file: h5py.File, bilm: BiLm, entries: list[E
         )
 
 
-def _describe(found: h5py.Dataset | h5py.Group | None) -> str:
-    if found is None:
-        return "nothing"
-    if not isinstance(found, h5py.Dataset):
-        return "a group"
-    if found.dtype.kind not in "fiu":
-        return f"{found.dtype} values"
-    stored = found.id.get_storage_size()
-    if found.compression is None and stored < found.nbytes:
-        return f"{found.shape} with {stored:,} bytes of data"
-    return f"{found.shape}"
-
-
-def _other_kind(file: h5py.File) -> str:
+def _other_kind(file: TensorFile) -> str:
     if "sentence_to_index" in file or "0" in file:
         return "expected a weights file, found a file of activations, as `elmo embed` writes it"
     if "softmax" in file:
         return "expected the weights of a biLM, found those of a softmax"
-    names = ", ".join(list(file)[:5]) or "nothing"
+    names = ", ".join(file.groups()[:5]) or "nothing"
     return f"expected a weights file with char_embed or embedding, and RNN_0; found {names}"
-
-
-def _read(file: h5py.File, entry: Entry) -> Tensor:
-    dataset = file[entry.dataset]
-    values = np.empty(dataset.shape, dtype=np.float32)
-    if dataset.size:
-        dataset.read_direct(values)
-    return torch.from_numpy(values)
 
 
 def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:
@@ -263,4 +220,9 @@ def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Te
     suspects = [entry for entry in entries if not state[entry.parameter].sum().isfinite()]
     faulty = [entry.dataset for entry in suspects if not state[entry.parameter].isfinite().all()]
     if faulty:
-        raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")
+        raise not_finite(path, faulty)
+
+
+def not_finite(path: str | Path, names: list[str]) -> WeightsError:
+    """The error for tensors with values that are not finite."""
+    return WeightsError(f"{path}: values that are not finite (NaN or infinity) in {names}")

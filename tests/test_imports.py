@@ -14,7 +14,7 @@ PACKAGE = Path(elmo_cli.__file__).parent
 
 HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
-MAY_IMPORT_H5PY = {"activations.py", "language_model.py", "training.py", "weights.py"}
+MAY_IMPORT_H5PY = {"activations.py", "language_model.py", "tensor_files.py", "training.py"}
 """The files of the package that read or write HDF5."""
 
 TORCH_FREE = ("errors", "text", "characters", "vocabulary", "options", "batching", "pretrained")
@@ -50,7 +50,7 @@ def loaded_by(statement: str) -> set[str]:
     """The heavy packages that a fresh interpreter has loaded after a statement."""
     code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     return set(result.stdout.split())
 
