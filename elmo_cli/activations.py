@@ -1,18 +1,17 @@
 """Activations to an output file, in the form that `allennlp elmo` wrote.
 
 One float32 dataset a line of the input, named by the line's number from "0":
-(L, T, W), or (T, W) where one layer is chosen or mixed; a blank line gives an
-empty one. And `sentence_to_index`, shape (1,): a JSON string that maps each
-sentence to the name of its dataset, the last one of equal sentences.
+(L, T, W), or (T, W) where one layer is chosen or mixed, and without the T where
+tokens are pooled; a blank line gives an empty one, or zeros. And
+`sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name
+of its dataset, the last one of equal sentences.
 Attributes of the file say what made it.
 """
 
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from io import FileIO
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,6 +20,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError, OutputError
 
 SENTENCE_TO_INDEX = "sentence_to_index"
@@ -29,8 +29,10 @@ SENTENCE_TO_INDEX = "sentence_to_index"
 class ActivationsWriter:
     """Writes an output file, which appears under its name only when it is complete.
 
-    A context manager: until it ends well, the file is called `NAME.partial`; where
-    it does not, that file is removed.
+    Until then it is called `NAME.partial`. Checkpoints make sure that what is written
+    survives whatever ends the process; a writer of the same settings goes on from the
+    last one (see `checkpointed_file`). A context manager: where it ends with an error,
+    what was written since the last checkpoint is dropped, and without one, all of it.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class ActivationsWriter:
         use_sentence_keys: bool = False,
         overwrite: bool = False,
     ) -> None:
-        """Open the file.
+        """Open the file, at the last checkpoint of an unfinished run if there is one.
 
         Args:
             path: the output file.
@@ -51,51 +53,103 @@ class ActivationsWriter:
             dtype: of the values, `float32` or `float16`.
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
-            overwrite: replace a file that is there.
+            overwrite: replace a file that is there, and forget an unfinished run.
 
         Raises:
-            OutputError: the file is there already, or cannot be written.
+            OutputError: the file is there already, cannot be written, is being written
+                by another process, or is of an unfinished run with other settings.
         """
         self.path = Path(path)
-        self.partial = self.path.with_name(self.path.name + ".partial")
         self._dtype = np.dtype(dtype)
         self._use_sentence_keys = use_sentence_keys
         self._index: dict[str, str] | None = None if forget_sentences or use_sentence_keys else {}
-        self._n_lines = 0
+        self._settings = {
+            **attributes,
+            "dtype": dtype,
+            "sentence keys": str(use_sentence_keys),
+            "forget sentences": str(forget_sentences),
+        }
         check_output(self.path, overwrite=overwrite)
-        try:
-            self._sink = _Sink(self.partial, "w+b")
-        except OSError as error:
-            raise _output_error(self.path, error) from None
-        self._file = h5py.File(self._sink, "w")
+        self._sink = _open_partial(self.path)
+        if overwrite:
+            self._sink.clear()
+        state = self._sink.state or {}
+        self._check_settings(state)
+        self.n_lines: int = state.get("n_lines", 0)
+        """Lines that are written."""
+        self._n_skipped = 0
+        self.run_state: dict[str, Any] = state.get("run", {})
+        """What the run that wrote them said of itself at the last checkpoint."""
+        self._file = h5py.File(self._sink, "r+" if self._sink.state else "w")
         self._file.attrs.update(attributes)
+
+    @property
+    def partial(self) -> Path:
+        """Where the file is until it is complete."""
+        return self._sink.path
+
+    def _check_settings(self, state: dict[str, Any]) -> None:
+        settings = state.get("settings", self._settings)
+        differences = [
+            f"{name} ({settings.get(name)} there, {self._settings.get(name)} here)"
+            for name in sorted({*settings, *self._settings})
+            if settings.get(name) != self._settings.get(name)
+        ]
+        if differences:
+            self._sink.close()
+            raise OutputError(
+                f"{self._sink.path} is of an unfinished run that differs in "
+                f"{', '.join(differences)}; --overwrite starts anew"
+            )
+
+    def skip(self, sentence: str) -> None:
+        """Pass a line that an earlier run has written, `n_lines` of them."""
+        if self._index is not None and sentence:
+            self._index[sentence] = str(self._n_skipped)
+        self._n_skipped += 1
 
     def write(self, sentence: str, values: NDArray[Any]) -> None:
         """Add the activations of the next line.
 
         Args:
             sentence: the line, without white space at its ends.
-            values: float, shape (L, T, W) or (T, W).
+            values: float, of any shape.
 
         Raises:
             InputError: the sentence cannot be the name of a dataset.
             OutputError: the disk is full, or fails.
         """
-        key = self._sentence_key(sentence) if self._use_sentence_keys else str(self._n_lines)
-        self._n_lines += 1
-        if key is None:
-            return
-        self._file.create_dataset(key, data=values.astype(self._dtype, copy=False))
+        key = self._sentence_key(sentence) if self._use_sentence_keys else str(self.n_lines)
+        if key is not None:
+            self._file.create_dataset(key, data=values.astype(self._dtype, copy=False))
+            self._check()
+            if self._index is not None and sentence:
+                self._index[sentence] = key
+        self.n_lines += 1
+
+    def checkpoint(self, run_state: dict[str, Any]) -> None:
+        """Make what is written so far survive the process.
+
+        Args:
+            run_state: what `run_state` is for the writer that goes on; JSON.
+
+        Raises:
+            OutputError: the disk is full, or fails.
+        """
+        self.run_state = run_state
+        self._file.flush()
         self._check()
-        if self._index is not None and sentence:
-            self._index[sentence] = key
+        try:
+            self._sink.checkpoint(self._state())
+        except OSError as error:
+            raise _output_error(self.path, error) from None
 
     def _sentence_key(self, sentence: str) -> str | None:
         """The sentence as the name of a dataset; None for a blank line, which has none."""
         if not sentence:
             return None
         advice = "leave out --use-sentence-keys"
-        place = f"line {self._n_lines + 1}: the sentence {sentence[:60]!r}"
+        place = f"line {self.n_lines + 1}: the sentence {sentence[:60]!r}"
         # "/" parts names into groups, and "." is the group itself.
         if "\0" in sentence or any(part in ("", ".") for part in sentence.split("/")):
             raise InputError(f"{place} cannot name a dataset; {advice}")
@@ -119,28 +173,32 @@ class ActivationsWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Finish the file, or remove what there is of it."""
-        if kind is None:
-            try:
+        """Finish the file; after an error, let go of it at its last checkpoint."""
+        try:
+            if kind is None:
                 self._finish()
-            except BaseException:
-                self._discard()
-                raise
-        else:
-            self._discard()
+        finally:
+            if not self._sink.closed:
+                self._file.close()
+                self._sink.discard()
 
     def _finish(self) -> None:
         if self._index is not None:
             text = json.dumps(self._index)
             string = h5py.string_dtype(encoding="utf-8")
+            if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
+                del self._file[SENTENCE_TO_INDEX]
             self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
         self._file.close()
         self._check()
         try:
-            self._sink.close()
-            os.replace(self.partial, self.path)
+            self._sink.checkpoint(self._state())
+            self._sink.finish(self.path)
         except OSError as error:
             raise _output_error(self.path, error) from None
+
+    def _state(self) -> dict[str, Any]:
+        return {"settings": self._settings, "n_lines": self.n_lines, "run": self.run_state}
 
     def _check(self) -> None:
         """Raise what went wrong under HDF5."""
@@ -150,51 +208,33 @@ class ActivationsWriter:
         if error is not None:
             raise error
 
-    def _discard(self) -> None:
-        self._file.close()
-        with suppress(OSError):
-            self._sink.close()
-        self.partial.unlink(missing_ok=True)
+
+def _open_partial(path: Path) -> CheckpointedFile:
+    partial = path.with_name(path.name + ".partial")
+    try:
+        return CheckpointedFile(partial)
+    except BlockingIOError:
+        raise OutputError(f"{path}: another process is writing it; wait, or stop it") from None
+    except OSError as error:
+        raise _output_error(path, error) from None
 
 
-class _Sink(FileIO):
-    """The file under HDF5, which never hears of an error: `error` is the first.
-
-    HDF5 cannot bear a write that fails: it goes on, the data lost, and crashes when the
-    file is closed (seen with HDF5 2.0 on a full disk).
-    """
-
-    error: BaseException | None = None
-
-    def write(self, data: Any, /) -> int:
-        def write_all() -> None:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[FileIO.write(self, rest) :]
-
-        self._attempt(write_all)
-        return len(data)
-
-    def truncate(self, size: int | None = None, /) -> int:
-        self._attempt(lambda: FileIO.truncate(self, size))
-        return size or 0
-
-    def _attempt(self, act: Callable[[], object]) -> None:
-        if self.error is None:
-            try:
-                act()
-            except BaseException as error:  # Ctrl-C too, which may come here
-                self.error = error
-
-
-def check_output(path: str | Path, *, overwrite: bool) -> None:
+def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
     """Make sure that an output file can be written, before anything is computed.
 
+    Args:
+        path: the output file.
+        overwrite: whether it may replace one that is there.
+        source: the input file, which it may not replace.
+
     Raises:
-        OutputError: it is there already, is a directory, or its folder is missing
-            or not writable.
+        OutputError: it is there already, is a directory or the input, or its folder is
+            missing or not writable.
     """
     path = Path(path)
+    both_there = source is not None and os.path.exists(path) and os.path.exists(source)
+    if source is not None and both_there and os.path.samefile(path, source):
+        raise OutputError(f"{path} is the input; choose another output")
     # Not the methods of Path: they raise where a name is too long.
     if os.path.isdir(path):
         raise OutputError(f"{path}: expected an output file, found a directory")

@@ -6,7 +6,8 @@
     ├── WeightsError   weights.hdf5
     ├── ModelError     a model name or folder
     ├── OutputError    a file that cannot be written
-    └── DeviceError    a processor that is not there
+    ├── DeviceError    a processor that is not there
+    └── StoppedError   a run that was told to stop, and can go on
 
 Each carries one ready-made line: the thing, what was expected, what was found
 and what to try. The command line prints that line and exits with status 1.
@@ -19,6 +20,7 @@ __all__ = [
     "ModelError",
     "OptionsError",
     "OutputError",
+    "StoppedError",
     "WeightsError",
 ]
 
@@ -49,3 +51,7 @@ class OutputError(ElmoError, OSError):
 
 class DeviceError(ElmoError, RuntimeError):
     """A device that is asked for and not available."""
+
+
+class StoppedError(ElmoError):
+    """A run that was told to stop; what it did is kept."""

@@ -3,8 +3,11 @@
 `FixedStart` and `CarriedStates` do the same job: sentences in, layers out.
 """
 
+import base64
 from collections.abc import Sequence
+from io import BytesIO
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -104,6 +107,13 @@ class FixedStart:
         state = map_state(self._state, lambda values: values.expand(len(slots), -1))
         return self._encoder.run(sentences, state)[0]
 
+    def save(self) -> dict[str, str]:
+        """Nothing: the state never changes."""
+        return {}
+
+    def restore(self, saved: dict[str, str]) -> None:
+        """Nothing, likewise."""
+
 
 class CarriedStates:
     """A sentence starts where the one in its slot ended, as in AllenNLP and bilm-tf.
@@ -138,6 +148,18 @@ class CarriedStates:
         ]
         return layers[:, torch.tensor(inner, device=layers.device)]
 
+    def save(self) -> dict[str, str]:
+        """The states of all slots, as JSON takes them: NumPy's format in base64."""
+        buffer = BytesIO()
+        np.savez(buffer, *(values.float().cpu().numpy() for values in _tensors(self._state)))
+        return {"npz": base64.b64encode(buffer.getvalue()).decode()}
+
+    def restore(self, saved: dict[str, str]) -> None:
+        """Go on from what `save` gave."""
+        with np.load(BytesIO(base64.b64decode(saved["npz"])), allow_pickle=False) as arrays:
+            kept = iter([torch.from_numpy(arrays[name]) for name in arrays.files])
+        self._state = map_state(self._state, lambda values: next(kept).to(values))
+
     def _grow(self, n_slots: int) -> None:
         found = len(self._state[0].forward.hidden)
         if n_slots > found:
@@ -147,6 +169,11 @@ class CarriedStates:
                     [values, values.new_zeros(n_slots - found, values.shape[1])]
                 ),
             )
+
+
+def _tensors(state: BiLmState) -> list[Tensor]:
+    """The tensors of a state, in the order of `map_state`."""
+    return [values for layer in state for direction in layer for values in direction]
 
 
 def with_boundaries(

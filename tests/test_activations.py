@@ -2,7 +2,6 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli import activations
 from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.errors import InputError, OutputError
 
@@ -32,12 +30,15 @@ def write(
             raise fault
 
 
-class Stub:
-    """Takes the place of the class under HDF5's file, as far as it is called by name."""
-
-    def __init__(self, act: Callable[[FileIO, Any], int]) -> None:
-        self.write = act
-        self.truncate = FileIO.truncate
+def replace_writes(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[..., int], int, Any, int], int]
+) -> None:
+    """Take the place of the system's write under HDF5; `act` gets the real one first."""
+    real = os.pwrite
+    monkeypatch.setattr(
+        "elmo_cli.checkpointed_file.os.pwrite",
+        lambda descriptor, data, position: act(real, descriptor, data, position),
+    )
 
 
 # What a file holds
@@ -156,12 +157,12 @@ def test_a_disk_that_fails_is_an_error_whenever_it_does(
 ) -> None:
     writes = iter(range(n_good))
 
-    def fail(file: FileIO, data: Any) -> int:
+    def fail(real: Callable[..., int], *arguments: Any) -> int:
         if next(writes, None) is None:
             raise OSError(number, os.strerror(number))
-        return FileIO.write(file, data)
+        return real(*arguments)
 
-    monkeypatch.setattr(activations, "FileIO", Stub(fail))
+    replace_writes(monkeypatch, fail)
     with pytest.raises(OutputError) as caught:
         write(tmp_path / "out", *map(str, range(100)))
     assert str(caught.value) == (
@@ -173,10 +174,10 @@ def test_a_disk_that_fails_is_an_error_whenever_it_does(
 def test_an_interrupt_in_the_middle_of_a_write_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(file: FileIO, data: Any) -> int:
+    def interrupt(*arguments: Any) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(activations, "FileIO", Stub(interrupt))
+    replace_writes(monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "out", "a", "b")
     assert list(tmp_path.iterdir()) == []
@@ -185,9 +186,7 @@ def test_an_interrupt_in_the_middle_of_a_write_is_passed_on(
 def test_writes_that_take_a_part_only_are_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        activations, "FileIO", Stub(lambda file, data: FileIO.write(file, data[:7]))
-    )
+    replace_writes(monkeypatch, lambda real, descriptor, data, at: real(descriptor, data[:7], at))
     write(tmp_path / "out", "a", "b")
     with h5py.File(tmp_path / "out", "r") as file:
         assert_array_equal(file["1"], values(1))
@@ -209,6 +208,15 @@ def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
     assert_refused(path, f"{path} exists already; --overwrite replaces it")
     assert path.read_bytes() == b"old"
     check_output(path, overwrite=True)
+
+
+def test_the_input_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("a line\n")
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OutputError, match="is the input; choose another output"):
+        check_output(tmp_path / "link", overwrite=True, source=path)
+    check_output(tmp_path / "new", overwrite=True, source=path)
 
 
 @pytest.mark.parametrize("overwrite", [True, False])

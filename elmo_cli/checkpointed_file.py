@@ -1,0 +1,247 @@
+"""A file under HDF5 that goes back to its last checkpoint, whatever ends the process.
+
+HDF5 is not crash-safe: it changes its index in place, at any time, and cannot bear
+a write that fails. So what it writes is split in two. Bytes beyond the end of the
+last checkpoint go to the file at once; nothing that matters is there yet. Changes to
+bytes before it are kept in memory, a page each, until the next checkpoint:
+
+    1. the file is synced, with all that was appended
+    2. the changed pages, its size and the caller's state go to a log file, which is
+       synced and renamed to its name: from here on, the checkpoint is made
+    3. the pages go to the file, which is cut to its size
+
+A kill before the rename leaves the checkpoint before, for which nothing in the file
+was changed. A kill after it leaves the log, from which step 3 is done again.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
+from pathlib import Path
+from typing import Any
+
+PAGE_BYTES = 4096
+
+
+class CheckpointedFile(FileIO):
+    """A file object for `h5py.File`, locked against other processes.
+
+    An operation of HDF5 that fails is not raised to HDF5, which would crash: the first
+    such error is kept as `error`, and nothing is written any more.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Open the file at its last checkpoint, or new where it has none.
+
+        Raises:
+            BlockingIOError: another process has it open.
+            OSError: it cannot be opened.
+        """
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        super().__init__(descriptor, "r+b")
+        self.path = Path(path)
+        self.log = self.path.with_name(self.path.name + ".log")
+        self.error: BaseException | None = None
+        self.state: dict[str, Any] | None = None
+        """What the last checkpoint was made with; None where there is none."""
+        self._position: int = 0
+        self._size: int = 0
+        self._kept: int = 0  # bytes of the last checkpoint, which the file must not lose
+        self._pages: dict[int, bytearray] = {}  # changed since, by number
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._recover()
+        except BaseException:
+            super().close()
+            raise
+
+    # --- what HDF5 calls
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        """Move to a position."""
+        origins = {SEEK_SET: 0, SEEK_CUR: self._position, SEEK_END: self._size}
+        self._position = origins[whence] + offset
+        return self._position
+
+    def tell(self) -> int:
+        """The position."""
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer, up to the end of the file."""
+        view = memoryview(buffer).cast("B")
+        wanted = max(0, min(len(view), self._size - self._position))
+        content = os.pread(self.fileno(), wanted, self._position).ljust(wanted, b"\0")
+        view[:wanted] = content
+        below = max(0, min(wanted, self._kept - self._position))
+        for number, start, end in _page_parts(self._position, below):
+            if number in self._pages:
+                at = number * PAGE_BYTES + start - self._position
+                view[at : at + end - start] = self._pages[number][start:end]
+        self._position += wanted
+        return wanted
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes: to the file, or to memory where the last checkpoint has bytes."""
+        view = memoryview(data).cast("B")
+        self._attempt(lambda: self._write(view))
+        self._position += len(view)
+        self._size = max(self._size, self._position)
+        return len(view)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Make the file longer or shorter; bytes of the last checkpoint stay until the next."""
+        self._size = self._position if size is None else size
+        # What is cut off reads as zero if the file grows again. HDF5 cuts little, if ever.
+        cut = max(0, self._kept - self._size)
+        for number, start, end in _page_parts(self._size, cut):
+            self._page(number)[start:end] = bytes(end - start)
+        self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._kept)))
+        return self._size
+
+    def flush(self) -> None:
+        """Nothing: only a checkpoint makes anything last."""
+
+    # --- what its owner calls
+
+    def checkpoint(self, state: dict[str, Any]) -> None:
+        """Make what was written so far last. HDF5 must have been flushed.
+
+        Args:
+            state: what `state` is when the file is opened again; JSON.
+
+        Raises:
+            OSError: it cannot be done; the checkpoint before stays.
+        """
+        if self.error is not None:
+            raise self.error
+        os.ftruncate(self.fileno(), max(self._size, self._kept))
+        os.fsync(self.fileno())
+        content = _encode_log(self._size, state, self._pages)
+        partial = self.log.with_name(self.log.name + ".partial")
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.log)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync_folder(self.path.parent)
+        self.state = state
+        self._apply(self._size, self._pages)
+
+    def finish(self, final: Path) -> None:
+        """Give the file its final name, after a last checkpoint."""
+        os.replace(self.path, final)
+        self.log.unlink(missing_ok=True)
+        _sync_folder(final.parent)
+        self.close()
+
+    def clear(self) -> None:
+        """Forget the checkpoint, and empty the file."""
+        self.log.unlink(missing_ok=True)
+        self.state, self._pages, self._size, self._kept, self._position = None, {}, 0, 0, 0
+        os.ftruncate(self.fileno(), 0)
+
+    def discard(self) -> None:
+        """Drop all that came after the last checkpoint; the file too, where there is none."""
+        if self.state is None:
+            self.path.unlink(missing_ok=True)
+        else:
+            os.ftruncate(self.fileno(), self._kept)
+        self.close()
+
+    def _write(self, view: memoryview) -> None:
+        below = max(0, min(len(view), self._kept - self._position))
+        for number, start, end in _page_parts(self._position, below):
+            at = number * PAGE_BYTES + start - self._position
+            self._page(number)[start:end] = view[at : at + end - start]
+        position, rest = self._position + below, view[below:]
+        while rest:
+            written = os.pwrite(self.fileno(), rest, position)
+            position, rest = position + written, rest[written:]
+
+    def _page(self, number: int) -> bytearray:
+        """A page of the last checkpoint, for change in memory."""
+        if number not in self._pages:
+            # The last page may go on with bytes that came later: they are in the file.
+            start = number * PAGE_BYTES
+            length = min(PAGE_BYTES, self._kept - start)
+            self._pages[number] = bytearray(os.pread(self.fileno(), length, start))
+        return self._pages[number]
+
+    def _attempt(self, act: Callable[[], object]) -> None:
+        if self.error is None:
+            try:
+                act()
+            except BaseException as error:  # Ctrl-C too, which may come here
+                self.error = error
+
+    def _recover(self) -> None:
+        """Go back to the last checkpoint."""
+        found = _decode_log(self.log)
+        if found is None:
+            os.ftruncate(self.fileno(), 0)
+            return
+        size, self.state, pages = found
+        self._apply(size, pages)
+
+    def _apply(self, size: int, pages: dict[int, bytearray]) -> None:
+        for number, page in pages.items():
+            os.pwrite(self.fileno(), page, number * PAGE_BYTES)
+        os.ftruncate(self.fileno(), size)
+        os.fsync(self.fileno())
+        self._pages, self._size, self._kept = {}, size, size
+
+
+def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:
+    """The pages that a range of bytes touches: number, start and end inside the page."""
+    end = position + length
+    return [
+        (
+            number,
+            max(position - number * PAGE_BYTES, 0),
+            min(end - number * PAGE_BYTES, PAGE_BYTES),
+        )
+        for number in range(position // PAGE_BYTES, -(-end // PAGE_BYTES))
+        if length
+    ]
+
+
+def _encode_log(size: int, state: dict[str, Any], pages: dict[int, bytearray]) -> bytes:
+    """A line of JSON, then the pages it names, one after another; the sum of all in front."""
+    table = {str(number): len(page) for number, page in pages.items()}
+    header = json.dumps({"size": size, "state": state, "pages": table}).encode()
+    body = header + b"\n" + b"".join(pages.values())
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def _decode_log(path: Path) -> tuple[int, dict[str, Any], dict[int, bytearray]] | None:
+    """What `_encode_log` was given; None where there is no whole log."""
+    try:
+        checksum, body = path.read_bytes().split(b"\n", 1)
+    except (FileNotFoundError, ValueError):
+        return None
+    if hashlib.sha256(body).hexdigest().encode() != checksum:
+        return None
+    header, content = body.split(b"\n", 1)
+    found = json.loads(header)
+    pages, start = {}, 0
+    for number, length in found["pages"].items():
+        pages[int(number)] = bytearray(content[start : start + length])
+        start += length
+    return found["size"], found["state"], pages
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make names in a folder last, a rename for one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

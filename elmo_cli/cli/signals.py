@@ -1,0 +1,36 @@
+"""Ctrl-C and SIGTERM, turned into a question that a run asks itself."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from elmo_cli.cli import flags
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SHELL_BASE = 128
+"""A shell's exit status for a process that a signal ended: this and its number."""
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
+    """Give a function that says whether the run should stop.
+
+    The first signal asks for a stop after the work in hand. The second ends the
+    process at once, which loses what came after the last checkpoint, and no more.
+    """
+    received: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if received:
+            os._exit(SHELL_BASE + number)
+        received.append(number)
+        flags.say("Stopping after this batch; once more stops at once.")
+
+    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

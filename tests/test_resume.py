@@ -1,0 +1,211 @@
+"""Runs that end early go on, and end as if nothing had happened."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import InputError, OutputError, StoppedError
+
+GOLDEN = Path(__file__).parent / "golden" / "relu"
+WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Forty lines, some blank, some equal."""
+    choose = random.Random(1)
+    lines = [" ".join(choose.choices(WORDS, k=choose.randint(0, 9))) for _ in range(38)]
+    path = tmp_path / "input.txt"
+    path.write_text("\n".join([*lines, lines[0], lines[1]]) + "\n", encoding="utf-8")
+    return path
+
+
+def embed(text: Path, output: Path, state: Any = "zero", **settings: Any) -> None:
+    """Embed with small windows, so that there is much to interrupt."""
+    embedder = ElmoEmbedder(
+        GOLDEN / "options.json", GOLDEN / "weights.hdf5", state=state, batch_tokens=8
+    )
+    embedder.embed_file(text, output, batch_size=3, **{"overwrite": False, **settings})
+
+
+def stop_after(n_lines: int) -> Any:
+    """An answer to `should_stop` that is yes from the n-th line on."""
+    asked = iter(range(1, 1_000_000))
+    return lambda: next(asked) >= n_lines
+
+
+def content(path: Path) -> tuple[dict[str, str], dict[str, str], dict[str, np.ndarray]]:
+    """Attributes, index and datasets of an output file."""
+    with h5py.File(path) as file:
+        index = json.loads(file["sentence_to_index"][0])
+        data = {key: file[key][:] for key in file if key != "sentence_to_index"}
+        return dict(file.attrs), index, data
+
+
+def assert_equal(found: Path, expected: Path) -> None:
+    """The same keys, attributes and index; values within 1e-6."""
+    attributes, index, data = content(found)
+    expected_attributes, expected_index, expected_data = content(expected)
+    assert attributes == expected_attributes
+    assert index == expected_index
+    assert data.keys() == expected_data.keys()
+    for key, values in data.items():
+        np.testing.assert_allclose(values, expected_data[key], atol=1e-6)
+
+
+def test_a_run_that_was_stopped_says_where_its_lines_are(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(StoppedError) as caught:
+        embed(text, output, should_stop=stop_after(5))
+    assert str(caught.value) == (
+        f"Stopped after line 5, which is kept with all before it in {output}.partial; "
+        "the same command goes on from there"
+    )
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+@pytest.mark.parametrize("stops", [[1], [7, 1, 13], [39]])
+def test_a_run_that_was_stopped_goes_on_and_ends_like_one_that_was_not(
+    text: Path, tmp_path: Path, state: str, stops: list[int]
+) -> None:
+    embed(text, tmp_path / "whole.hdf5", state)
+    output = tmp_path / "out.hdf5"
+    for n_lines in stops:
+        with suppress(StoppedError):
+            embed(text, output, state, should_stop=stop_after(n_lines))
+    if not output.exists():
+        embed(text, output, state)
+    assert_equal(output, tmp_path / "whole.hdf5")
+    assert not list(tmp_path.glob("out.hdf5.*"))
+
+
+def test_a_run_that_goes_on_computes_nothing_twice(text: Path, tmp_path: Path) -> None:
+    with pytest.raises(StoppedError, match="after line 20"):
+        embed(text, tmp_path / "out.hdf5", should_stop=stop_after(20))
+    written = []
+    embed(text, tmp_path / "out.hdf5", on_progress=lambda _, n: written.append(n))
+    assert len([n_tokens for n_tokens in written if n_tokens is not None]) == 20
+
+
+def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(StoppedError):
+        embed(text, output, should_stop=stop_after(9))
+    other = tmp_path / "other.txt"
+    other.write_text("x" + text.read_text())
+    with pytest.raises(InputError, match="another input: its first 9 lines"):
+        embed(other, output)
+    embed(text, tmp_path / "whole.hdf5")
+    with pytest.raises(StoppedError):  # the refusal lost nothing
+        embed(text, output, should_stop=stop_after(1))
+    embed(text, output, overwrite=True)
+    assert_equal(output, tmp_path / "whole.hdf5")
+
+
+def test_an_input_that_grew_goes_on(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(StoppedError):
+        embed(text, output, should_stop=stop_after(9))
+    with open(text, "a") as file:
+        file.write("one more\n")
+    embed(text, output)
+    embed(text, tmp_path / "whole.hdf5")
+    assert_equal(output, tmp_path / "whole.hdf5")
+
+
+def test_other_settings_are_refused_by_name(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(StoppedError):
+        embed(text, output, should_stop=stop_after(9))
+    with pytest.raises(
+        OutputError, match=r"differs in layers \(all there, top here\); --overwrite"
+    ):
+        embed(text, output, output_format="top")
+    embed(text, output)
+
+
+def test_a_faulty_line_keeps_what_came_before_it(text: Path, tmp_path: Path) -> None:
+    good = text.read_bytes()
+    text.write_bytes(good + b"caf\xe9\n")
+    output = tmp_path / "out.hdf5"
+    with pytest.raises(InputError, match="line 41, column 4"):
+        embed(text, output)
+    text.write_bytes(good + b"cafe\n")
+    written = []
+    embed(text, output, on_progress=lambda _, n: written.append(n))
+    assert len([n_tokens for n_tokens in written if n_tokens is not None]) < 20
+    embed(text, tmp_path / "whole.hdf5")
+    assert_equal(output, tmp_path / "whole.hdf5")
+
+
+def test_two_runs_cannot_write_the_same_output(text: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.hdf5"
+
+    def second() -> bool:
+        with pytest.raises(OutputError, match="another process is writing it"):
+            embed(text, output)
+        return False
+
+    embed(text, output, should_stop=second)
+    assert output.exists()
+
+
+def _embed_in_child(text: str, output: str, state: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    embed(Path(text), Path(output), state, checkpoint_seconds=0.0)
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_fifty_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state: str) -> None:
+    embed(text, tmp_path / "whole.hdf5", state)
+    context = multiprocessing.get_context("forkserver")
+    # The server imports and computes nothing, so that its children can.
+    context.set_forkserver_preload(["elmo_cli.embedder", "elmo_cli.activations", "h5py", "torch"])
+    moments = random.Random(2)
+    n_kills = 0
+    n_lines_kept = []
+    for turn in range(200):
+        output = tmp_path / f"out{turn}.hdf5"
+        while not output.exists() and n_kills < 25:
+            child = context.Process(target=_embed_in_child, args=(str(text), str(output), state))
+            child.start()
+            n_kills += _kill_at(child, output, moments.uniform(0.0, 0.5))
+            n_lines_kept.append(Path(f"{output}.partial.log").exists())
+        if not output.exists():
+            _embed_in_child(str(text), str(output), state)
+        assert_equal(output, tmp_path / "whole.hdf5")
+        assert not list(tmp_path.glob(f"{output.name}.*"))
+        if n_kills >= 25:
+            break
+    assert n_kills == 25
+    assert any(n_lines_kept)
+
+
+def _kill_at(child: ForkServerProcess, output: Path, seconds: float) -> int:
+    """Kill a child so many seconds after it began to write; whether that came in time."""
+    partial = Path(f"{output}.partial")
+    while child.is_alive() and not partial.exists() and not output.exists():
+        time.sleep(0.001)
+    time.sleep(seconds)
+    pid = child.pid
+    assert pid is not None
+    if child.is_alive():
+        os.kill(pid, signal.SIGKILL)
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL)
+    return int(child.exitcode != 0)
