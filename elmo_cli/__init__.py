@@ -13,15 +13,22 @@ The data's way, and the file for each stage:
     inference.py       the same, fast, without gradients
     elmo.py            biLM layers     -> ELMo vectors (ScalarMix, Elmo)
     sentence_states.py sentences       -> layers, from the state where they start
-    layers.py          layers          -> the layers asked for
+    layers.py          layers          -> some of them, or one mixed from them
+    pooling.py         tokens' vectors -> one vector a sentence
+    selection.py       layers          -> what is asked of them: both of these
     embedder.py        sentences       -> activations          start reading here
     activations.py     activations     -> output file (HDF5)
+    tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
     similarity.py      a word in two sentences -> cosines
     language_model.py  biLM layers     -> log probabilities
     training.py        text            -> trained weights
 
     options.py, weights.py   the files of a model
-    pretrained.py            a model's name -> its files
+    many_langs.py, many_langs_weights.py, lexicon_encoder.py
+                             those of ELMoForManyLangs, and its token encoder
+    tensor_files.py          named tensors: HDF5 or safetensors
+    convert.py               weights to another format or precision
+    model_choice.py, pretrained.py   a model's name -> its files
     cli/                     the command `elmo`
 
 Importing this package loads neither torch nor h5py; its names do, when used.
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     from elmo_cli.bilm import BiLm
     from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.tfhub import HubElmo
 
 __version__ = "0.1.0"
 
@@ -44,6 +52,7 @@ __all__ = [
     "Elmo",
     "ElmoEmbedder",
     "ElmoError",
+    "HubElmo",
     "ScalarMix",
     "__version__",
     "batch_to_ids",
@@ -53,6 +62,7 @@ _MODULES = {
     "BiLm": "elmo_cli.bilm",
     "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
+    "HubElmo": "elmo_cli.tfhub",
     "ScalarMix": "elmo_cli.elmo",
     "batch_to_ids": "elmo_cli.elmo",
 }

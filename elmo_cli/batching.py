@@ -6,6 +6,7 @@ sentences are grouped by length under a budget of tokens.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeVar
 
 import numpy as np
@@ -64,6 +65,13 @@ def windows(
             yield window
             window, n_tokens = [], 0
     if window:
+        yield window
+
+
+def fixed_windows(sentences: Iterable[_Sized], n_sentences: int) -> Iterator[list[_Sized]]:
+    """Cut a stream into lists of `n_sentences`; the last one may have fewer."""
+    stream = iter(sentences)
+    while window := list(islice(stream, n_sentences)):
         yield window
 
 

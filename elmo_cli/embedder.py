@@ -5,15 +5,14 @@ equal sentences of a window                      computed once
 distinct tokens -> token vectors                 token_cache
 sentences -> batches of like length, packed      batching
 token vectors -> biLM layers                     inference
-layers -> the layers asked for, order restored
+layers -> the selection asked for                selection
+order restored
 """
 
 import json
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import IO, Literal, get_args
 
@@ -23,16 +22,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import elmo_cli
-from elmo_cli.activations import ActivationsWriter
-from elmo_cli.batching import batches_by_length, windows
+from elmo_cli import file_run
+from elmo_cli.activations import ActivationsWriter, check_output
+from elmo_cli.batching import batches_by_length, fixed_windows, windows
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError
 from elmo_cli.integrity import sha256
-from elmo_cli.layers import LayerChoice, parse_layers
-from elmo_cli.pretrained import ModelFiles, find_model, model_from_files
+from elmo_cli.model_choice import choose_model
+from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
-from elmo_cli.text import Sentence, open_lines, tokens
+from elmo_cli.text import Sentence, open_lines
 from elmo_cli.weights import load_bilm
 
 DEFAULT_BATCH_SIZE = 64
@@ -90,7 +90,7 @@ class ElmoEmbedder:
             raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
         device = choose_device(cuda_device)
         self.cuda_device = cuda_device
-        self.files = _model_files(model, options_file, weight_file, vocabulary_file)
+        self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state = state
         self.precision = precision
         self.batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
@@ -119,8 +119,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        choice = LayerChoice("all")
-        embedded = self._embed_window(list(batch), choice, self._device)
+        embedded = self._embed_window(list(batch), Selection(), self._device)
         longest = max((len(sentence) for sentence in batch), default=0)
         n_layers, width = self.options.n_layers, self.options.width
         activations = torch.zeros(
@@ -138,7 +137,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = self._embed_window(list(batch), LayerChoice("all"), torch.device("cpu"))
+        window = self._embed_window(list(batch), Selection(), torch.device("cpu"))
         return [_to_array(values) for values in window]
 
     def embed_sentences(
@@ -147,21 +146,32 @@ class ElmoEmbedder:
         batch_size: int = DEFAULT_BATCH_SIZE,
         *,
         layers: str = "all",
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: str | None = None,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
 
         Args:
             sentences: each a list of tokens; read a window at a time.
             batch_size: sentences in a batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, or numbers such as `0,2`.
+            layers: `all`, `top`, `average`, `sum`, numbers such as `0,2`, `word_emb` (the
+                token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            mix: in place of `layers`, the scalar parameters of a trained mix of all layers,
+                before the softmax.
+            gamma: the gamma of the mix; 1 if not given.
+            pooling: one vector a sentence: the `mean` or `max` over its tokens, its `first`
+                or `last` token; zeros where it has none.
 
-        Yields:
-            float32, shape (L, T, W), or (T, W) for one layer.
+        Returns:
+            An iterator over float32, shape (L, T, W), or (T, W) for one layer; pooled, (L, W)
+            or (W,).
+
+        Raises:
+            InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
-        choice = parse_layers(layers, self.options.n_layers)
-        for window in self._windows(sentences, batch_size):
-            for values in self._embed_window(window, choice, torch.device("cpu")):
-                yield _to_array(values)
+        selection = select(self.options.n_layers, layers, mix, gamma, pooling)
+        return self._stream(sentences, batch_size, selection)
 
     def embed_file(
         self,
@@ -172,9 +182,14 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
         *,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: str | None = None,
         dtype: str = "float32",
         overwrite: bool = True,
+        checkpoint_seconds: float = file_run.CHECKPOINT_SECONDS,
         on_progress: Callable[[int, int | None], object] = lambda n_bytes, n_tokens: None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """Embed a text file, a sentence a line, into an HDF5 file (see `activations`).
 
@@ -186,106 +201,98 @@ class ElmoEmbedder:
             batch_size: as in `embed_sentences`.
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
+            mix, gamma, pooling: as in `embed_sentences`.
             dtype: of the values in the file, `float32` or `float16`.
-            overwrite: replace an output file that is there.
+            overwrite: replace an output file that is there, and start anew. False goes on
+                with a run that was interrupted.
+            checkpoint_seconds: how much work an end without warning can cost.
             on_progress: told of bytes read; and of each sentence written, with its tokens.
+            should_stop: asked after each sentence; True stops the run, which can go on.
 
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
         """
-        layers = str(parse_layers(output_format, self.options.n_layers))
+        selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
         with open_lines(input_file, lambda n_bytes: on_progress(n_bytes, None)) as lines:
+            if isinstance(input_file, (str, Path)):
+                check_output(output_file_path, overwrite=overwrite, source=input_file)
             writer = ActivationsWriter(
                 output_file_path,
-                self._attributes(layers),
+                self._attributes(selection, batch_size),
                 dtype=dtype,
                 forget_sentences=forget_sentences,
                 use_sentence_keys=use_sentence_keys,
                 overwrite=overwrite,
             )
-            pending: deque[str] = deque()  # lines that are read and not yet written
+            embed = file_run.Embed(
+                lambda sentences: self._stream(sentences, batch_size, selection),
+                lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
+                self._states.restore,
+            )
             with writer:
-                sentences = _split_lines(lines, pending)
-                for values in self.embed_sentences(sentences, batch_size, layers=layers):
-                    writer.write(pending.popleft(), values)
-                    on_progress(0, values.shape[-2])
+                file_run.run(
+                    embed,
+                    lines,
+                    writer,
+                    checkpoint_seconds=checkpoint_seconds,
+                    on_tokens=lambda n_tokens: on_progress(0, n_tokens),
+                    should_stop=should_stop,
+                )
+
+    def _stream(
+        self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
+    ) -> Iterator[Array]:
+        for window in self._windows(sentences, batch_size):
+            for values in self._embed_window(window, selection, torch.device("cpu")):
+                yield _to_array(values)
 
     def _windows(self, sentences: Iterable[Sentence], batch_size: int) -> Iterator[list[Sentence]]:
-        if self.state != "carry":
-            n_tokens = WINDOW_BATCHES * self.batch_tokens
-            yield from windows(sentences, n_tokens, max_sentences=n_tokens)
-            return
-        stream = iter(sentences)
-        while batch := list(islice(stream, batch_size)):
-            yield batch
+        if self.state == "carry":
+            return fixed_windows(sentences, batch_size)
+        n_tokens = WINDOW_BATCHES * self.batch_tokens
+        return windows(sentences, n_tokens, max_sentences=n_tokens)
 
     @torch.inference_mode()
     def _embed_window(
-        self, window: list[Sentence], choice: LayerChoice, device: torch.device
+        self, window: list[Sentence], selection: Selection, device: torch.device
     ) -> list[Tensor]:
         """Embed the sentences of a window, or one batch with carried state.
 
         Returns:
-            The chosen layers of each sentence, float32, shape (n, T, W) or (T, W), on
-            `device`.
+            What is selected for each sentence, on `device`: see `Selection.of_sentences`.
         """
         indices, distinct = list(range(len(window))), window
         if self.state != "carry":  # equal sentences are computed once
             places: dict[tuple[str, ...], int] = {}
             indices = [places.setdefault(tuple(s), len(places)) for s in window]
             distinct = [list(sentence) for sentence in places]
-        embedded = [self._empty(choice, device)] * len(distinct)
+        nothing = selection.of_no_tokens(self.options.n_layers, self.options.width, device)
+        embedded = [nothing] * len(distinct)
         for batch in batches_by_length([len(s) for s in distinct], self.batch_tokens):
             sentences = [distinct[place] for place in batch]
             layers = self._states.run(sentences, slots=batch)  # (L, N, W)
-            values = choice.apply(layers.float()).to(device)
-            lengths = [len(sentence) for sentence in sentences]
-            for place, part in zip(batch, torch.split(values, lengths, dim=-2), strict=True):
+            parts = selection.of_sentences(layers, [len(s) for s in sentences], device)
+            for place, part in zip(batch, parts, strict=True):
                 embedded[place] = part
         return [embedded[index] for index in indices]
 
-    def _empty(self, choice: LayerChoice, device: torch.device) -> Tensor:
-        """The activations of a sentence without tokens."""
-        return choice.apply(
-            torch.empty(self.options.n_layers, 0, self.options.width, device=device)
-        )
-
-    def _attributes(self, layers: str) -> dict[str, str]:
+    def _attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """What the output file says about its making."""
         return {
             "model": self.files.name,
             "weights_sha256": sha256(self.files.weights),
             "options": json.dumps(asdict(self.options)),
-            "layers": layers,
+            **selection.attributes(),
             "state": self.state,
             "precision": self.precision,
             "elmo_cli_version": elmo_cli.__version__,
+            **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
-
-
-def _model_files(
-    model: str | Path | None,
-    options_file: str | Path | None,
-    weight_file: str | Path | None,
-    vocabulary_file: str | Path | None,
-) -> ModelFiles:
-    if options_file is not None and weight_file is not None and model is None:
-        return model_from_files(options_file, weight_file, vocabulary_file)
-    if options_file is not None or weight_file is not None:
-        raise ModelError("expected options_file and weight_file, or model, or none of them")
-    files = find_model(model)
-    return replace(files, vocabulary=Path(vocabulary_file)) if vocabulary_file else files
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
-
-
-def _split_lines(lines: Iterable[str], pending: deque[str]) -> Iterator[Sentence]:
-    for line in lines:
-        pending.append(line)
-        yield tokens(line)
 
 
 def _to_array(values: Tensor) -> Array:

@@ -9,14 +9,16 @@ from typing import Any
 import h5py
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from elmo_cli.bilm import BiLm
 from elmo_cli.pretrained import ModelFiles
 from elmo_cli.weights import load_bilm
 
 # Each example builds a model, so few of them, and no clock: machines differ.
-settings.register_profile("elmo", max_examples=25, deadline=None)
+settings.register_profile(
+    "elmo", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("elmo")
 
 # The models are so small that threads would only wait for one another.

@@ -320,7 +320,12 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
         "instance with `iconv -f latin1 -t utf-8`",
         loads=True,
     )
-    assert_no_output()
+    assert not Path("out.hdf5").exists()
+    Path("text").write_bytes(text.replace(b"\xe9", b"e"))  # mended, the run goes on
+    assert elmo("embed", "text", "out.hdf5", "--batch-tokens", "8", *TINY_MODEL).exit_code == 0
+    with h5py.File("out.hdf5") as file:
+        assert len(file) == 101 + 1
+    assert not list(Path().glob("out.hdf5.*"))
 
 
 def test_gzip_data_that_is_cut_off_is_an_error() -> None:
@@ -478,7 +483,8 @@ def test_files_of_a_model_that_are_missing_are_an_error() -> None:
 
 
 def test_a_model_that_is_not_known_is_an_error_with_the_nearest_and_all_names() -> None:
-    names = ", ".join(model.name for model in MODELS)
+    single = [model.name for model in MODELS if not model.name.startswith("many-langs-")]
+    names = ", ".join([*single, "many-langs-LANGUAGE (see `elmo models`)"])
     for name, question in (("orignal", "; did you mean original?"), ("qqq", ";")):
         result = elmo("embed", "text", "out.hdf5", "--model", name)
         known = f"known are {names}, or the path of a folder"
@@ -500,7 +506,8 @@ def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_choice_of_layers_that_is_not_there_is_an_error() -> None:
     assert_fails(
         elmo("embed", "text", "out.hdf5", "--layers", "0,3", *TINY_MODEL),
-        "layers '0,3': expected all, top, average, sum, or numbers from 0 to 2 with commas between",
+        "layers '0,3': expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers from 0 "
+        "to 2 with commas between",
         loads=True,
     )
     assert_no_output()
@@ -521,7 +528,7 @@ def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_no_output()
 
 
-def test_ctrl_c_in_the_middle_of_a_run_is_one_line_and_leaves_no_output() -> None:
+def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
     process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(b"The cat sat on the mat\n" * 5)
@@ -532,8 +539,17 @@ def test_ctrl_c_in_the_middle_of_a_run_is_one_line_and_leaves_no_output() -> Non
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors.decode()) == (130, f"{LOADED}Interrupted.\n")
-    assert_no_output()
+    assert (process.returncode, errors.decode()) == (
+        130,
+        f"{LOADED}Stopping after this batch; once more stops at once.\n"
+        "Stopped after line 1, which is kept with all before it in out.hdf5.partial; "
+        "the same command goes on from there\n",
+    )
+    assert not Path("out.hdf5").exists()
+    text = b"The cat sat on the mat\n" * 5
+    assert elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=text).exit_code == 0
+    with h5py.File("out.hdf5") as file:
+        assert len(file) == 5 + 1
 
 
 def test_a_disk_that_is_full_is_one_line_and_leaves_no_output() -> None:

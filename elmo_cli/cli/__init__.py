@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from elmo_cli import __version__
+from elmo_cli.cli.convert import convert
 from elmo_cli.cli.cosine import cosine
 from elmo_cli.cli.download import download
 from elmo_cli.cli.embed import embed
 from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
 from elmo_cli.cli.train import train
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, StoppedError
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -29,6 +30,9 @@ class ElmoGroup(click.Group):
         """Run a command; see `click.Group.invoke`."""
         try:
             return super().invoke(ctx)
+        except StoppedError as error:
+            click.echo(str(error), err=True)
+            sys.exit(INTERRUPTED)
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
@@ -52,5 +56,5 @@ def main() -> None:
     """
 
 
-for command in (embed, cosine, models, download, info, train):
+for command in (embed, cosine, models, download, info, convert, train):
     main.add_command(command)

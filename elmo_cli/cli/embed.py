@@ -7,17 +7,41 @@ import click
 from elmo_cli.cli import flags
 
 
+def _numbers(
+    ctx: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[float, ...] | None:
+    """Read numbers with commas between."""
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        message = f"expected numbers with commas between, found {text!r}"
+        raise click.BadParameter(message, ctx, parameter) from None
+
+
 @click.command()
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
 @click.option(
     "--layers",
     metavar="CHOICE",
-    help="all, top, average, sum, or numbers such as 0,2. [default: all]",
+    help="all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as 0,2. [default: all]",
 )
 @click.option("--all", "all_layers", is_flag=True, help="The same as --layers all.")
 @click.option("--top", is_flag=True, help="The same as --layers top.")
 @click.option("--average", is_flag=True, help="The same as --layers average.")
+@click.option(
+    "--mix",
+    callback=_numbers,
+    metavar="S0,S1,...",
+    help="Mix all layers as a task learned to: its scalar parameters as they are, before the "
+    "softmax that turns them into weights.",
+)
+@click.option("--gamma", type=float, metavar="G", help="What --mix is scaled by. [default: 1]")
+@click.option(
+    "--pooling",
+    type=click.Choice(["mean", "max", "first", "last"]),
+    help="One vector a sentence, from its tokens; zeros for a blank line. [default: all tokens]",
+)
 @flags.model_options
 @click.option(
     "--dtype",
@@ -44,7 +68,17 @@ from elmo_cli.cli import flags
 @click.option(
     "--use-sentence-keys", is_flag=True, help="Name datasets by their sentence, not by number."
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace OUTPUT if it exists, and forget an unfinished run."
+)
+@click.option(
+    "--checkpoint-seconds",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    metavar="N",
+    help="How much work an end without warning can cost.",
+)
 @click.option(
     "--file-friendly-logging", is_flag=True, help="Show progress as lines, one every 10 seconds."
 )
@@ -58,11 +92,15 @@ def embed(
     all_layers: bool,
     top: bool,
     average: bool,
+    mix: tuple[float, ...] | None,
+    gamma: float | None,
+    pooling: str | None,
     dtype: str,
     batch_size: int,
     forget_sentences: bool,
     use_sentence_keys: bool,
     overwrite: bool,
+    checkpoint_seconds: float,
     file_friendly_logging: bool,
     vocab_path: str | None,
     include_package: tuple[str, ...],
@@ -72,28 +110,36 @@ def embed(
 
     Tokens are what white space separates. INPUT may be gzip (by its suffix .gz),
     or - for standard input. OUTPUT holds one dataset a line, named "0", "1", ...,
-    float32 of shape (layers, tokens, width); it appears when it is complete.
+    float32 of shape (layers, tokens, width), without the axes that --layers,
+    --mix and --pooling take away. It appears when it is complete; a run
+    that was interrupted goes on when the same command is given again.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
+    $ elmo embed sentences.txt sentence-vectors.hdf5 --layers average --pooling mean
     """
     if output_file == "-":
         raise click.UsageError("OUTPUT is an HDF5 file, which cannot go to standard output")
-    chosen = _choose_layers(layers, all=all_layers, top=top, average=average)
+    if gamma is not None and mix is None:
+        raise click.UsageError("--gamma goes with --mix")
+    chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
     _warn_of_old_options(vocab_path, include_package)
 
     from elmo_cli.activations import check_output
     from elmo_cli.cli.progress import Progress
+    from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.text import check_input
 
     check_input(input_file)  # before the model is loaded, which can take a while
-    check_output(output_file, overwrite=overwrite)
+    check_output(output_file, overwrite=overwrite, source=input_file)
     embedder = flags.load_embedder(**settings)
     quiet = click.get_current_context().meta.get("verbosity", 0) < 0
-    with Progress(
-        flags.file_size(input_file), quiet=quiet, as_lines=file_friendly_logging
-    ) as progress:
+    n_bytes = flags.file_size(input_file)
+    with (
+        stop_on_signal() as should_stop,
+        Progress(n_bytes, quiet=quiet, as_lines=file_friendly_logging) as progress,
+    ):
         embedder.embed_file(
             input_file,
             output_file,
@@ -101,8 +147,13 @@ def embed(
             batch_size,
             forget_sentences,
             use_sentence_keys,
+            mix=mix,
+            gamma=gamma,
+            pooling=pooling,
             dtype=dtype,
             overwrite=overwrite,
+            checkpoint_seconds=checkpoint_seconds,
+            should_stop=should_stop,
             on_progress=progress.update,
         )
     flags.say(
@@ -111,12 +162,14 @@ def embed(
     )
 
 
-def _choose_layers(layers: str | None, **old_flags: bool) -> str:
+def _choose_layers(layers: str | None, mix: tuple[float, ...] | None, **old_flags: bool) -> str:
     given = [name for name, is_set in old_flags.items() if is_set]
     if layers is not None:
         given.append(layers)
     if len(given) > 1:
         raise click.UsageError("choose one of --layers, --all, --top and --average")
+    if given and mix is not None:
+        raise click.UsageError("--mix takes the place of --layers, --all, --top and --average")
     return given[0] if given else "all"
 
 

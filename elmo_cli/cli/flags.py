@@ -33,7 +33,11 @@ _MODEL_OPTIONS = [
         metavar="FILE|URL",
         help="options.json of a model, together with --weight-file.",
     ),
-    click.option("--weight-file", metavar="FILE|URL", help="weights.hdf5 of a model."),
+    click.option(
+        "--weight-file",
+        metavar="FILE|URL",
+        help="weights.hdf5 or weights.safetensors of a model.",
+    ),
     click.option(
         "--vocabulary-file",
         type=_PATH,

@@ -1,0 +1,144 @@
+import os
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from commands import TINY, assert_fails, assert_misused, elmo
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoEmbedder
+
+TINY_MODEL = ("--model", str(TINY))
+TOLERANCE = 1e-5
+MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where commands run."""
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n", encoding="utf-8")
+    return tmp_path
+
+
+def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
+    """The datasets and attributes that `elmo embed` makes of the text with these options."""
+    result = elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL)
+    assert result.exit_code == 0, result.stderr
+    with h5py.File("out.hdf5") as file:
+        return [file[str(line)][()] for line in range(4)], dict(file.attrs)
+
+
+@pytest.fixture(scope="module")
+def layers() -> NDArray[np.float32]:
+    """All layers of the first line."""
+    return ElmoEmbedder(model=TINY).embed_sentence(["The", "cat", "sat"])
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "width"),
+    [("word_emb", 0, 16), ("lstm1", 1, 32), ("lstm2", 2, 32)],
+)
+def test_layers_have_the_names_of_tf_hubs_outputs(
+    name: str, index: int, width: int, layers: NDArray[np.float32]
+) -> None:
+    datasets, attributes = embed("--layers", name)
+    assert [values.shape for values in datasets] == [
+        *((3, width), (0, width), (1, width), (6, width)),
+    ]
+    assert_allclose(datasets[0], layers[index, :, :width], atol=TOLERANCE)
+    assert attributes["layers"] == name
+    assert not {"mix", "gamma", "pooling"} & set(attributes)
+
+
+def test_a_trained_mix_is_applied(layers: NDArray[np.float32]) -> None:
+    weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
+    datasets, attributes = embed(*MIX)
+    assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
+    assert_allclose(datasets[0], 1.2 * np.einsum("l,ltw->tw", weights, layers), atol=TOLERANCE)
+    assert [attributes[name] for name in ("layers", "mix", "gamma")] == [
+        *("mix", "0.2,-0.3,0.5", "1.2"),
+    ]
+    assert "pooling" not in attributes
+
+
+def test_a_mix_may_start_with_a_minus_and_has_a_gamma_of_1() -> None:
+    datasets, attributes = embed("--mix", "-1e3,-1e3, -1e3")
+    averages, _ = embed("--average", "--overwrite")
+    assert_allclose(datasets[0], averages[0], atol=TOLERANCE)
+    assert attributes["gamma"] == "1.0"
+
+
+@pytest.mark.parametrize(
+    ("pooling", "function"),
+    [
+        ("mean", lambda values: values.mean(axis=-2)),
+        ("max", lambda values: values.max(axis=-2)),
+        ("first", lambda values: values[..., 0, :]),
+        ("last", lambda values: values[..., -1, :]),
+    ],
+)
+@pytest.mark.parametrize("choice", [(), ("--layers", "0,2"), ("--layers", "word_emb"), MIX])
+def test_a_sentence_may_be_one_vector(pooling: str, function: Any, choice: tuple[str, ...]) -> None:
+    tokens, _ = embed(*choice)
+    datasets, attributes = embed(*choice, "--pooling", pooling, "--overwrite")
+    for pooled, all_tokens in zip(datasets, tokens, strict=True):
+        n_tokens = all_tokens.shape[-2]
+        expected = function(all_tokens) if n_tokens else np.zeros_like(function(tokens[0]))
+        assert pooled.shape == expected.shape
+        assert_allclose(pooled, expected, atol=TOLERANCE)
+    assert attributes["pooling"] == pooling
+
+
+def test_a_blank_line_is_pooled_to_zeros_of_the_type_of_the_others() -> None:
+    datasets, _ = embed("--layers", "sum", "--pooling", "mean", "--dtype", "float16")
+    assert {values.dtype for values in datasets} == {np.dtype(np.float16)}
+    assert_array_equal(datasets[1], np.zeros(32))
+
+
+def test_the_tokens_of_pooled_sentences_are_counted() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--pooling", "mean", *TINY_MODEL)
+    assert result.stderr.splitlines()[-1].startswith("out.hdf5: 4 sentences, 10 tokens, ")
+
+
+# Errors
+
+
+@pytest.mark.parametrize("choice", [("--layers", "all"), ("--all",), ("--top",), ("--average",)])
+def test_a_mix_is_a_choice_of_layers_itself(choice: tuple[str, ...]) -> None:
+    assert_misused(
+        elmo("embed", "text", "out.hdf5", *choice, *MIX, *TINY_MODEL),
+        "--mix takes the place of --layers, --all, --top and --average",
+    )
+    assert os.listdir() == ["text"]
+
+
+def test_gamma_needs_a_mix() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--gamma", "1.2", *TINY_MODEL)
+    assert_misused(result, "--gamma goes with --mix")
+
+
+@pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])
+def test_a_mix_is_of_numbers(mix: str) -> None:
+    result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
+    assert_misused(
+        result,
+        f"Invalid value for '--mix': expected numbers with commas between, found {mix!r}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mix", "message"),
+    [
+        ("1,2", "mix: expected 3 numbers, one a layer from the token layer up, found 2"),
+        ("1,nan,2", "mix: expected finite numbers, found nan"),
+    ],
+)
+def test_a_mix_that_does_not_fit_the_model_is_an_error(mix: str, message: str) -> None:
+    result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
+    assert_fails(result, message, loads=True)
+    assert os.listdir() == ["text"]
