@@ -3,6 +3,8 @@
 The data's way, and the file for each stage:
 
     text.py            line            -> tokens
+    fasta.py           FASTA           -> sequences of residues, the tokens of proteins
+    records.py         input file      -> records: what gets one dataset each
     characters.py      tokens          -> character ids
     vocabulary.py      tokens          -> word ids (word-level models, softmax)
     batching.py        sentences       -> windows, batches of like length, packed

@@ -1,6 +1,7 @@
 """Activations to an output file, in the form that `allennlp elmo` wrote.
 
-One float32 dataset a line of the input, named by the line's number from "0":
+One float32 dataset a line of the input, named by the line's number from "0" (or a
+record of FASTA, named by its key, with its attributes):
 (L, T, W), or (T, W) where one layer is chosen or mixed, and without the T where
 tokens are pooled; a blank line gives an empty one, or zeros. And
 `sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.text import Record
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 
@@ -52,7 +54,7 @@ class ActivationsWriter:
             attributes: what to record about its making.
             dtype: of the values, `float32` or `float16`.
             forget_sentences: leave `sentence_to_index` out.
-            use_sentence_keys: name datasets by their sentence, not by number.
+            use_sentence_keys: name datasets by their text, not by key or number.
             overwrite: replace a file that is there, and forget an unfinished run.
 
         Raises:
@@ -75,8 +77,8 @@ class ActivationsWriter:
             self._sink.clear()
         state = self._sink.state or {}
         self._check_settings(state)
-        self.n_lines: int = state.get("n_lines", 0)
-        """Lines that are written."""
+        self.n_records: int = state.get("n_records", 0)
+        """Records that are written."""
         self._n_skipped = 0
         self.run_state: dict[str, Any] = state.get("run", {})
         """What the run that wrote them said of itself at the last checkpoint."""
@@ -102,30 +104,33 @@ class ActivationsWriter:
                 f"{', '.join(differences)}; --overwrite starts anew"
             )
 
-    def skip(self, sentence: str) -> None:
-        """Pass a line that an earlier run has written, `n_lines` of them."""
-        if self._index is not None and sentence:
-            self._index[sentence] = str(self._n_skipped)
+    def skip(self, record: Record) -> None:
+        """Pass a record that an earlier run has written, `n_records` of them."""
+        if self._index is not None and record.text:
+            self._index[record.text] = record.key or str(self._n_skipped)
         self._n_skipped += 1
 
-    def write(self, sentence: str, values: NDArray[Any]) -> None:
-        """Add the activations of the next line.
+    def write(self, record: Record, values: NDArray[Any]) -> None:
+        """Add the activations of the next record.
 
         Args:
-            sentence: the line, without white space at its ends.
+            record: its key, if it has one, is the name of a dataset and not there yet.
             values: float, of any shape.
 
         Raises:
-            InputError: the sentence cannot be the name of a dataset.
+            InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
-        key = self._sentence_key(sentence) if self._use_sentence_keys else str(self.n_lines)
-        if key is not None:
-            self._file.create_dataset(key, data=values.astype(self._dtype, copy=False))
+        key = record.key or str(self.n_records)
+        if self._use_sentence_keys:
+            key = self._sentence_key(record.text)
+        if key:
+            data = values.astype(self._dtype, copy=False)
+            self._file.create_dataset(key, data=data).attrs.update(record.attributes)
             self._check()
-            if self._index is not None and sentence:
-                self._index[sentence] = key
-        self.n_lines += 1
+            if self._index is not None and record.text:
+                self._index[record.text] = key
+        self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
         """Make what is written so far survive the process.
@@ -144,12 +149,12 @@ class ActivationsWriter:
         except OSError as error:
             raise _output_error(self.path, error) from None
 
-    def _sentence_key(self, sentence: str) -> str | None:
-        """The sentence as the name of a dataset; None for a blank line, which has none."""
+    def _sentence_key(self, sentence: str) -> str:
+        """The sentence as the name of a dataset; "" for a blank line, which has none."""
         if not sentence:
-            return None
+            return ""
         advice = "leave out --use-sentence-keys"
-        place = f"line {self.n_lines + 1}: the sentence {sentence[:60]!r}"
+        place = f"line {self.n_records + 1}: the sentence {sentence[:60]!r}"
         # "/" parts names into groups, and "." is the group itself.
         if "\0" in sentence or any(part in ("", ".") for part in sentence.split("/")):
             raise InputError(f"{place} cannot name a dataset; {advice}")
@@ -198,7 +203,7 @@ class ActivationsWriter:
             raise _output_error(self.path, error) from None
 
     def _state(self) -> dict[str, Any]:
-        return {"settings": self._settings, "n_lines": self.n_lines, "run": self.run_state}
+        return {"settings": self._settings, "n_records": self.n_records, "run": self.run_state}
 
     def _check(self) -> None:
         """Raise what went wrong under HDF5."""

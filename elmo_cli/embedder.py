@@ -23,7 +23,6 @@ from torch import Tensor
 
 import elmo_cli
 from elmo_cli import file_run
-from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.batching import batches_by_length, fixed_windows, windows
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
@@ -32,7 +31,7 @@ from elmo_cli.integrity import sha256
 from elmo_cli.model_choice import choose_model
 from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
-from elmo_cli.text import Sentence, open_lines
+from elmo_cli.text import Sentence
 from elmo_cli.weights import load_bilm
 
 DEFAULT_BATCH_SIZE = 64
@@ -185,13 +184,14 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
+        input_format: str | None = None,
         dtype: str = "float32",
         overwrite: bool = True,
         checkpoint_seconds: float = file_run.CHECKPOINT_SECONDS,
         on_progress: Callable[[int, int | None], object] = lambda n_bytes, n_tokens: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Embed a text file, a sentence a line, into an HDF5 file (see `activations`).
+        """Embed a text file, a sentence a line, or FASTA into HDF5 (see `activations`).
 
         Args:
             input_file: a path (`-` is standard input, `.gz` is decompressed) or an
@@ -202,6 +202,7 @@ class ElmoEmbedder:
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
+            input_format: `text` or `fasta`; by the suffix of the path if not given.
             dtype: of the values in the file, `float32` or `float16`.
             overwrite: replace an output file that is there, and start anew. False goes on
                 with a run that was interrupted.
@@ -213,31 +214,25 @@ class ElmoEmbedder:
             ElmoError: the input cannot be read or the output cannot be written.
         """
         selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
-        with open_lines(input_file, lambda n_bytes: on_progress(n_bytes, None)) as lines:
-            if isinstance(input_file, (str, Path)):
-                check_output(output_file_path, overwrite=overwrite, source=input_file)
-            writer = ActivationsWriter(
-                output_file_path,
-                self._attributes(selection, batch_size),
-                dtype=dtype,
-                forget_sentences=forget_sentences,
-                use_sentence_keys=use_sentence_keys,
-                overwrite=overwrite,
-            )
-            embed = file_run.Embed(
-                lambda sentences: self._stream(sentences, batch_size, selection),
-                lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
-                self._states.restore,
-            )
-            with writer:
-                file_run.run(
-                    embed,
-                    lines,
-                    writer,
-                    checkpoint_seconds=checkpoint_seconds,
-                    on_tokens=lambda n_tokens: on_progress(0, n_tokens),
-                    should_stop=should_stop,
-                )
+        embed = file_run.Embed(
+            lambda sentences: self._stream(sentences, batch_size, selection),
+            lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
+            self._states.restore,
+        )
+        file_run.embed_file(
+            embed,
+            input_file,
+            output_file_path,
+            self._attributes(selection, batch_size),
+            input_format=input_format,
+            dtype=dtype,
+            forget_sentences=forget_sentences,
+            use_sentence_keys=use_sentence_keys,
+            overwrite=overwrite,
+            checkpoint_seconds=checkpoint_seconds,
+            on_progress=on_progress,
+            should_stop=should_stop,
+        )
 
     def _stream(
         self, sentences: Iterable[Sentence], batch_size: int, selection: Selection

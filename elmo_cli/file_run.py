@@ -1,17 +1,19 @@
-"""A text file to an output file: lines in, activations out, checkpoints between."""
+"""A file to an output file: records in, activations out, checkpoints between."""
 
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from elmo_cli.activations import ActivationsWriter
+from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text import Sentence, tokens
+from elmo_cli.records import find_format, open_records
+from elmo_cli.text import Record, Sentence
 
 CHECKPOINT_SECONDS = 30.0
 """How much work an end without warning can cost."""
@@ -28,46 +30,94 @@ class Embed(NamedTuple):
     """Go on from what `save` gave."""
 
 
+def embed_file(
+    embed: Embed,
+    source: IO[str] | str | Path,
+    output: str | Path,
+    attributes: Mapping[str, str],
+    *,
+    input_format: str | None,
+    dtype: str,
+    forget_sentences: bool,
+    use_sentence_keys: bool,
+    overwrite: bool,
+    checkpoint_seconds: float,
+    on_progress: Callable[[int, int | None], object],
+    should_stop: Callable[[], bool],
+) -> None:
+    """Embed a file into an HDF5 file: see `ElmoEmbedder.embed_file`.
+
+    Args:
+        embed: sentences to activations.
+        attributes: what the output says about its making.
+    """
+    format_ = find_format(source, input_format)
+    format_.check_sentence_keys(use_sentence_keys)
+    with open_records(source, format_, lambda n_bytes: on_progress(n_bytes, None)) as records:
+        if isinstance(source, (str, Path)):
+            check_output(output, overwrite=overwrite, source=source)
+        writer = ActivationsWriter(
+            output,
+            {**attributes, "format": format_.name},
+            dtype=dtype,
+            forget_sentences=forget_sentences or format_.has_keys,
+            use_sentence_keys=use_sentence_keys,
+            overwrite=overwrite,
+        )
+        with writer:
+            run(
+                embed,
+                records,
+                writer,
+                unit=format_.unit,
+                checkpoint_seconds=checkpoint_seconds,
+                on_tokens=lambda n_tokens: on_progress(0, n_tokens),
+                should_stop=should_stop,
+            )
+
+
 def run(
     embed: Embed,
-    lines: Iterable[str],
+    records: Iterable[Record],
     writer: ActivationsWriter,
     *,
+    unit: str,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     on_tokens: Callable[[int], object] = lambda n_tokens: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Embed the lines that the writer does not have yet.
+    """Embed the records that the writer does not have yet.
 
     Args:
         embed: sentences to activations.
-        lines: the input, from its start.
+        records: the input, from its start.
         writer: an open output file; not finished here.
+        unit: what messages call a record.
         checkpoint_seconds: between checkpoints.
-        on_tokens: told of each line that is written, by its tokens.
-        should_stop: asked after each line; True makes a checkpoint and stops.
+        on_tokens: told of each record that is written, by its tokens.
+        should_stop: asked after each record; True makes a checkpoint and stops.
 
     Raises:
         StoppedError: it was told to stop.
-        InputError: the input does not start with the lines that the writer has.
+        InputError: the input does not start with the records that the writer has.
     """
-    lines = iter(lines)
+    records = iter(records)
     digest = hashlib.sha256()
-    if writer.n_lines:
-        _skip_written(lines, writer, digest)
+    if writer.n_records:
+        _skip_written(records, writer, digest, unit)
         embed.restore(writer.run_state["embed"])
-    pending: deque[tuple[str, int]] = deque()  # lines that are read and not yet written
+    pending: deque[Record] = deque()  # those that are read and not yet written
     checkpoints = _Checkpoints(embed, writer, digest, checkpoint_seconds)
-    stream = embed.stream(_split(lines, pending))
+    stream = embed.stream(_sentences(records, pending))
     for values in _keeping_what_came_before_a_fault(stream, checkpoints):
-        line, n_tokens = pending.popleft()
-        writer.write(line, values)
-        _add(digest, line)
-        on_tokens(n_tokens)
+        record = pending.popleft()
+        writer.write(record, values)
+        _add(digest, record)
+        on_tokens(len(record.tokens))
         checkpoints.make_if_due()
         if should_stop() and checkpoints.make():
             raise StoppedError(
-                f"Stopped after line {writer.n_lines:,}, which is kept with all before it in "
+                f"Stopped after {unit} {writer.n_records:,}, which is kept with all before it in "
                 f"{writer.partial}; the same command goes on from there"
             )
 
@@ -75,7 +125,7 @@ def run(
 def _keeping_what_came_before_a_fault(
     stream: Iterator[NDArray[Any]], checkpoints: "_Checkpoints"
 ) -> Iterator[NDArray[Any]]:
-    """The same stream; a line that cannot be read costs none before it, and can be mended."""
+    """The same stream; a record that cannot be read costs none before it, and can be mended."""
     try:
         yield from stream
     except InputError:
@@ -92,7 +142,7 @@ class _Checkpoints:
         self._embed, self._writer, self._digest = embed, writer, digest
         self._seconds = seconds
         self._last = time.monotonic()
-        self._n_lines = writer.n_lines  # of the last checkpoint
+        self._n_records = writer.n_records  # of the last checkpoint
 
     def make_if_due(self) -> None:
         if time.monotonic() - self._last >= self._seconds:
@@ -100,36 +150,37 @@ class _Checkpoints:
 
     def make(self) -> bool:
         """Make a checkpoint, if the run can go on from here."""
-        if self._writer.n_lines == self._n_lines:
+        if self._writer.n_records == self._n_records:
             return True
-        state = self._embed.save(self._writer.n_lines)
+        state = self._embed.save(self._writer.n_records)
         if state is None:
             return False
         self._writer.checkpoint({"input_sha256": self._digest.hexdigest(), "embed": state})
-        self._last, self._n_lines = time.monotonic(), self._writer.n_lines
+        self._last, self._n_records = time.monotonic(), self._writer.n_records
         return True
 
 
-def _skip_written(lines: Iterator[str], writer: ActivationsWriter, digest: "hashlib._Hash") -> None:
-    """Read past the lines that an earlier run has written, and see that they are the same."""
+def _skip_written(
+    records: Iterator[Record], writer: ActivationsWriter, digest: "hashlib._Hash", unit: str
+) -> None:
+    """Read past the records that an earlier run has written, and see that they are the same."""
     n_read = 0
-    for line in islice(lines, writer.n_lines):
-        writer.skip(line)
-        _add(digest, line)
+    for record in islice(records, writer.n_records):
+        writer.skip(record)
+        _add(digest, record)
         n_read += 1
-    if n_read < writer.n_lines or digest.hexdigest() != writer.run_state["input_sha256"]:
+    if n_read < writer.n_records or digest.hexdigest() != writer.run_state["input_sha256"]:
         raise InputError(
             f"{writer.partial} is of an unfinished run over another input: its first "
-            f"{writer.n_lines:,} lines are not those of this one; --overwrite starts anew"
+            f"{writer.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
         )
 
 
-def _add(digest: "hashlib._Hash", line: str) -> None:
-    digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+def _add(digest: "hashlib._Hash", record: Record) -> None:
+    digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
 
 
-def _split(lines: Iterable[str], pending: deque[tuple[str, int]]) -> Iterator[Sentence]:
-    for line in lines:
-        sentence = tokens(line)
-        pending.append((line, len(sentence)))
-        yield sentence
+def _sentences(records: Iterable[Record], pending: deque[Record]) -> Iterator[Sentence]:
+    for record in records:
+        pending.append(record)
+        yield record.tokens

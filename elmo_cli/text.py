@@ -6,16 +6,29 @@ A line is a sentence, its tokens separated by white space, as `str.split` sees i
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from types import MappingProxyType
+from typing import IO, BinaryIO, NamedTuple
 
 from elmo_cli.errors import InputError
 
 Sentence = list[str]
 
 STANDARD_INPUT = "-"
+
+
+class Record(NamedTuple):
+    """A piece of the input that gets one dataset of the output: a line, or more."""
+
+    text: str
+    """The line, or whatever else tells this record from any other."""
+    tokens: Sentence
+    key: str | None = None
+    """What it is called; None where it has a number only."""
+    attributes: Mapping[str, str] = MappingProxyType({})
+    """What the output keeps beside its values."""
 
 
 def check_input(path: str | Path) -> None:
@@ -106,15 +119,26 @@ def _decode(path: str | Path, line: bytes, number: int) -> str:
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
-        name = "standard input" if str(path) == STANDARD_INPUT else path
         # Without the byte order mark, which the positions of the error do not count either.
         content = error.object
         column = len(content[: error.start].decode("utf-8")) + 1
         raise InputError(
-            f"{name}, line {number}, column {column}: expected UTF-8, found the byte "
+            f"{name_of(path)}, line {number}, column {column}: expected UTF-8, found the byte "
             f"0x{content[error.start]:02x}; convert it, for instance with "
             "`iconv -f latin1 -t utf-8`"
         ) from None
+
+
+def name_of(source: object) -> str:
+    """What error messages call an input: its path, where it has one."""
+    if not isinstance(source, (str, Path)):
+        return "the input"
+    return "standard input" if str(source) == STANDARD_INPUT else str(source)
+
+
+def line_record(line: str) -> Record:
+    """A line as a record, which has a number only."""
+    return Record(line, tokens(line))
 
 
 def tokens(line: str) -> Sentence:

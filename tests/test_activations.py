@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.text import line_record
 
 
 def values(number: float = 0, n_tokens: int = 2) -> NDArray[np.float32]:
@@ -25,7 +26,7 @@ def write(
     """Write sentences, and then fail if there is a `fault`."""
     with ActivationsWriter(path, {}, **settings) as writer:
         for number, sentence in enumerate(sentences):
-            writer.write(sentence, values(number))
+            writer.write(line_record(sentence), values(number))
         if fault is not None:
             raise fault
 
@@ -58,9 +59,9 @@ def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
 
 def test_a_blank_line_keeps_its_number(tmp_path: Path) -> None:
     with ActivationsWriter(tmp_path / "out", {}) as writer:
-        writer.write("a", values(1))
-        writer.write("", values(0, n_tokens=0))
-        writer.write("b", values(2))
+        writer.write(line_record("a"), values(1))
+        writer.write(line_record(""), values(0, n_tokens=0))
+        writer.write(line_record("b"), values(2))
     with h5py.File(tmp_path / "out", "r") as file:
         assert (file["1"].shape, file["1"].dtype) == ((3, 0, 4), np.float32)
         assert_array_equal(file["2"], values(2))
@@ -126,7 +127,7 @@ def test_a_name_that_is_taken_is_an_error(first: str, second: str, tmp_path: Pat
 
 def test_a_file_has_another_name_until_it_is_complete(tmp_path: Path) -> None:
     with ActivationsWriter(tmp_path / "out", {}) as writer:
-        writer.write("a", values())
+        writer.write(line_record("a"), values())
         assert [path.name for path in tmp_path.iterdir()] == ["out.partial"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 

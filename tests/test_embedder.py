@@ -408,6 +408,7 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
         "state": "warm",
         "precision": "bfloat16",
         "elmo_cli_version": elmo_cli.__version__,
+        "format": "text",
     }
 
 

@@ -17,7 +17,17 @@ HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 MAY_IMPORT_H5PY = {"activations.py", "language_model.py", "tensor_files.py", "training.py"}
 """The files of the package that read or write HDF5."""
 
-TORCH_FREE = ("errors", "text", "characters", "vocabulary", "options", "batching", "pretrained")
+TORCH_FREE = (
+    "errors",
+    "text",
+    "fasta",
+    "records",
+    "characters",
+    "vocabulary",
+    "options",
+    "batching",
+    "pretrained",
+)
 
 
 def sources() -> list[Path]:

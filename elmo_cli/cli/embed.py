@@ -1,4 +1,4 @@
-"""`elmo embed`: a text file to activations."""
+"""`elmo embed`: a text or FASTA file to activations."""
 
 from typing import Any
 
@@ -21,6 +21,12 @@ def _numbers(
 @click.command()
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
+@click.option(
+    "--format",
+    "input_format",
+    type=click.Choice(["text", "fasta"]),
+    help="Of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, also with .gz; else text]",
+)
 @click.option(
     "--layers",
     metavar="CHOICE",
@@ -88,6 +94,7 @@ def _numbers(
 def embed(
     input_file: str,
     output_file: str,
+    input_format: str | None,
     layers: str | None,
     all_layers: bool,
     top: bool,
@@ -108,14 +115,16 @@ def embed(
 ) -> None:
     """Embed a text file: INPUT, a sentence a line, to OUTPUT, an HDF5 file.
 
-    Tokens are what white space separates. INPUT may be gzip (by its suffix .gz),
-    or - for standard input. OUTPUT holds one dataset a line, named "0", "1", ...,
-    float32 of shape (layers, tokens, width), without the axes that --layers,
-    --mix and --pooling take away. It appears when it is complete; a run
-    that was interrupted goes on when the same command is given again.
+    Tokens are what white space separates; in FASTA, residues. INPUT may be gzip (by
+    its suffix .gz), or - for standard input. OUTPUT holds one dataset a line,
+    named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of shape
+    (layers, tokens, width), without the axes that --layers, --mix and --pooling take
+    away. It appears when it is complete; a run that was interrupted goes on when the
+    same command is given again.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
+    $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
     $ elmo embed sentences.txt sentence-vectors.hdf5 --layers average --pooling mean
     """
@@ -123,6 +132,7 @@ def embed(
         raise click.UsageError("OUTPUT is an HDF5 file, which cannot go to standard output")
     if gamma is not None and mix is None:
         raise click.UsageError("--gamma goes with --mix")
+    _check_format(input_file, input_format, use_sentence_keys)
     chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
     _warn_of_old_options(vocab_path, include_package)
 
@@ -150,6 +160,7 @@ def embed(
             mix=mix,
             gamma=gamma,
             pooling=pooling,
+            input_format=input_format,
             dtype=dtype,
             overwrite=overwrite,
             checkpoint_seconds=checkpoint_seconds,
@@ -160,6 +171,16 @@ def embed(
         f"{output_file}: {progress.n_sentences:,} sentences, {progress.n_tokens:,} tokens, "
         f"{progress.n_tokens / progress.seconds:,.0f} tokens/s"
     )
+
+
+def _check_format(input_file: str, input_format: str | None, use_sentence_keys: bool) -> None:
+    from elmo_cli.errors import InputError
+    from elmo_cli.records import find_format
+
+    try:
+        find_format(input_file, input_format).check_sentence_keys(use_sentence_keys)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _choose_layers(layers: str | None, mix: tuple[float, ...] | None, **old_flags: bool) -> str:
