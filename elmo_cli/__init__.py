@@ -21,6 +21,7 @@ The data's way, and the file for each stage:
     embedder.py        sentences       -> activations          start reading here
     activations.py     activations     -> output file (HDF5)
     tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
+    vectorizer.py      texts           -> a matrix, for scikit-learn
     similarity.py      a word in two sentences -> cosines
     language_model.py  biLM layers     -> log probabilities
     training.py        text            -> trained weights
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
     from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.tfhub import HubElmo
+    from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
 __version__ = "0.1.0"
 
+# Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it takes.
 __all__ = [
     "BiLm",
     "Elmo",
@@ -64,6 +67,7 @@ _MODULES = {
     "BiLm": "elmo_cli.bilm",
     "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
+    "ElmoVectorizer": "elmo_cli.vectorizer",
     "HubElmo": "elmo_cli.tfhub",
     "ScalarMix": "elmo_cli.elmo",
     "batch_to_ids": "elmo_cli.elmo",
@@ -77,4 +81,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted({*globals(), *__all__})
