@@ -121,13 +121,11 @@ def load_embedder(
         raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
     from elmo_cli.cli.download import progress_bars
-    from elmo_cli.pretrained import DEFAULT_MODEL, find_model, model_from_files
+    from elmo_cli.model_choice import choose_model
+    from elmo_cli.pretrained import DEFAULT_MODEL
 
     with progress_bars() as on_progress:  # nothing to show for files that are there
-        if options_file is not None and weight_file is not None:
-            model_from_files(options_file, weight_file, vocabulary_file, on_progress)
-        else:
-            find_model(model, on_progress)
+        choose_model(model, options_file, weight_file, vocabulary_file, on_progress)
 
     from elmo_cli.embedder import ElmoEmbedder
 
