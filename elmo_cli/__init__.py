@@ -30,6 +30,7 @@ The data's way, and the file for each stage:
     many_langs.py, many_langs_weights.py, lexicon_encoder.py
                              those of ELMoForManyLangs, and its token encoder
     tensor_files.py          named tensors: HDF5 or safetensors
+    softmax_file.py          those of a softmax
     convert.py               weights to another format or precision
     model_choice.py, pretrained.py   a model's name -> its files
     cli/                     the command `elmo`

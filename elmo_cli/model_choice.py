@@ -1,11 +1,21 @@
-"""A model as a caller names it to its files: two files, a name or folder, or the default."""
+"""A model as a caller names it to its files: two files, a name or folder, or the default.
+
+`choose_model` finds what embedding takes, `choose_language_model` what predicting takes.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.download import OnProgress, silent
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import ModelFiles, find_model, model_from_files
+from elmo_cli.model_files import only_file
+from elmo_cli.pretrained import (
+    ModelFiles,
+    find_model,
+    local_file,
+    model_from_files,
+    models_with_softmax,
+)
 
 
 def choose_model(
@@ -14,6 +24,8 @@ def choose_model(
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
     on_progress: OnProgress = silent,
+    *,
+    with_softmax: bool = False,
 ) -> ModelFiles:
     """Find the files of a model.
 
@@ -23,6 +35,7 @@ def choose_model(
         weight_file: weights.hdf5, a path or URL.
         vocabulary_file: the words of a word-level model, in place of those beside its weights.
         on_progress: told of each piece of a download.
+        with_softmax: download the softmax of a published model too, and its vocabulary.
 
     Raises:
         ModelError: the model is not there, or named twice or by half.
@@ -31,5 +44,47 @@ def choose_model(
         return model_from_files(options_file, weight_file, vocabulary_file, on_progress)
     if options_file is not None or weight_file is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
-    files = find_model(model, on_progress)
-    return replace(files, vocabulary=Path(vocabulary_file)) if vocabulary_file else files
+    files = find_model(model, on_progress, with_softmax=with_softmax)
+    if not vocabulary_file:
+        return files
+    return replace(files, vocabulary=local_file(vocabulary_file, "vocabulary", on_progress))
+
+
+def choose_language_model(
+    model: str | Path | None = None,
+    options_file: str | Path | None = None,
+    weight_file: str | Path | None = None,
+    vocabulary_file: str | Path | None = None,
+    softmax_file: str | Path | None = None,
+    on_progress: OnProgress = silent,
+) -> ModelFiles:
+    """Find the files of a model, its softmax and the vocabulary of that among them.
+
+    Args:
+        model, options_file, weight_file, on_progress: as in `choose_model`.
+        vocabulary_file: the words of the softmax, a path or URL; the vocabulary beside the
+            weights, else beside the softmax, if not given.
+        softmax_file: the softmax, a path or URL; that beside the weights if not given.
+
+    Raises:
+        ModelError: one of them is not there.
+    """
+    files = choose_model(
+        *(model, options_file, weight_file, vocabulary_file, on_progress),
+        with_softmax=softmax_file is None,
+    )
+    if softmax_file is not None:
+        files = replace(files, softmax=local_file(softmax_file, "softmax", on_progress))
+    if files.softmax is None:
+        raise ModelError(
+            f"{files.name}: no softmax, which predicting words takes; expected softmax.hdf5 "
+            f"beside {files.weights}, or --softmax-file; models that have one: "
+            f"{', '.join(models_with_softmax())}"
+        )
+    vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
+    if vocabulary is None:
+        raise ModelError(
+            f"{files.name}: no vocabulary, the words of its softmax; expected vocab.txt beside "
+            f"{files.softmax}, or --vocabulary-file"
+        )
+    return replace(files, vocabulary=vocabulary)

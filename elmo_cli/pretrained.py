@@ -37,9 +37,11 @@ __all__ = [
     "download_model",
     "find_model",
     "is_downloaded",
+    "local_file",
     "model_from_files",
     "model_named",
     "model_state",
+    "models_with_softmax",
     "n_bytes_here",
     "published_folder",
 ]
@@ -76,13 +78,19 @@ def model_named(name: str) -> PublishedModel:
     return model
 
 
-def find_model(name: str | Path | None = None, on_progress: OnProgress = silent) -> ModelFiles:
+def find_model(
+    name: str | Path | None = None,
+    on_progress: OnProgress = silent,
+    *,
+    with_softmax: bool = False,
+) -> ModelFiles:
     """Find the files of a model, and download them if they are not there.
 
     Args:
         name: a name of the registry, a folder or a zip file. None is the environment
             variable ELMO_MODEL, else the bundled model. A `Path` is never a name.
         on_progress: told of each piece of a download.
+        with_softmax: download the softmax of a published model too, and its vocabulary.
 
     Raises:
         ModelError: there is no such model, it is incomplete, or it cannot be downloaded.
@@ -90,7 +98,7 @@ def find_model(name: str | Path | None = None, on_progress: OnProgress = silent)
     if name is None:
         name = default_model()
     if isinstance(name, str) and (published := published_model(name)):
-        return download_model(published, on_progress=on_progress)
+        return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
     path = Path(name).expanduser()
     if path.is_dir():
         return read_folder(path, str(name))
@@ -117,12 +125,12 @@ def model_from_files(
     Raises:
         ModelError: a URL cannot be downloaded. Missing files are found when they are read.
     """
-    options = _local(options_file, "options", on_progress)
-    weights = _local(weight_file, "weights", on_progress)
+    options = local_file(options_file, "options", on_progress)
+    weights = local_file(weight_file, "weights", on_progress)
     if vocabulary_file is None:
         vocabulary = only_file(weights.parent, "vocabulary")
     else:
-        vocabulary = _local(vocabulary_file, "vocabulary", on_progress)
+        vocabulary = local_file(vocabulary_file, "vocabulary", on_progress)
     known = {model_of_url(str(file)) for file in (options_file, weight_file)}
     names = {found[0].name if found else None for found in known}
     name = names.pop() if len(names) == 1 else None
@@ -145,21 +153,30 @@ def download_model(
         ModelError: no URL gave a whole file, a file has changed since it was
             downloaded, or there is no softmax.
     """
-    if with_softmax and not model.softmax:
-        known = ", ".join(other.name for other in MODELS if other.softmax)
+    folder = published_folder(model)
+    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
+        known = ", ".join(models_with_softmax())
         raise ModelError(f"no softmax of the model {model.name} is published, only of {known}")
     if model.name == BUNDLED:
         return _bundled()
-    folder = published_folder(model)
     if not is_downloaded(model):
         with locked(folder / ".lock"):
             _download_model(model, folder, on_progress)
     for role in ("softmax", "vocabulary") if with_softmax else ():
-        if not candidates(folder, role):
+        if model.urls(role) and not candidates(folder, role):
             _download_file(model, role, folder, on_progress)
     files = read_folder(folder, model.name)
     check_unchanged(files.options, files.weights, files.vocabulary, files.softmax)
     return files
+
+
+def models_with_softmax() -> list[str]:
+    """The names of the models whose softmax is bundled or published."""
+    return [
+        model.name
+        for model in MODELS
+        if model.softmax or (model.name == BUNDLED and candidates(BUNDLED_FOLDER, "softmax"))
+    ]
 
 
 def published_folder(model: PublishedModel) -> Path:
@@ -239,8 +256,17 @@ def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: 
     )
 
 
-def _local(file: str | Path, role: str, on_progress: OnProgress) -> Path:
-    """A path as it is, or the file that a URL gives."""
+def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) -> Path:
+    """A path as it is, or the file that a URL gives, downloaded once.
+
+    Args:
+        file: a path, or an https URL.
+        role: `options`, `weights`, `softmax` or `vocabulary`.
+        on_progress: told of each piece of a download.
+
+    Raises:
+        ModelError: the URL cannot be downloaded.
+    """
     if isinstance(file, Path) or not re.match(r"[a-z][a-z0-9+.-]*://", file, re.IGNORECASE):
         return Path(file).expanduser()
     if known := model_of_url(file):

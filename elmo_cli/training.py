@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import torch
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from elmo_cli.bilm import BiLm
 from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.language_model import Softmax, predictions
 from elmo_cli.options import parse_options, read_options
+from elmo_cli.softmax_file import write_softmax
 from elmo_cli.text import Sentence, read_sentences
 from elmo_cli.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from elmo_cli.weights import write_weights
@@ -124,9 +124,8 @@ class Run:
         write_weights(folder / "weights.hdf5", self.bilm, dtype)
         write_vocabulary(folder / "vocab.txt", self.vocabulary)
         (folder / "options.json").write_text(json.dumps(self.model_options, indent=1) + "\n")
-        with h5py.File(folder / "softmax.hdf5", "w") as file:
-            file.create_dataset("softmax/W", data=self.softmax.weight.detach().numpy(), dtype=dtype)
-            file.create_dataset("softmax/b", data=self.softmax.bias.detach().numpy(), dtype=dtype)
+        weight, bias = self.softmax.weight.detach(), self.softmax.bias.detach()
+        write_softmax(folder / "softmax.hdf5", weight.numpy(), bias.numpy(), dtype)
 
 
 def train_model(
