@@ -29,6 +29,7 @@ The data's way, and the file for each stage:
     options.py, weights.py   the files of a model
     many_langs.py, many_langs_weights.py, lexicon_encoder.py
                              those of ELMoForManyLangs, and its token encoder
+    memory.py                a batch too large for memory, by halves
     tensor_files.py          named tensors: HDF5 or safetensors
     softmax_file.py          those of a softmax
     convert.py               weights to another format or precision

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import IO, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -26,8 +26,9 @@ from elmo_cli import file_run
 from elmo_cli.batching import batches_by_length, fixed_windows, windows
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
-from elmo_cli.errors import InputError
+from elmo_cli.errors import ComputationError, InputError
 from elmo_cli.integrity import sha256
+from elmo_cli.memory import by_halves
 from elmo_cli.model_choice import choose_model
 from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
@@ -43,6 +44,7 @@ WINDOW_BATCHES = 4
 State = Literal["zero", "carry", "warm"]
 Precision = Literal["float32", "bfloat16", "float16"]
 Array = NDArray[np.float32]
+_Result = TypeVar("_Result")
 
 
 class ElmoEmbedder:
@@ -118,7 +120,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        embedded = self._embed_window(list(batch), Selection(), self._device)
+        embedded = map(_checked, self._embed_window(list(batch), Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
         n_layers, width = self.options.n_layers, self.options.width
         activations = torch.zeros(
@@ -137,7 +139,7 @@ class ElmoEmbedder:
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
         window = self._embed_window(list(batch), Selection(), torch.device("cpu"))
-        return [_to_array(values) for values in window]
+        return [_to_array(_checked(values)) for values in window]
 
     def embed_sentences(
         self,
@@ -170,7 +172,7 @@ class ElmoEmbedder:
             InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling)
-        return self._stream(sentences, batch_size, selection)
+        return map(_checked, self._stream(sentences, batch_size, selection))
 
     def embed_file(
         self,
@@ -236,10 +238,10 @@ class ElmoEmbedder:
 
     def _stream(
         self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
-    ) -> Iterator[Array]:
+    ) -> Iterator[Array | ComputationError]:
         for window in self._windows(sentences, batch_size):
             for values in self._embed_window(window, selection, torch.device("cpu")):
-                yield _to_array(values)
+                yield values if isinstance(values, ComputationError) else _to_array(values)
 
     def _windows(self, sentences: Iterable[Sentence], batch_size: int) -> Iterator[list[Sentence]]:
         if self.state == "carry":
@@ -250,24 +252,31 @@ class ElmoEmbedder:
     @torch.inference_mode()
     def _embed_window(
         self, window: list[Sentence], selection: Selection, device: torch.device
-    ) -> list[Tensor]:
+    ) -> list[Tensor | ComputationError]:
         """Embed the sentences of a window, or one batch with carried state.
 
         Returns:
             What is selected for each sentence, on `device`: see `Selection.of_sentences`.
+            An error for a sentence that memory does not suffice for.
         """
+        carry = self.state == "carry"
         indices, distinct = list(range(len(window))), window
-        if self.state != "carry":  # equal sentences are computed once
+        if not carry:  # equal sentences are computed once
             places: dict[tuple[str, ...], int] = {}
             indices = [places.setdefault(tuple(s), len(places)) for s in window]
             distinct = [list(sentence) for sentence in places]
         nothing = selection.of_no_tokens(self.options.n_layers, self.options.width, device)
-        embedded = [nothing] * len(distinct)
-        for batch in batches_by_length([len(s) for s in distinct], self.batch_tokens):
+        embedded: list[Tensor | ComputationError] = [nothing] * len(distinct)
+
+        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
             layers = self._states.run(sentences, slots=batch)  # (L, N, W)
-            parts = selection.of_sentences(layers, [len(s) for s in sentences], device)
-            for place, part in zip(batch, parts, strict=True):
+            return selection.of_sentences(layers, [len(s) for s in sentences], device)
+
+        for batch in batches_by_length([len(s) for s in distinct], self.batch_tokens):
+            # Carried states may have moved on when memory runs out: no second try.
+            tried = zip(batch, compute(batch), strict=True) if carry else by_halves(compute, batch)
+            for place, part in tried:
                 embedded[place] = part
         return [embedded[index] for index in indices]
 
@@ -288,6 +297,12 @@ class ElmoEmbedder:
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
+
+
+def _checked(result: _Result | ComputationError) -> _Result:
+    if isinstance(result, ComputationError):
+        raise result
+    return result
 
 
 def _to_array(values: Tensor) -> Array:

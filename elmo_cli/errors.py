@@ -7,6 +7,7 @@
     ├── ModelError     a model name or folder
     ├── OutputError    a file that cannot be written
     ├── DeviceError    a processor that is not there
+    ├── ComputationError  what torch cannot compute: out of memory, a GPU lost
     └── StoppedError   a run that was told to stop, and can go on
 
 Each carries one ready-made line: the thing, what was expected, what was found
@@ -14,6 +15,7 @@ and what to try. The command line prints that line and exits with status 1.
 """
 
 __all__ = [
+    "ComputationError",
     "DeviceError",
     "ElmoError",
     "InputError",
@@ -51,6 +53,10 @@ class OutputError(ElmoError, OSError):
 
 class DeviceError(ElmoError, RuntimeError):
     """A device that is asked for and not available."""
+
+
+class ComputationError(ElmoError, RuntimeError):
+    """A computation that failed, for want of memory or because a device is lost."""
 
 
 class StoppedError(ElmoError):

@@ -1,18 +1,19 @@
 """A file to an output file: records in, activations out, checkpoints between."""
 
-import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from elmo_cli.activations import ActivationsWriter, check_output
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError
+from elmo_cli.memory import first_line
 from elmo_cli.records import find_format, open_records
+from elmo_cli.run_input import Place, RunInput
 from elmo_cli.text import Record, Sentence
 
 CHECKPOINT_SECONDS = 30.0
@@ -22,8 +23,8 @@ CHECKPOINT_SECONDS = 30.0
 class Embed(NamedTuple):
     """What turns a stream of sentences into activations, and can go on in the middle."""
 
-    stream: Callable[[Iterable[Sentence]], Iterator[NDArray[Any]]]
-    """The activations of each sentence, in order."""
+    stream: Callable[[Iterable[Sentence]], Iterator[NDArray[Any] | ComputationError]]
+    """The activations of each sentence, in order; an error for one that has none."""
     save: Callable[[int], dict[str, Any] | None]
     """What it takes to go on after so many sentences, JSON; None if it cannot go on there."""
     restore: Callable[[dict[str, Any]], None]
@@ -67,7 +68,7 @@ def embed_file(
         with writer:
             run(
                 embed,
-                records,
+                RunInput(records),
                 writer,
                 unit=format_.unit,
                 checkpoint_seconds=checkpoint_seconds,
@@ -78,7 +79,7 @@ def embed_file(
 
 def run(
     embed: Embed,
-    records: Iterable[Record],
+    records: RunInput,
     writer: ActivationsWriter,
     *,
     unit: str,
@@ -99,50 +100,41 @@ def run(
 
     Raises:
         StoppedError: it was told to stop.
-        InputError: the input does not start with the records that the writer has.
+        InputError: the input does not start with the records that the writer has, or one
+            of its records is at fault.
+        ComputationError: memory does not suffice, or torch fails. Whatever is raised, the
+            records before it are kept.
     """
-    records = iter(records)
-    digest = hashlib.sha256()
     if writer.n_records:
-        _skip_written(records, writer, digest, unit)
+        _skip_written(records, writer, unit)
         embed.restore(writer.run_state["embed"])
-    pending: deque[Record] = deque()  # those that are read and not yet written
-    checkpoints = _Checkpoints(embed, writer, digest, checkpoint_seconds)
-    stream = embed.stream(_sentences(records, pending))
-    for values in _keeping_what_came_before_a_fault(stream, checkpoints):
-        record = pending.popleft()
-        writer.write(record, values)
-        _add(digest, record)
-        on_tokens(len(record.tokens))
-        checkpoints.make_if_due()
-        if should_stop() and checkpoints.make():
-            raise StoppedError(
-                f"Stopped after {unit} {writer.n_records:,}, which is kept with all before it in "
-                f"{writer.partial}; the same command goes on from there"
-            )
-
-
-def _keeping_what_came_before_a_fault(
-    stream: Iterator[NDArray[Any]], checkpoints: "_Checkpoints"
-) -> Iterator[NDArray[Any]]:
-    """The same stream; a record that cannot be read costs none before it, and can be mended."""
-    try:
-        yield from stream
-    except InputError:
-        checkpoints.make()
-        raise
+    pending: deque[tuple[Record, Place]] = deque()  # those that are read and not yet written
+    checkpoints = _Checkpoints(embed, writer, unit, checkpoint_seconds)
+    with checkpoints.kept_on_failure():
+        for values in embed.stream(_sentences(records, pending)):
+            record, place = pending.popleft()
+            if isinstance(values, ComputationError):
+                raise ComputationError(f"{unit} {place.n_records:,}: {values}")
+            writer.write(record, values)
+            checkpoints.place = place
+            on_tokens(len(record.tokens))
+            checkpoints.make_if_due()
+            if should_stop() and checkpoints.make():
+                raise StoppedError(
+                    f"Stopped after {unit} {place.n_records:,}, which is kept with all before it "
+                    f"in {writer.partial}; the same command goes on from there"
+                )
 
 
 class _Checkpoints:
     """Makes checkpoints of a run, where it can go on and when it is time."""
 
-    def __init__(
-        self, embed: Embed, writer: ActivationsWriter, digest: "hashlib._Hash", seconds: float
-    ) -> None:
-        self._embed, self._writer, self._digest = embed, writer, digest
-        self._seconds = seconds
+    def __init__(self, embed: Embed, writer: ActivationsWriter, unit: str, seconds: float) -> None:
+        self._embed, self._writer, self._unit, self._seconds = embed, writer, unit, seconds
         self._last = time.monotonic()
         self._n_records = writer.n_records  # of the last checkpoint
+        self.place: Place | None = None
+        """Where the record ends that was written last."""
 
     def make_if_due(self) -> None:
         if time.monotonic() - self._last >= self._seconds:
@@ -150,37 +142,49 @@ class _Checkpoints:
 
     def make(self) -> bool:
         """Make a checkpoint, if the run can go on from here."""
-        if self._writer.n_records == self._n_records:
+        if self._writer.n_records == self._n_records or self.place is None:
             return True
         state = self._embed.save(self._writer.n_records)
         if state is None:
             return False
-        self._writer.checkpoint({"input_sha256": self._digest.hexdigest(), "embed": state})
+        self._writer.checkpoint({"place": self.place, "embed": state})
         self._last, self._n_records = time.monotonic(), self._writer.n_records
         return True
 
+    @contextmanager
+    def kept_on_failure(self) -> Iterator[None]:
+        """Keep what came before a record, or a computation, that fails: it can be mended."""
+        try:
+            yield
+        except (InputError, ComputationError):
+            self.make()
+            raise
+        except (RuntimeError, MemoryError) as error:  # of torch: a GPU that is lost, for one
+            if isinstance(error, ElmoError):
+                raise
+            self.make()
+            raise ComputationError(
+                f"the computation failed after {self._unit} "
+                f"{self.place.n_records if self.place else 0:,}: {first_line(error)}; "
+                "the same command goes on from the last checkpoint"
+            ) from error
 
-def _skip_written(
-    records: Iterator[Record], writer: ActivationsWriter, digest: "hashlib._Hash", unit: str
-) -> None:
+
+def _skip_written(records: RunInput, writer: ActivationsWriter, unit: str) -> None:
     """Read past the records that an earlier run has written, and see that they are the same."""
-    n_read = 0
-    for record in islice(records, writer.n_records):
+    place = Place(*writer.run_state["place"])
+    for record in records.skip_to(place.n_records):
         writer.skip(record)
-        _add(digest, record)
-        n_read += 1
-    if n_read < writer.n_records or digest.hexdigest() != writer.run_state["input_sha256"]:
+    if records.place != place:
         raise InputError(
             f"{writer.partial} is of an unfinished run over another input: its first "
-            f"{writer.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
+            f"{place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
         )
 
 
-def _add(digest: "hashlib._Hash", record: Record) -> None:
-    digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
-
-
-def _sentences(records: Iterable[Record], pending: deque[Record]) -> Iterator[Sentence]:
-    for record in records:
-        pending.append(record)
+def _sentences(
+    records: Iterable[tuple[Record, Place]], pending: deque[tuple[Record, Place]]
+) -> Iterator[Sentence]:
+    for record, place in records:
+        pending.append((record, place))
         yield record.tokens

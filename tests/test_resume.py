@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import time
 from contextlib import suppress
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputError, StoppedError
+from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
+from elmo_cli.sentence_states import SentenceEncoder
 
 GOLDEN = Path(__file__).parent / "golden" / "relu"
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
@@ -151,6 +153,58 @@ def test_a_faulty_line_keeps_what_came_before_it(text: Path, tmp_path: Path) -> 
     assert_equal(output, tmp_path / "whole.hdf5")
 
 
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_device_that_fails_costs_nothing_before_it(
+    text: Path, tmp_path: Path, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed(text, tmp_path / "whole.hdf5", state)
+    output = tmp_path / "out.hdf5"
+    original = SentenceEncoder.run
+    calls = iter(range(1_000_000))
+
+    def lost(self: SentenceEncoder, *arguments: Any) -> Any:
+        if next(calls) == 12:
+            raise RuntimeError("CUDA error: the launch failed\nPages follow.")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(SentenceEncoder, "run", lost)
+    with pytest.raises(ComputationError) as caught:
+        embed(text, output, state, checkpoint_seconds=0.0)
+    assert re.fullmatch(
+        r"the computation failed after line \d+: CUDA error: the launch failed; "
+        "the same command goes on from the last checkpoint",
+        str(caught.value),
+    )
+    assert not output.exists()
+    assert Path(f"{output}.partial.log").exists()
+    embed(text, output, state)
+    assert_equal(output, tmp_path / "whole.hdf5")
+
+
+def test_a_line_too_long_for_memory_is_named_and_costs_nothing_before_it(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(text, "a") as file:
+        file.write("word " * 50 + "\nafter it\n")
+    embed(text, tmp_path / "whole.hdf5")
+    output = tmp_path / "out.hdf5"
+    original = SentenceEncoder.run
+
+    def little(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+        if sum(map(len, sentences)) > 40:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+        return original(self, sentences, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SentenceEncoder, "run", little)
+        with pytest.raises(ComputationError, match=r"^line 41: out of memory: .* 9 bytes$"):
+            embed(text, output)
+    written = []
+    embed(text, output, on_progress=lambda _, n: written.append(n))
+    assert [n for n in written if n is not None] == [50, 2]
+    assert_equal(output, tmp_path / "whole.hdf5")
+
+
 def test_two_runs_cannot_write_the_same_output(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
 
@@ -170,8 +224,12 @@ def _embed_in_child(text: str, output: str, state: str) -> None:
     embed(Path(text), Path(output), state, checkpoint_seconds=0.0)
 
 
+N_KILLS = int(os.environ.get("ELMO_TEST_KILLS", "50")) // 2
+"""For each of two states."""
+
+
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_fifty_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state: str) -> None:
+def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state: str) -> None:
     embed(text, tmp_path / "whole.hdf5", state)
     context = multiprocessing.get_context("forkserver")
     # The server imports and computes nothing, so that its children can.
@@ -179,9 +237,9 @@ def test_fifty_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, 
     moments = random.Random(2)
     n_kills = 0
     n_lines_kept = []
-    for turn in range(200):
+    for turn in range(4 * N_KILLS):
         output = tmp_path / f"out{turn}.hdf5"
-        while not output.exists() and n_kills < 25:
+        while not output.exists() and n_kills < N_KILLS:
             child = context.Process(target=_embed_in_child, args=(str(text), str(output), state))
             child.start()
             n_kills += _kill_at(child, output, moments.uniform(0.0, 0.5))
@@ -190,9 +248,9 @@ def test_fifty_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, 
             _embed_in_child(str(text), str(output), state)
         assert_equal(output, tmp_path / "whole.hdf5")
         assert not list(tmp_path.glob(f"{output.name}.*"))
-        if n_kills >= 25:
+        if n_kills >= N_KILLS:
             break
-    assert n_kills == 25
+    assert n_kills == N_KILLS
     assert any(n_lines_kept)
 
 

@@ -1,0 +1,64 @@
+"""A batch that memory does not suffice for, by halves."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import torch
+
+from elmo_cli.errors import ComputationError
+
+_Result = TypeVar("_Result")
+
+
+def by_halves(
+    compute: Callable[[Sequence[int]], Sequence[_Result]], batch: Sequence[int]
+) -> Iterator[tuple[int, _Result | ComputationError]]:
+    """Compute a batch at once, or each half of it where memory does not suffice.
+
+    Args:
+        compute: gives a result for each of the indices it is given, and leaves nothing
+            behind where it fails.
+        batch: indices, at least one.
+
+    Yields:
+        Each index with its result; or with an error, where memory does not suffice for
+        this one alone.
+    """
+    results = _try(compute, batch)
+    if not isinstance(results, ComputationError):
+        yield from zip(batch, results, strict=True)
+    elif len(batch) == 1:
+        yield batch[0], results
+    else:
+        half = len(batch) // 2
+        yield from by_halves(compute, batch[:half])
+        yield from by_halves(compute, batch[half:])
+
+
+def _try(
+    compute: Callable[[Sequence[int]], Sequence[_Result]], batch: Sequence[int]
+) -> Sequence[_Result] | ComputationError:
+    try:
+        return compute(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = first_line(error)
+    # Not raised, and made outside of the handler: a traceback holds on to what has to go.
+    return ComputationError(f"out of memory: {reason}")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error of torch or Python says that memory does not suffice."""
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    # The CPU's allocator and oneDNN raise a plain RuntimeError.
+    text = str(error)
+    return isinstance(error, RuntimeError) and any(
+        sign in text for sign in ("can't allocate memory", "std::bad_alloc", "out of memory")
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the pages that torch may add."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
