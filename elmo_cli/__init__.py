@@ -19,7 +19,9 @@ The data's way, and the file for each stage:
     pooling.py         tokens' vectors -> one vector a sentence
     selection.py       layers          -> what is asked of them: both of these
     embedder.py        sentences       -> activations          start reading here
-    activations.py     activations     -> output file (HDF5)
+    activations.py     activations     -> output file (HDF5), in one of two layouts:
+    allennlp_layout.py, packed_layout.py   a dataset a record, or one for all
+    reader.py          output file     -> activations
     tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
     vectorizer.py      texts           -> a matrix, for scikit-learn
     similarity.py      a word in two sentences -> cosines
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from elmo_cli.bilm import BiLm
     from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.reader import open_activations
     from elmo_cli.tfhub import HubElmo
     from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
@@ -63,6 +66,7 @@ __all__ = [
     "ScalarMix",
     "__version__",
     "batch_to_ids",
+    "open_activations",
 ]
 
 _MODULES = {
@@ -73,6 +77,7 @@ _MODULES = {
     "HubElmo": "elmo_cli.tfhub",
     "ScalarMix": "elmo_cli.elmo",
     "batch_to_ids": "elmo_cli.elmo",
+    "open_activations": "elmo_cli.reader",
 }
 
 

@@ -1,31 +1,63 @@
-"""Activations to an output file, in the form that `allennlp elmo` wrote.
+"""Activations to an output file, which is complete or goes on where it was.
 
-One float32 dataset a line of the input, named by the line's number from "0" (or a
-record of FASTA, named by its key, with its attributes):
-(L, T, W), or (T, W) where one layer is chosen or mixed, and without the T where
-tokens are pooled; a blank line gives an empty one, or zeros. And
-`sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name
-of its dataset, the last one of equal sentences.
-Attributes of the file say what made it.
+How the records lie in the file is the business of a layout: AllenNLP's, one dataset
+a line (`allennlp_layout`), or one dataset for all of them (`packed_layout`). Here is
+what they share: the name until the file is complete, checkpoints, and errors.
 """
 
 import errno
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, Protocol
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.allennlp_layout import AllenNlpLayout
 from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.packed_layout import PackedLayout
 from elmo_cli.text import Record
 
-SENTENCE_TO_INDEX = "sentence_to_index"
+LAYOUTS: Final = ("allennlp", "packed")
+
+
+class Layout(Protocol):
+    """How records lie in a file. The file holds its last checkpoint when it is opened."""
+
+    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+        """Begin the file, or go on with it where the sink has a state."""
+
+    def skip(self, number: int, record: Record) -> None:
+        """Take note of a record that the file has already."""
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the next record."""
+
+    def flush(self) -> None:
+        """Pass on to the sink all that was written."""
+
+    def finish(self) -> None:
+        """Add what belongs at the end, and let go of the sink."""
+
+    def close(self) -> None:
+        """Let go of the sink after an error; also after `finish`."""
+
+
+def _layout(name: str, *, pooled: bool, forget_sentences: bool, use_sentence_keys: bool) -> Layout:
+    if name not in LAYOUTS:
+        raise InputError(f"layout {name!r}: expected {' or '.join(LAYOUTS)}")
+    if name == "allennlp":
+        return AllenNlpLayout(
+            forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
+        )
+    if use_sentence_keys:
+        raise InputError(
+            "use_sentence_keys names datasets, of which the packed layout has one for all records"
+        )
+    return PackedLayout(pooled=pooled, forget_sentences=forget_sentences)
 
 
 class ActivationsWriter:
@@ -45,28 +77,37 @@ class ActivationsWriter:
         dtype: str = "float32",
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
+        layout: str = "allennlp",
         overwrite: bool = False,
     ) -> None:
         """Open the file, at the last checkpoint of an unfinished run if there is one.
 
         Args:
             path: the output file.
-            attributes: what to record about its making.
+            attributes: what to record about its making; `pooling` among them says that
+                the values of a record have no axis of tokens.
             dtype: of the values, `float32` or `float16`.
-            forget_sentences: leave `sentence_to_index` out.
+            forget_sentences: leave the sentences out.
             use_sentence_keys: name datasets by their text, not by key or number.
+            layout: `allennlp` or `packed`.
             overwrite: replace a file that is there, and forget an unfinished run.
 
         Raises:
+            InputError: there is no such layout, or it has no names for datasets.
             OutputError: the file is there already, cannot be written, is being written
                 by another process, or is of an unfinished run with other settings.
         """
         self.path = Path(path)
         self._dtype = np.dtype(dtype)
-        self._use_sentence_keys = use_sentence_keys
-        self._index: dict[str, str] | None = None if forget_sentences or use_sentence_keys else {}
+        self._layout = _layout(
+            layout,
+            pooled="pooling" in attributes,
+            forget_sentences=forget_sentences,
+            use_sentence_keys=use_sentence_keys,
+        )
         self._settings = {
             **attributes,
+            "layout": layout,
             "dtype": dtype,
             "sentence keys": str(use_sentence_keys),
             "forget sentences": str(forget_sentences),
@@ -82,8 +123,7 @@ class ActivationsWriter:
         self._n_skipped = 0
         self.run_state: dict[str, Any] = state.get("run", {})
         """What the run that wrote them said of itself at the last checkpoint."""
-        self._file = h5py.File(self._sink, "r+" if self._sink.state else "w")
-        self._file.attrs.update(attributes)
+        self._layout.open(self._sink, attributes)
 
     @property
     def partial(self) -> Path:
@@ -106,30 +146,22 @@ class ActivationsWriter:
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
-        if self._index is not None and record.text:
-            self._index[record.text] = record.key or str(self._n_skipped)
+        self._layout.skip(self._n_skipped, record)
         self._n_skipped += 1
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record.
 
         Args:
-            record: its key, if it has one, is the name of a dataset and not there yet.
-            values: float, of any shape.
+            record: its key, if it has one, is not there yet.
+            values: float, (L, T, W) or (T, W), without the T where tokens are pooled.
 
         Raises:
             InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
-        key = record.key or str(self.n_records)
-        if self._use_sentence_keys:
-            key = self._sentence_key(record.text)
-        if key:
-            data = values.astype(self._dtype, copy=False)
-            self._file.create_dataset(key, data=data).attrs.update(record.attributes)
-            self._check()
-            if self._index is not None and record.text:
-                self._index[record.text] = key
+        self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
+        self._check()
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
@@ -142,32 +174,12 @@ class ActivationsWriter:
             OutputError: the disk is full, or fails.
         """
         self.run_state = run_state
-        self._file.flush()
+        self._layout.flush()
         self._check()
         try:
             self._sink.checkpoint(self._state())
         except OSError as error:
             raise _output_error(self.path, error) from None
-
-    def _sentence_key(self, sentence: str) -> str:
-        """The sentence as the name of a dataset; "" for a blank line, which has none."""
-        if not sentence:
-            return ""
-        advice = "leave out --use-sentence-keys"
-        place = f"line {self.n_records + 1}: the sentence {sentence[:60]!r}"
-        # "/" parts names into groups, and "." is the group itself.
-        if "\0" in sentence or any(part in ("", ".") for part in sentence.split("/")):
-            raise InputError(f"{place} cannot name a dataset; {advice}")
-        try:
-            taken = sentence in self._file
-        except (KeyError, ValueError):
-            taken = True
-        parents = sentence.split("/")[:-1]
-        for depth in range(1, len(parents) + 1):
-            taken |= isinstance(self._file.get("/".join(parents[:depth])), h5py.Dataset)
-        if taken:
-            raise InputError(f"{place} names a dataset that is there already; {advice}")
-        return sentence
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -184,17 +196,11 @@ class ActivationsWriter:
                 self._finish()
         finally:
             if not self._sink.closed:
-                self._file.close()
+                self._layout.close()
                 self._sink.discard()
 
     def _finish(self) -> None:
-        if self._index is not None:
-            text = json.dumps(self._index)
-            string = h5py.string_dtype(encoding="utf-8")
-            if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
-                del self._file[SENTENCE_TO_INDEX]
-            self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
-        self._file.close()
+        self._layout.finish()
         self._check()
         try:
             self._sink.checkpoint(self._state())

@@ -187,6 +187,7 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: str | None = None,
         input_format: str | None = None,
+        layout: str = "allennlp",
         dtype: str = "float32",
         overwrite: bool = True,
         checkpoint_seconds: float = file_run.CHECKPOINT_SECONDS,
@@ -205,6 +206,7 @@ class ElmoEmbedder:
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
             input_format: `text` or `fasta`; by the suffix of the path if not given.
+            layout: of the file: `allennlp`, a dataset a line, or `packed`, one for all.
             dtype: of the values in the file, `float32` or `float16`.
             overwrite: replace an output file that is there, and start anew. False goes on
                 with a run that was interrupted.
@@ -227,6 +229,7 @@ class ElmoEmbedder:
             output_file_path,
             self._attributes(selection, batch_size),
             input_format=input_format,
+            layout=layout,
             dtype=dtype,
             forget_sentences=forget_sentences,
             use_sentence_keys=use_sentence_keys,

@@ -38,6 +38,7 @@ def embed_file(
     attributes: Mapping[str, str],
     *,
     input_format: str | None,
+    layout: str,
     dtype: str,
     forget_sentences: bool,
     use_sentence_keys: bool,
@@ -63,6 +64,7 @@ def embed_file(
             dtype=dtype,
             forget_sentences=forget_sentences or format_.has_keys,
             use_sentence_keys=use_sentence_keys,
+            layout=layout,
             overwrite=overwrite,
         )
         with writer:

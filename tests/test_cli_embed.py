@@ -45,6 +45,25 @@ def datasets(path: str | Path) -> dict[str, Any]:
         return {name: file[name][()] for name in file}
 
 
+# Layouts
+
+
+def test_a_packed_file_holds_all_lines_in_one_dataset() -> None:
+    assert elmo("embed", "text", "out.hdf5", *TINY_MODEL, "--layout", "packed").exit_code == 0
+    elmo("embed", "text", "lines.hdf5", *TINY_MODEL)
+    found, lines = datasets("out.hdf5"), datasets("lines.hdf5")
+    assert found["activations"].shape == (4, 3, 32)
+    assert list(found["offsets"]) == [0, 3, 3, 4]
+    assert_allclose(found["activations"][:3], np.moveaxis(lines["0"], 1, 0))
+    assert bytes(found["sentences"]) == b"The cat satbank"
+    assert list(found["sentence_offsets"]) == [0, 11, 11, 15]
+
+
+def test_sentences_name_no_datasets_of_a_packed_file() -> None:
+    result = elmo("embed", "text", "out", "--layout", "packed", "--use-sentence-keys")
+    assert_misused(result, "--use-sentence-keys goes with --layout allennlp")
+
+
 # What allennlp wrote
 
 

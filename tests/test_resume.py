@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
 from elmo_cli.sentence_states import SentenceEncoder
 
@@ -92,6 +92,28 @@ def test_a_run_that_was_stopped_goes_on_and_ends_like_one_that_was_not(
         embed(text, output, state)
     assert_equal(output, tmp_path / "whole.hdf5")
     assert not list(tmp_path.glob("out.hdf5.*"))
+
+
+@pytest.mark.parametrize("pooling", [None, "mean"])
+def test_a_packed_file_goes_on_and_holds_the_same(
+    text: Path, tmp_path: Path, pooling: str | None
+) -> None:
+    embed(text, tmp_path / "whole.hdf5", pooling=pooling)
+    output = tmp_path / "out.hdf5"
+    for n_lines in (7, 1):
+        with pytest.raises(StoppedError):
+            embed(text, output, layout="packed", pooling=pooling, should_stop=stop_after(n_lines))
+    with pytest.raises(OutputError, match=r"layout \(packed there, allennlp here\)"):
+        embed(text, output, pooling=pooling)
+    embed(text, output, layout="packed", pooling=pooling)
+    with open_activations(output) as found, open_activations(tmp_path / "whole.hdf5") as expected:
+        assert found.attributes == {**expected.attributes, "layout": "packed"}
+        assert len(found) == len(expected) == 40
+        for values, expected_values in zip(found, expected, strict=True):
+            np.testing.assert_allclose(values, expected_values, atol=1e-6)
+        lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
+        assert [found.sentence(number) for number in range(40)] == lines
+        assert found.number_of(lines[0]) == expected.number_of(lines[0]) == 38
 
 
 def test_a_run_that_goes_on_computes_nothing_twice(text: Path, tmp_path: Path) -> None:

@@ -50,6 +50,13 @@ def _numbers(
 )
 @flags.model_options
 @click.option(
+    "--layout",
+    type=click.Choice(["allennlp", "packed"]),
+    default="allennlp",
+    show_default=True,
+    help="Of OUTPUT: a dataset a line, or one for all lines, for large corpora.",
+)
+@click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
     default="float32",
@@ -102,6 +109,7 @@ def embed(
     mix: tuple[float, ...] | None,
     gamma: float | None,
     pooling: str | None,
+    layout: str,
     dtype: str,
     batch_size: int,
     forget_sentences: bool,
@@ -130,6 +138,8 @@ def embed(
     """
     if output_file == "-":
         raise click.UsageError("OUTPUT is an HDF5 file, which cannot go to standard output")
+    if use_sentence_keys and layout == "packed":
+        raise click.UsageError("--use-sentence-keys goes with --layout allennlp")
     if gamma is not None and mix is None:
         raise click.UsageError("--gamma goes with --mix")
     _check_format(input_file, input_format, use_sentence_keys)
@@ -161,6 +171,7 @@ def embed(
             gamma=gamma,
             pooling=pooling,
             input_format=input_format,
+            layout=layout,
             dtype=dtype,
             overwrite=overwrite,
             checkpoint_seconds=checkpoint_seconds,

@@ -1,0 +1,170 @@
+"""AllenNLP's layout: one dataset a line of the input, named by the line's number from "0".
+
+A record with a key (of FASTA) names its dataset by that, and gives it its attributes.
+Shapes are (L, T, W), or (T, W) where one layer is chosen or mixed, and without the T
+where tokens are pooled; a blank line gives an empty one, or zeros. And
+`sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name of
+its dataset, the last one of equal sentences.
+Attributes of the file say what made it.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import h5py
+from numpy.typing import NDArray
+
+from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.errors import InputError
+from elmo_cli.text import Record
+
+SENTENCE_TO_INDEX = "sentence_to_index"
+
+
+class AllenNlpLayout:
+    """Writes it; see `activations.Layout`."""
+
+    def __init__(self, *, forget_sentences: bool, use_sentence_keys: bool) -> None:
+        self._use_sentence_keys = use_sentence_keys
+        self._index: dict[str, str] | None = None if forget_sentences or use_sentence_keys else {}
+        self._file: h5py.File
+
+    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+        """Begin the file, or go on with it."""
+        self._file = h5py.File(sink, "r+" if sink.state else "w")
+        self._file.attrs.update(attributes)
+
+    def skip(self, number: int, record: Record) -> None:
+        """Note a sentence that has its dataset already."""
+        self._note(record, record.key or str(number))
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the dataset of a record, if it has a name.
+
+        Raises:
+            InputError: its text cannot be that name, and should.
+        """
+        key = record.key or str(number)
+        if self._use_sentence_keys:
+            key = self._sentence_key(number, record.text)
+        if key:
+            self._file.create_dataset(key, data=values).attrs.update(record.attributes)
+            self._note(record, key)
+
+    def flush(self) -> None:
+        """Pass on to the sink what HDF5 holds."""
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Add `sentence_to_index`."""
+        if self._index is not None:
+            text = json.dumps(self._index)
+            string = h5py.string_dtype(encoding="utf-8")
+            if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
+                del self._file[SENTENCE_TO_INDEX]
+            self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
+        self._file.close()
+
+    def close(self) -> None:
+        """Let go of the sink."""
+        self._file.close()
+
+    def _note(self, record: Record, key: str) -> None:
+        if self._index is not None and record.text:
+            self._index[record.text] = key
+
+    def _sentence_key(self, number: int, sentence: str) -> str:
+        """The sentence as the name of a dataset; "" for a blank line, which has none."""
+        if not sentence:
+            return ""
+        advice = "leave out --use-sentence-keys"
+        place = f"line {number + 1}: the sentence {sentence[:60]!r}"
+        # "/" parts names into groups, and "." is the group itself.
+        if "\0" in sentence or any(part in ("", ".") for part in sentence.split("/")):
+            raise InputError(f"{place} cannot name a dataset; {advice}")
+        try:
+            taken = sentence in self._file
+        except (KeyError, ValueError):
+            taken = True
+        parents = sentence.split("/")[:-1]
+        for depth in range(1, len(parents) + 1):
+            taken |= isinstance(self._file.get("/".join(parents[:depth])), h5py.Dataset)
+        if taken:
+            raise InputError(f"{place} names a dataset that is there already; {advice}")
+        return sentence
+
+
+class AllenNlpFile:
+    """Reads it; see `reader.Activations`."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self._file = file
+        self.pooled = "pooling" in file.attrs
+        n_names = len(file) - (SENTENCE_TO_INDEX in file)
+        self.has_keys = file.attrs.get("format") == "fasta"
+        numbered = SENTENCE_TO_INDEX in file or n_names == 0
+        numbered |= "0" in file and str(n_names - 1) in file
+        self._named_by_text = not (self.has_keys or numbered)
+        self.n_records = len(self._names) if self._named_by_text else n_names
+
+    def values(self, number: int) -> NDArray[Any]:
+        """The values of one record."""
+        values: NDArray[Any] = self._dataset(number)[()]
+        return values
+
+    def block(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """The values of some records."""
+        return [self.values(number) for number in range(start, stop)]
+
+    def blocks(self) -> Iterator[list[NDArray[Any]]]:
+        """The values of all records, one at a time."""
+        return ([self.values(number)] for number in range(self.n_records))
+
+    def text(self, number: int) -> str | None:
+        """The sentence of a record; None where the file has none, or names another one for it."""
+        return self._names[number] if self._named_by_text else self._sentences.get(number)
+
+    def key(self, number: int) -> str | None:
+        """The key of a record; None where it has none."""
+        return self._names[number] if self.has_keys else None
+
+    def attributes(self, number: int) -> dict[str, str]:
+        """What else is known of a record."""
+        return dict(self._dataset(number).attrs)
+
+    def find(self, name: str) -> int | None:
+        """The number of the record of that key, or where there are none, the last of that text."""
+        return self._numbers.get(name)
+
+    def _dataset(self, number: int) -> h5py.Dataset:
+        has_names = self.has_keys or self._named_by_text
+        return self._file[self._names[number] if has_names else str(number)]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of all datasets, where these are no numbers: the file has no other order."""
+        if self.has_keys:
+            return [name for name in self._file if name != SENTENCE_TO_INDEX]
+        names: list[str] = []
+
+        def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
+            if isinstance(item, h5py.Dataset):
+                names.append(name)
+
+        self._file.visititems(visit)  # a "/" in a sentence makes a group
+        return names
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        if self.has_keys or self._named_by_text:
+            return {name: number for number, name in enumerate(self._names)}
+        if SENTENCE_TO_INDEX not in self._file:
+            return {}
+        index = json.loads(self._file[SENTENCE_TO_INDEX][0])
+        return {sentence: int(number) for sentence, number in index.items()}
+
+    @cached_property
+    def _sentences(self) -> dict[int, str]:
+        return {} if self.has_keys else {n: text for text, n in self._numbers.items()}

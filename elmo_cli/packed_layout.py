@@ -1,0 +1,265 @@
+"""The packed layout: the activations of all records one after another, in one dataset.
+
+    activations          (N, L, W) or (N, W): a row a token, or a record if tokens are pooled
+    offsets              (n + 1,) int64: record i has the rows offsets[i] to offsets[i + 1]
+    sentences            its text in UTF-8, bytes one after another
+    sentence_offsets     (n + 1,) int64: record i has these bytes of it
+    keys, key_offsets                  likewise, its key (of FASTA)
+    attributes, attribute_offsets      likewise, what else is known of it, a JSON object
+
+The last three pairs are there where a record has such a thing. All datasets are chunked
+and only ever grow at their end, so that memory and the time for a record stay the same.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.text import Record
+
+Array = NDArray[Any]
+
+LAYOUT: Final = "layout"
+"""The attribute of a file that says so."""
+PACKED: Final = "packed"
+
+CHUNK_BYTES: Final = 1 << 19
+"""Of a chunk before compression: two fit into the least cache that HDF5 has for a dataset."""
+_BLOCK_BYTES: Final = 1 << 22
+"""About how much is read at once where records are read in their order."""
+_BLOCK_RECORDS: Final = 1024
+
+
+class PackedLayout:
+    """Writes it; see `activations.Layout`."""
+
+    def __init__(self, *, pooled: bool, forget_sentences: bool) -> None:
+        self._pooled = pooled
+        self._forget_sentences = forget_sentences
+        self._file: h5py.File
+        self._rows: _Growing | None = None  # from the first record on, which shows their shape
+        self._n_rows = 0
+        self._offsets: _Growing
+        self._texts: dict[str, _Texts] = {}
+
+    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+        """Begin the file, or go on with it."""
+        self._file = h5py.File(sink, "r+" if sink.state else "w")
+        self._file.attrs.update({**attributes, LAYOUT: PACKED})
+        self._offsets = _offsets(self._file, "offsets", 0)
+        self._n_rows = self._offsets.last()
+        if "activations" in self._file:
+            self._rows = _Growing(self._file["activations"])
+        for column in ("sentence", "key", "attribute"):
+            if f"{column}s" in self._file:
+                self._texts[column] = _Texts(self._file, column, 0)
+
+    def skip(self, number: int, record: Record) -> None:
+        """Nothing: the file has it all."""
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the rows and the texts of a record."""
+        rows = values[np.newaxis] if self._pooled else np.moveaxis(values, -2, 0)  # (T, ..., W)
+        if self._rows is None:
+            self._rows = _Growing(_create(self._file, "activations", rows.shape[1:], rows.dtype))
+        self._rows.append(rows)
+        self._n_rows += len(rows)
+        self._offsets.append(np.array([self._n_rows]))
+        sentence = "" if self._forget_sentences else record.text
+        attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
+        self._add_text("sentence", number, sentence)
+        self._add_text("key", number, record.key or "")
+        self._add_text("attribute", number, attributes)
+
+    def flush(self) -> None:
+        """Pass on to the sink what is held here and in HDF5."""
+        for growing in (self._rows, self._offsets):
+            if growing is not None:
+                growing.flush()
+        for texts in self._texts.values():
+            texts.flush()
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Write what is held."""
+        self.flush()
+        self._file.close()
+
+    def close(self) -> None:
+        """Let go of the sink."""
+        self._file.close()
+
+    def _add_text(self, column: str, number: int, text: str) -> None:
+        if text and column not in self._texts:
+            self._texts[column] = _Texts(self._file, column, number)
+        if column in self._texts:
+            self._texts[column].append(text)
+
+
+class _Growing:
+    """A dataset that grows at its end, about a chunk at a time."""
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self._dataset = dataset
+        self._pending: list[Array] = []
+        self._n_pending = 0
+
+    def append(self, rows: Array) -> None:
+        self._pending.append(rows)
+        self._n_pending += len(rows)
+        if self._n_pending >= self._dataset.chunks[0]:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._n_pending:
+            start = len(self._dataset)
+            self._dataset.resize(start + self._n_pending, axis=0)
+            self._dataset[start:] = np.concatenate(self._pending)
+        self._pending, self._n_pending = [], 0
+
+    def last(self) -> int:
+        """The last value, nothing being held."""
+        return int(self._dataset[-1])
+
+
+class _Texts:
+    """A text for each record, one after another, and where each ends."""
+
+    def __init__(self, file: h5py.File, column: str, n_empty: int) -> None:
+        """Go on, or begin after records that have none."""
+        name = f"{column}s"
+        if name not in file:
+            _create(file, name, (), np.dtype(np.uint8))
+        self._bytes = _Growing(file[name])
+        self._offsets = _offsets(file, f"{column}_offsets", n_empty)
+        self._n_bytes = self._offsets.last()
+
+    def append(self, text: str) -> None:
+        content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+        self._bytes.append(content)
+        self._n_bytes += len(content)
+        self._offsets.append(np.array([self._n_bytes]))
+
+    def flush(self) -> None:
+        self._bytes.flush()
+        self._offsets.flush()
+
+
+def _create(
+    file: h5py.File, name: str, row_shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> h5py.Dataset:
+    """An empty dataset of rows."""
+    n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * dtype.itemsize))
+    return file.create_dataset(
+        name,
+        shape=(0, *row_shape),
+        maxshape=(None, *row_shape),
+        dtype=dtype,
+        chunks=(n_rows, *row_shape),
+    )
+
+
+def _row_bytes(rows: h5py.Dataset) -> int:
+    n_values: int = math.prod(rows.shape[1:])
+    return n_values * int(rows.dtype.itemsize)
+
+
+def _offsets(file: h5py.File, name: str, n_empty: int) -> _Growing:
+    """The ends of records, to go on; new ones start with those of records without anything."""
+    if name in file:
+        return _Growing(file[name])
+    dataset = _create(file, name, (), np.dtype(np.int64))
+    dataset.resize(n_empty + 1, axis=0)  # zeros
+    return _Growing(dataset)
+
+
+class PackedFile:
+    """Reads it; see `reader.Activations`."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self._file = file
+        self.pooled = "pooling" in file.attrs
+        self.n_records = len(file["offsets"]) - 1
+        self.has_keys = "keys" in file
+
+    def values(self, number: int) -> Array:
+        """The values of one record."""
+        return self.block(number, number + 1)[0]
+
+    def block(self, start: int, stop: int) -> list[Array]:
+        """The values of records that lie together, read at once."""
+        if stop <= start:
+            return []
+        offsets = self._file["offsets"][start : stop + 1]
+        rows = self._file["activations"][offsets[0] : offsets[-1]]
+        parts = np.split(rows, offsets[1:-1] - offsets[0])
+        return [
+            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
+            for part in parts
+        ]
+
+    def blocks(self) -> Iterator[list[Array]]:
+        """The values of all records, a few MB at a time."""
+        start = 0
+        while start < self.n_records:
+            stop = min(start + _BLOCK_RECORDS, self.n_records)
+            ends = self._file["offsets"][start : stop + 1]
+            most = max(1, _BLOCK_BYTES // _row_bytes(self._file["activations"]))
+            stop = start + max(1, int(np.searchsorted(ends, ends[0] + most, "right")) - 1)
+            yield self.block(start, stop)
+            start = stop
+
+    def text(self, number: int) -> str | None:
+        """The sentence of a record; None where the file has none."""
+        if "sentences" not in self._file:
+            return None
+        return self._texts("sentence", number, number + 1)[0]
+
+    def key(self, number: int) -> str | None:
+        """The key of a record; None where it has none."""
+        return (self._texts("key", number, number + 1)[0] or None) if self.has_keys else None
+
+    def attributes(self, number: int) -> dict[str, str]:
+        """What else is known of a record."""
+        if "attributes" not in self._file:
+            return {}
+        return dict(json.loads(self._texts("attribute", number, number + 1)[0] or "{}"))
+
+    def find(self, name: str) -> int | None:
+        """The number of the record of that key, or where there are none, the last of that text."""
+        column = "key" if self.has_keys else "sentence"
+        order, hashes = self._index
+        place = int(np.searchsorted(hashes, hash(name), "right")) - 1
+        while name and place >= 0 and hashes[place] == hash(name):
+            number = int(order[place])
+            if self._texts(column, number, number + 1)[0] == name:
+                return number
+            place -= 1
+        return None
+
+    @cached_property
+    def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The numbers of all records in the order of the hash of their names, and these."""
+        column = "key" if self.has_keys else "sentence"
+        found = np.empty(self.n_records if f"{column}s" in self._file else 0, np.int64)
+        for start in range(0, len(found), _BLOCK_RECORDS):
+            stop = min(start + _BLOCK_RECORDS, len(found))
+            found[start:stop] = [hash(text) for text in self._texts(column, start, stop)]
+        order = np.argsort(found, kind="stable")
+        return order, found[order]
+
+    def _texts(self, column: str, start: int, stop: int) -> list[str]:
+        ends = self._file[f"{column}_offsets"][start : stop + 1]
+        content = self._file[f"{column}s"][ends[0] : ends[-1]].tobytes()
+        ends -= ends[0]
+        return [
+            content[first:last].decode("utf-8", "surrogatepass") for first, last in pairwise(ends)
+        ]

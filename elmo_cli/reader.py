@@ -1,0 +1,204 @@
+"""An output file to activations: by number, by name or one after another, of either layout."""
+
+import operator
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, SupportsIndex, overload
+
+import h5py
+from numpy.typing import NDArray
+
+from elmo_cli.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.errors import InputError
+from elmo_cli.packed_layout import LAYOUT, PACKED, PackedFile
+from elmo_cli.text import Record
+
+Array = NDArray[Any]
+
+
+class _LayoutFile(Protocol):
+    """An open file, whose records are numbered from 0."""
+
+    n_records: int
+    has_keys: bool
+    pooled: bool
+
+    def block(self, start: int, stop: int) -> list[Array]: ...
+    def blocks(self) -> Iterator[list[Array]]: ...
+    def text(self, number: int) -> str | None: ...
+    def key(self, number: int) -> str | None: ...
+    def attributes(self, number: int) -> dict[str, str]: ...
+    def find(self, name: str) -> int | None: ...
+
+
+def open_activations(path: str | Path) -> "Activations":
+    """Open a file that `elmo embed` or `allennlp elmo` wrote, of either layout.
+
+    Raises:
+        InputError: the file is missing, or is none of these.
+    """
+    return Activations(path)
+
+
+class Activations:
+    """The activations of a file, read when they are asked for.
+
+        with open_activations("vectors.hdf5") as activations:
+            activations[0]                  # the first line: float32, (L, T, W)
+            activations[-10:]               # a list, the last ten
+            activations["The cat sat ."]    # the line of that text, the last of equal ones
+            for values in activations: ...  # all lines in their order
+
+    Records, which are lines of text or sequences of FASTA, are numbered from 0. Where they have
+    keys (the ids of FASTA), the keys take the place of sentences. Shapes are (L, T, W), or (T, W)
+    where one layer was chosen or mixed, without the T where tokens were pooled.
+
+    A context manager. It can be pickled and used after a fork: each process opens the file for
+    itself.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._open()
+        self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
+        """What the file says of its making."""
+        self.layout: str = self.attributes.get(LAYOUT, "allennlp")
+        """`allennlp` or `packed`."""
+
+    def __len__(self) -> int:
+        return self._file.n_records
+
+    @overload
+    def __getitem__(self, which: SupportsIndex | str) -> Array: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[Array]: ...
+    def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
+        """Read a record by its number, key or sentence, or those of a slice, as a list.
+
+        Raises:
+            IndexError: there is no such number.
+            KeyError: there is no such key or sentence.
+        """
+        if isinstance(which, str):
+            which = self.number_of(which)
+        if not isinstance(which, slice):
+            number = self._number(which)
+            return self._file.block(number, number + 1)[0]
+        start, stop, step = which.indices(len(self))
+        if step == 1:
+            return self._file.block(start, max(start, stop))
+        return [self._file.block(number, number + 1)[0] for number in range(start, stop, step)]
+
+    def __iter__(self) -> Iterator[Array]:
+        for block in self._file.blocks():
+            yield from block
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a record of that key or sentence."""
+        return isinstance(name, str) and self._file.find(name) is not None
+
+    def number_of(self, name: str) -> int:
+        """The number of a record by its key, or by its sentence where there are no keys.
+
+        Of equal sentences, the number of the last one. The first call reads all names.
+
+        Raises:
+            KeyError: there is none.
+        """
+        number = self._file.find(name)
+        if number is None:
+            raise KeyError(name)
+        return number
+
+    def sentence(self, number: int) -> str | None:
+        """The text of a record, if the file has it.
+
+        AllenNLP's layout has that of the last of equal sentences only.
+        """
+        return self._file.text(self._number(number))
+
+    def key(self, number: int) -> str | None:
+        """The key of a record, if it has one."""
+        return self._file.key(self._number(number))
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether records have keys."""
+        return self._file.has_keys
+
+    def records(self) -> Iterator[tuple[Record, Array]]:
+        """All records in their order, as a writer takes them: what is known of each, its values."""
+        file = self._file
+        for number, values in enumerate(self):
+            text = file.text(number) or ""
+            yield Record(text, text.split(), file.key(number), file.attributes(number)), values
+
+    def close(self) -> None:
+        """Close the file."""
+        self._hdf5.close()
+
+    def __enter__(self) -> "Activations":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path]]:
+        return open_activations, (self.path,)
+
+    def _open(self) -> None:
+        self._process = os.getpid()
+        self._hdf5 = _open_hdf5(self.path)
+        packed = self._hdf5.attrs.get(LAYOUT) == PACKED
+        self._layout_file: _LayoutFile = (PackedFile if packed else AllenNlpFile)(self._hdf5)
+
+    @property
+    def _file(self) -> _LayoutFile:
+        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
+            self._open()
+        return self._layout_file
+
+    def _number(self, which: SupportsIndex) -> int:
+        number = operator.index(which)
+        place = number + len(self) if number < 0 else number
+        if not 0 <= place < len(self):
+            raise IndexError(f"record {number}: {self.path} has {len(self):,}")
+        return place
+
+
+def _open_hdf5(path: Path) -> h5py.File:
+    if path.is_dir():
+        raise InputError(f"{path}: expected activations (HDF5), found a directory")
+    try:
+        file = h5py.File(path, "r")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file of activations") from None
+    except OSError as error:
+        reason = "found something else" if "signature" in str(error) else f"found {error}"
+        raise InputError(f"{path}: expected activations (HDF5), {reason}") from None
+    if not holds_activations(file):
+        names = ", ".join(sorted(file)[:5]) or "nothing"
+        file.close()
+        raise InputError(
+            f"{path}: expected activations, as `elmo embed` writes them, found {names}"
+        )
+    return file
+
+
+def holds_activations(file: h5py.File) -> bool:
+    """Whether an HDF5 file is one of activations, of either layout."""
+    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+        return True
+    if any(name in file for name in ("char_embed", "embedding", "RNN_0", "softmax")):
+        return False
+    item = file  # AllenNLP's --use-sentence-keys, where a "/" makes groups
+    while isinstance(item, h5py.Group) and len(item):
+        item = item[next(iter(item))]
+    return isinstance(item, h5py.Dataset) and item.dtype.kind == "f" and item.ndim in (2, 3)

@@ -1,0 +1,114 @@
+"""Random records with their activations, and how tests write and compare them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+from elmo_cli import open_activations
+from elmo_cli.activations import ActivationsWriter
+from elmo_cli.text import Record
+
+Array = NDArray[Any]
+
+
+class Corpus(NamedTuple):
+    """Records, their values, and what a file of them says of its making."""
+
+    records: list[Record]
+    values: list[Array]
+    attributes: dict[str, str]
+
+    def last_of(self, sentence: str) -> int:
+        """The number of the last record of a text."""
+        return max(i for i, record in enumerate(self.records) if record.text == sentence)
+
+
+_LINES = st.one_of(
+    st.sampled_from(["", "a b", "the cat sat", "東京 🚀 naïve", 'a "quoted" \\ line', "a\0b \t c"]),
+    st.text(max_size=12).map(str.strip),
+)
+
+
+@st.composite
+def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
+    """Lines or sequences of FASTA, in every shape that `elmo embed` writes."""
+    keyed = draw(st.booleans()) if keyed is None else keyed
+    lines = draw(st.lists(_LINES, max_size=12))
+    attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
+    pooled = draw(st.booleans())
+    if pooled:
+        attributes["pooling"] = "mean"
+    n_layers, width = draw(st.sampled_from([(), (1,), (3,)])), draw(st.integers(1, 5))
+    records, values = [], []
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    for number, line in enumerate(lines):
+        key = f"id.{number}" if keyed else None
+        facts = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
+        records.append(Record("" if keyed else line, line.split(), key, facts))
+        n_tokens = () if pooled else (len(line.split()),)
+        shape = (*n_layers, *n_tokens, width)
+        values.append(random.normal(size=shape).astype(np.float32))
+    return Corpus(records, values, attributes)
+
+
+def write(
+    corpus: Corpus,
+    path: str | Path,
+    layout: str = "allennlp",
+    *,
+    stops: Iterable[int] = (),
+    **settings: Any,
+) -> None:
+    """Write a file, in one go or with an interruption after so many records each."""
+    for stop in (*sorted(stop for stop in stops if stop < len(corpus.records)), None):
+        try:
+            _write_on(corpus, path, layout, stop, **settings)
+        except KeyboardInterrupt:
+            continue
+
+
+def _write_on(
+    corpus: Corpus, path: str | Path, layout: str, stop: int | None, **settings: Any
+) -> None:
+    with ActivationsWriter(path, corpus.attributes, layout=layout, **settings) as writer:
+        n_written = writer.n_records
+        for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+            if number < n_written:
+                writer.skip(record)
+                continue
+            if number == stop:
+                writer.checkpoint({})
+            writer.write(record, values)  # after the checkpoint: lost
+            if number == stop:
+                raise KeyboardInterrupt
+
+
+def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> None:
+    """Assert that a file has the records of a corpus, in every way to read them.
+
+    Where the order of keys is lost (AllenNLP's layout), not `in_order`.
+    """
+    with open_activations(path) as activations:
+        assert len(activations) == len(corpus.records)
+        found = list(activations)
+        for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+            place = number if in_order else activations.number_of(record.key or "")
+            for read in (activations[place], found[place], activations[place - len(found)]):
+                assert read.dtype == values.dtype
+                assert_array_equal(read, values)
+            assert activations.key(place) == record.key
+            known = list(activations.records())[place][0]
+            assert known.attributes == record.attributes
+            if record.key:
+                assert_array_equal(activations[record.key], values)
+            elif record.text:
+                last = corpus.last_of(record.text)
+                assert activations.number_of(record.text) == last
+                assert (number != last) or activations.sentence(number) == record.text
+        for name in ("no such record", ""):
+            assert name not in activations
