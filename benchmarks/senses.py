@@ -6,17 +6,22 @@ Two lists in tests/data, each of words with two senses and the same number of
 sentences for both. `senses_typical.tsv` has typical uses. `senses_balanced.tsv` is
 harder: the k-th sentences of both senses are built alike, with the word in a like
 place, so that only the sense tells them apart; such pairs are left out. For each
-word, pairs of its sentences are compared by the cosine of the word's vectors. The
-figure is how often a pair of one sense is nearer than a pair of two senses: 0.5 is
-chance, 1 is perfect.
+word, pairs of its sentences are compared by the cosine of the word's vectors. Two figures:
+
+pairs: how often a pair of one sense is nearer than a pair of two senses. 0.5 is chance.
+
+nearest: how often the sentence that is nearest to a sentence has the same sense. Chance is
+layer 0, where all are equally near: a little below 0.5, as the sentence itself is not among them.
 """
 
 import csv
 import sys
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.similarity import Similarity, find_occurrence, similarities
@@ -29,15 +34,16 @@ Rows = list[dict[str, str]]
 
 
 def main() -> None:
-    """Print the figure of each layer and of their average: of all words, and of each."""
+    """Print the figures of each layer and of their average: of all words, and of each."""
     embedder = ElmoEmbedder(model=sys.argv[1] if len(sys.argv) > 1 else None)
     names = [*(f"layer {k}" for k in range(embedder.options.n_layers)), "average"]
     for name, balanced in LISTS.items():
-        scores = rank_by_sense(embedder, read_sentences(name), balanced=balanced)
-        scores["all"] = np.mean(list(scores.values()), axis=0).tolist()
-        print("\t".join([name, *names]))
-        for word, figures in scores.items():
-            print("\t".join([word, *(f"{figure:.3f}" for figure in figures)]))
+        for figure, measure in (("pairs", rank_by_sense), ("nearest", find_nearest)):
+            scores = measure(embedder, read_sentences(name), balanced=balanced)
+            scores["all"] = np.mean(list(scores.values()), axis=0).tolist()
+            print("\t".join([f"{name}, {figure}", *names]))
+            for word, figures in scores.items():
+                print("\t".join([word, *(f"{figure:.3f}" for figure in figures)]))
 
 
 def read_sentences(name: str) -> dict[str, Rows]:
@@ -52,26 +58,55 @@ def read_sentences(name: str) -> dict[str, Rows]:
 def rank_by_sense(
     embedder: ElmoEmbedder, words: dict[str, Rows], *, balanced: bool
 ) -> dict[str, list[float]]:
-    """For each word, the figure of each layer and of the average of all."""
-    return {word: _rank(embedder, word, rows, balanced) for word, rows in words.items()}
+    """For each word, how pairs rank by each layer and by the average of all."""
+    return {word: _rank(_compare(embedder, word, words[word], balanced)) for word in words}
 
 
-def _rank(embedder: ElmoEmbedder, word: str, rows: Rows, balanced: bool) -> list[float]:
+def find_nearest(
+    embedder: ElmoEmbedder, words: dict[str, Rows], *, balanced: bool
+) -> dict[str, list[float]]:
+    """For each word, how often the nearest sentence has the same sense, by each layer."""
+    return {word: _nearest(_compare(embedder, word, words[word], balanced)) for word in words}
+
+
+class Pairs(NamedTuple):
+    """The pairs of a word's sentences that are compared."""
+
+    numbers: NDArray[np.int64]
+    """The two sentences, shape (P, 2)."""
+    same: NDArray[np.bool_]
+    """Whether they have the same sense, shape (P,)."""
+    cosines: NDArray[np.float64]
+    """Of each layer, and of the average of all, shape (P, L + 1)."""
+
+
+def _compare(embedder: ElmoEmbedder, word: str, rows: Rows, balanced: bool) -> Pairs:
     n_alike = len(rows) // 2 if balanced else len(rows)
-    pairs = [
-        (one, other)
-        for (i, one), (j, other) in combinations(enumerate(rows), 2)
-        if (j - i) % n_alike
-    ]
-    occurrences = [
-        tuple(find_occurrence(row["sentence"].split(), word) for row in pair) for pair in pairs
-    ]
-    same = np.array([one["sense"] == other["sense"] for one, other in pairs])
-    found = similarities(embedder, [(first, second) for first, second in occurrences])
-    cosines = np.array([_all_cosines(similarity) for similarity in found])  # (pairs, L + 1)
-    nearer = cosines[same][:, None] > cosines[~same][None]
-    tied = cosines[same][:, None] == cosines[~same][None]
-    figures: list[float] = (nearer + 0.5 * tied).mean(axis=(0, 1)).tolist()
+    numbers = [(i, j) for i, j in combinations(range(len(rows)), 2) if (j - i) % n_alike]
+    occurrences = [find_occurrence(row["sentence"].split(), word) for row in rows]
+    found = similarities(embedder, [(occurrences[i], occurrences[j]) for i, j in numbers])
+    return Pairs(
+        np.array(numbers),
+        np.array([rows[i]["sense"] == rows[j]["sense"] for i, j in numbers]),
+        np.array([_all_cosines(similarity) for similarity in found]),
+    )
+
+
+def _rank(pairs: Pairs) -> list[float]:
+    same, other = pairs.cosines[pairs.same][:, None], pairs.cosines[~pairs.same][None]
+    figures: list[float] = ((same > other) + 0.5 * (same == other)).mean(axis=(0, 1)).tolist()
+    return figures
+
+
+def _nearest(pairs: Pairs) -> list[float]:
+    """Where several are nearest alike, the share of them that has the same sense."""
+    shares = []
+    for number in np.unique(pairs.numbers):
+        of_this = (pairs.numbers == number).any(axis=1)
+        cosines = pairs.cosines[of_this]  # (P', L + 1)
+        best = cosines == cosines.max(axis=0)
+        shares.append((best & pairs.same[of_this][:, None]).sum(axis=0) / best.sum(axis=0))
+    figures: list[float] = np.mean(shares, axis=0).tolist()
     return figures
 
 

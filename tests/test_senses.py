@@ -40,3 +40,17 @@ def test_random_vectors_rank_at_chance(monkeypatch: pytest.MonkeyPatch) -> None:
         RandomEmbedder(), senses.read_sentences("typical"), balanced=False
     )
     assert np.mean(list(scores.values()), axis=0) == pytest.approx(0.5, abs=0.1)
+
+
+def test_the_nearest_sentence_has_the_right_sense_more_often_than_by_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    senses = __import__("senses")
+    words = senses.read_sentences("typical")
+    scores = senses.find_nearest(ElmoEmbedder(model="mini"), words, balanced=False)
+    layers = np.array(list(scores.values()))  # (words, L + 1)
+    chance = [(len(rows) / 2 - 1) / (len(rows) - 1) for rows in words.values()]
+    assert layers[:, 0] == pytest.approx(chance)
+    assert layers[:, 1:].mean(axis=0).min() > np.mean(chance) + 0.15

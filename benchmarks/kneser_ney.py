@@ -1,0 +1,122 @@
+"""The perplexity of an n-gram model, to hold a biLM's forward perplexity against.
+
+    benchmarks/make_kenlm.sh KENLM
+    python benchmarks/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
+
+Interpolated modified Kneser-Ney, by kenlm, trained on the text the biLM was trained on.
+Words outside of the vocabulary are one word, `<UNK>`, in training and in scoring; every
+token and the end of each sentence is predicted: as in `elmo perplexity`, so that the two
+can be compared. Sentences that a training text repeats distort the counts of counts that
+Kneser-Ney's discounts come from: `--distinct` takes each once.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from elmo_cli.text import Sentence, read_sentences
+from elmo_cli.vocabulary import Vocabulary, read_vocabulary
+
+UNKNOWN = "@unknown@"
+"""`<UNK>` as kenlm sees it: a word like any other. kenlm's own `<UNK>` is a word without counts."""
+RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
+"""What kenlm refuses or takes for something else."""
+
+
+def main() -> None:
+    """Train, score, print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("kenlm", type=Path, help="folder of the programs lmplz and query")
+    parser.add_argument("train", type=Path)
+    parser.add_argument("heldout", type=Path)
+    parser.add_argument("vocabulary", type=Path)
+    parser.add_argument("--order", type=int, default=5)
+    parser.add_argument("--distinct", action="store_true", help="train on each sentence once")
+    parser.add_argument("--memory", default="2G", help="of lmplz; 2G if not given")
+    asked = parser.parse_args()
+    vocabulary = read_vocabulary(asked.vocabulary)
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch) / "model.arpa"
+        sentences = read_sentences(asked.train)
+        train(asked, mapped_lines(sentences, vocabulary, distinct=asked.distinct), model)
+        heldout = list(mapped_lines(read_sentences(asked.heldout), vocabulary))
+        found = perplexities(heldout, query(asked.kenlm, model, heldout))
+    settings = {"order": asked.order, "distinct": asked.distinct}
+    print(json.dumps({**settings, **found}))
+
+
+def mapped_lines(
+    sentences: Iterable[Sentence], vocabulary: Vocabulary, *, distinct: bool = False
+) -> Iterator[str]:
+    """Sentences that have tokens as lines for kenlm; with `distinct`, each as often as once."""
+    seen: set[int] = set()
+    for sentence in sentences:
+        line = " ".join(
+            token if token in vocabulary and token not in RESERVED else UNKNOWN
+            for token in sentence
+        )
+        key = hash(" ".join(sentence))  # of 64 bits: lighter than the lines of a large text
+        if line and not (distinct and key in seen):
+            seen.add(key)
+            yield line
+
+
+def train(asked: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
+    """Stream lines through lmplz."""
+    command = [str(asked.kenlm / "lmplz"), "-o", str(asked.order), "-S", asked.memory]
+    command += ["-T", str(model.parent), "--arpa", str(model)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdin is not None
+        process.stdin.writelines(f"{line}\n" for line in lines)
+        process.stdin.close()
+    if process.returncode != 0:
+        raise SystemExit(f"lmplz: exit status {process.returncode}")
+
+
+def query(kenlm: Path, model: Path, lines: list[str]) -> list[str]:
+    """What kenlm's query says of each line: its words and a total, separated by tabs."""
+    done = subprocess.run(
+        [str(kenlm / "query"), "-v", "word", "-v", "sentence", str(model)],
+        input="".join(f"{line}\n" for line in lines),
+        text=True,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return done.stdout.removesuffix("\n").split("\n")
+
+
+def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
+    """Answers of query to perplexities.
+
+    Args:
+        lines: what was asked, with `UNKNOWN` for unknown words.
+        answers: for each, `word=id length log10_probability` for each word and `</s>`, and a
+            total, which is left aside.
+    """
+    logs, known = [], []
+    for line, answer in zip(lines, answers, strict=True):
+        words = [*line.split(" "), "</s>"]
+        fields = answer.split("\t")[:-1]
+        for word, field in zip(words, fields, strict=True):
+            name, _, value = field.rsplit(" ", 2)
+            if not name.startswith(f"{word}="):
+                raise ValueError(f"asked for {word!r}, found {field!r}")
+            logs.append(float(value))
+            known.append(word != UNKNOWN)
+    log10, is_known = np.array(logs), np.array(known)
+    return {
+        "perplexity": float(10 ** -log10.mean()),
+        "known_words_perplexity": float(10 ** -log10[is_known].mean()),
+        "predictions": len(log10),
+        "unknown": float((~is_known).sum() / (len(log10) - len(lines))),
+    }
+
+
+if __name__ == "__main__":
+    main()
