@@ -220,6 +220,7 @@ class ElmoEmbedder:
         selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
         embed = file_run.Embed(
             lambda sentences: self._stream(sentences, batch_size, selection),
+            self._nothing(selection, torch.device("cpu")).numpy(),
             lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
             self._states.restore,
         )
@@ -268,8 +269,8 @@ class ElmoEmbedder:
             places: dict[tuple[str, ...], int] = {}
             indices = [places.setdefault(tuple(s), len(places)) for s in window]
             distinct = [list(sentence) for sentence in places]
-        nothing = selection.of_no_tokens(self.options.n_layers, self.options.width, device)
-        embedded: list[Tensor | ComputationError] = [nothing] * len(distinct)
+        embedded: list[Tensor | ComputationError]
+        embedded = [self._nothing(selection, device)] * len(distinct)
 
         def compute(batch: Sequence[int]) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
@@ -282,6 +283,9 @@ class ElmoEmbedder:
             for place, part in tried:
                 embedded[place] = part
         return [embedded[index] for index in indices]
+
+    def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
+        return selection.of_no_tokens(self.options.n_layers, self.options.width, device)
 
     def _attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """What the output file says about its making."""

@@ -2,6 +2,7 @@
 
     ElmoError
     ├── InputError     text that cannot be read or does not fit
+    │   └── OtherInputError  text that is not what a run began with
     ├── OptionsError   options.json
     ├── WeightsError   weights.hdf5
     ├── ModelError     a model name or folder
@@ -21,6 +22,7 @@ __all__ = [
     "InputError",
     "ModelError",
     "OptionsError",
+    "OtherInputError",
     "OutputError",
     "StoppedError",
     "WeightsError",
@@ -33,6 +35,10 @@ class ElmoError(Exception):
 
 class InputError(ElmoError, ValueError):
     """Text, a sentence or a word that cannot be used."""
+
+
+class OtherInputError(InputError):
+    """An input that is not the one that a run began with."""
 
 
 class OptionsError(ElmoError, ValueError):

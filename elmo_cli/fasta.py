@@ -14,7 +14,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError
-from elmo_cli.text import Record
+from elmo_cli.text import FaultyLine, Record
 
 ORIGINAL_ID = "original_id"
 """The attribute of a dataset that holds the whole header, as bio_embeddings called it."""
@@ -28,6 +28,8 @@ class _Entry(NamedTuple):
     header: str | None
     """Without the `>`; None where the sequence comes before any header."""
     sequence: str
+    fault: str | None = None
+    """Of its lines, one that is not UTF-8."""
 
     @property
     def identifier(self) -> str:
@@ -35,12 +37,14 @@ class _Entry(NamedTuple):
         return self.header.split(maxsplit=1)[0] if self.header else ""
 
 
-def read_fasta(lines: Iterable[str], name: str) -> Iterator[Record]:
+def read_fasta(lines: Iterable[str], name: str, skip_errors: bool = False) -> Iterator[Record]:
     """The records of FASTA.
 
     Args:
         lines: without white space at their ends.
         name: of the input, for error messages.
+        skip_errors: give an entry that is at fault as a record with that fault, without
+            tokens, and without a key unless its id is good.
 
     Raises:
         InputError: ids are missing, cannot name a dataset or occur twice, or there is no
@@ -51,32 +55,42 @@ def read_fasta(lines: Iterable[str], name: str) -> Iterator[Record]:
     entries = _entries(lines)
     for entry in entries:
         fault = _fault(entry, first_lines)
-        if fault:
+        header = entry.header or ""
+        text = f"{header}\n{entry.sequence}"
+        if fault and not skip_errors:
             rest = _faults(entries, first_lines)
             raise InputError(f"{name}, line {entry.line}: {fault}{_summary(rest)}")
-        header = entry.header or ""
-        yield Record(
-            f"{header}\n{entry.sequence}",
-            list(entry.sequence),
-            entry.identifier,
-            {ORIGINAL_ID: header},
-        )
+        if fault:
+            yield Record(text, [], fault=f"{name}, line {entry.line}: {fault}")
+        else:
+            tokens = [] if entry.fault else list(entry.sequence)
+            yield Record(text, tokens, entry.identifier, {ORIGINAL_ID: header}, entry.fault)
+
+
+def count_fasta(content: bytes) -> tuple[int, int]:
+    """About how many sequences and residues a piece of a file holds."""
+    lines = content.splitlines()
+    sequences = [line for line in lines if not line.startswith(b">")]
+    return len(lines) - len(sequences), sum(len(line.strip()) for line in sequences)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
     start = 0
     header: str | None = None
     parts: list[str] = []
+    fault: str | None = None
     for number, line in enumerate(lines, start=1):
         if line.startswith(">"):
             if start:
-                yield _Entry(start, header, "".join(parts))
-            start, header, parts = number, line[1:].strip(), []
+                yield _Entry(start, header, "".join(parts), fault)
+            start, header, parts, fault = number, line[1:].strip(), [], None
         elif line:
             start = start or number
             parts.append("".join(line.split()).upper())
+        if isinstance(line, FaultyLine):
+            fault = fault or line.fault
     if start:
-        yield _Entry(start, header, "".join(parts))
+        yield _Entry(start, header, "".join(parts), fault)
 
 
 def _fault(entry: _Entry, first_lines: dict[str, int]) -> str | None:

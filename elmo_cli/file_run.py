@@ -1,20 +1,34 @@
 """A file to an output file: records in, activations out, checkpoints between."""
 
-import time
+import logging
+import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.activations import ActivationsWriter, check_output
-from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError
-from elmo_cli.memory import first_line
-from elmo_cli.records import find_format, open_records
+from elmo_cli.checkpoints import Checkpoints
+from elmo_cli.errors import (
+    ComputationError,
+    InputError,
+    OtherInputError,
+    OutputError,
+    StoppedError,
+)
+from elmo_cli.finished_output import end_attributes
+from elmo_cli.output_size import RECORD_BYTES, RecordSize, check_room, count_input
+from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
+from elmo_cli.shard import WHOLE, Shard, parse_shard
 from elmo_cli.text import Record, Sentence
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_SECONDS = 30.0
 """How much work an end without warning can cost."""
@@ -25,6 +39,8 @@ class Embed(NamedTuple):
 
     stream: Callable[[Iterable[Sentence]], Iterator[NDArray[Any] | ComputationError]]
     """The activations of each sentence, in order; an error for one that has none."""
+    nothing: NDArray[Any]
+    """Those of a sentence without tokens."""
     save: Callable[[int], dict[str, Any] | None]
     """What it takes to go on after so many sentences, JSON; None if it cannot go on there."""
     restore: Callable[[dict[str, Any]], None]
@@ -38,150 +54,193 @@ def embed_file(
     attributes: Mapping[str, str],
     *,
     input_format: str | None,
-    layout: str,
-    dtype: str,
-    forget_sentences: bool,
-    use_sentence_keys: bool,
+    shard: str | None,
     overwrite: bool,
+    append: bool,
+    skip_errors: bool,
     checkpoint_seconds: float,
     on_progress: Callable[[int, int | None], object],
     should_stop: Callable[[], bool],
+    **form: Any,
 ) -> None:
     """Embed a file into an HDF5 file: see `ElmoEmbedder.embed_file`.
 
     Args:
         embed: sentences to activations.
         attributes: what the output says about its making.
+        form: of the output: what is left of the arguments of `ActivationsWriter`.
     """
     format_ = find_format(source, input_format)
-    format_.check_sentence_keys(use_sentence_keys)
-    with open_records(source, format_, lambda n_bytes: on_progress(n_bytes, None)) as records:
-        if isinstance(source, (str, Path)):
-            check_output(output, overwrite=overwrite, source=source)
-        writer = ActivationsWriter(
-            output,
-            {**attributes, "format": format_.name},
-            dtype=dtype,
-            forget_sentences=forget_sentences or format_.has_keys,
-            use_sentence_keys=use_sentence_keys,
-            layout=layout,
-            overwrite=overwrite,
-        )
+    format_.check_sentence_keys(form["use_sentence_keys"])
+    form["forget_sentences"] |= format_.has_keys
+    share = WHOLE if shard is None else parse_shard(shard)
+    attributes = {**attributes, "format": format_.name}
+    if shard is not None:
+        attributes["shard"] = str(share)
+    if isinstance(source, (str, Path)):
+        check_output(output, overwrite=True, source=source)
+    opened = open_records(
+        source, format_, lambda n_bytes: on_progress(n_bytes, None), skip_errors=skip_errors
+    )
+    with opened as read:
+        writer = ActivationsWriter(output, attributes, overwrite=overwrite, append=append, **form)
         with writer:
-            run(
-                embed,
-                RunInput(records),
-                writer,
-                unit=format_.unit,
-                checkpoint_seconds=checkpoint_seconds,
-                on_tokens=lambda n_tokens: on_progress(0, n_tokens),
-                should_stop=should_stop,
-            )
+            if overwrite and not _began_with(source, format_, writer, skip_errors=skip_errors):
+                writer.clear()
+            records = RunInput(read, share)
+            rest = _rest(embed, records, writer, format_.unit, append=append)
+            if rest is None:
+                logger.info("%s is complete already", output)
+                return
+            _check_room(embed, source, format_, share, writer, **form)
+            checkpoints = Checkpoints(writer, embed.save, format_.unit, checkpoint_seconds)
+            with checkpoints.kept_on_failure():
+                run(
+                    embed,
+                    rest,
+                    writer,
+                    checkpoints,
+                    format_,
+                    skip_errors=skip_errors,
+                    on_tokens=lambda n_tokens: on_progress(0, n_tokens),
+                    should_stop=should_stop,
+                )
+            checkpoints.finish(records.place)
 
 
 def run(
     embed: Embed,
-    records: RunInput,
+    records: Iterable[tuple[Record, Place]],
     writer: ActivationsWriter,
+    checkpoints: Checkpoints,
+    format_: InputFormat,
     *,
-    unit: str,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    skip_errors: bool = False,
     on_tokens: Callable[[int], object] = lambda n_tokens: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Embed the records that the writer does not have yet.
+    """Embed records.
 
     Args:
         embed: sentences to activations.
-        records: the input, from its start.
+        records: those that the writer does not have yet, each with where it ends.
         writer: an open output file; not finished here.
-        unit: what messages call a record.
-        checkpoint_seconds: between checkpoints.
+        checkpoints: made on the way.
+        format_: of the input.
+        skip_errors: note what is wrong with a record, and go on.
         on_tokens: told of each record that is written, by its tokens.
         should_stop: asked after each record; True makes a checkpoint and stops.
 
     Raises:
         StoppedError: it was told to stop.
-        InputError: the input does not start with the records that the writer has, or one
-            of its records is at fault.
-        ComputationError: memory does not suffice, or torch fails. Whatever is raised, the
-            records before it are kept.
+        InputError: a record is at fault.
+        ComputationError: memory does not suffice for a record.
     """
-    if writer.n_records:
-        _skip_written(records, writer, unit)
-        embed.restore(writer.run_state["embed"])
     pending: deque[tuple[Record, Place]] = deque()  # those that are read and not yet written
-    checkpoints = _Checkpoints(embed, writer, unit, checkpoint_seconds)
-    with checkpoints.kept_on_failure():
-        for values in embed.stream(_sentences(records, pending)):
-            record, place = pending.popleft()
-            if isinstance(values, ComputationError):
-                raise ComputationError(f"{unit} {place.n_records:,}: {values}")
+    for values in embed.stream(_sentences(records, pending)):
+        record, place = pending.popleft()
+        number = place.n_records
+        if isinstance(values, ComputationError):
+            fault = f"{format_.unit} {number:,}: {values}"
+            if not skip_errors:
+                raise ComputationError(fault)
+            record, values = record._replace(fault=fault), embed.nothing
+        if record.fault is not None:
+            name = f"{format_.unit} {number}" if format_.has_keys else str(number - 1)
+            checkpoints.skip(record.key or name, record.fault)
+        if record.fault is None or record.key or not format_.has_keys:  # else it has no name
             writer.write(record, values)
-            checkpoints.place = place
-            on_tokens(len(record.tokens))
-            checkpoints.make_if_due()
-            if should_stop() and checkpoints.make():
-                raise StoppedError(
-                    f"Stopped after {unit} {place.n_records:,}, which is kept with all before it "
-                    f"in {writer.partial}; the same command goes on from there"
-                )
+        checkpoints.place = place
+        on_tokens(len(record.tokens))
+        checkpoints.make_if_due()
+        if should_stop() and checkpoints.make():
+            raise StoppedError(
+                f"Stopped after {format_.unit} {number:,}, which is kept with all before it in "
+                f"{writer.partial}; the same command goes on from there"
+            )
 
 
-class _Checkpoints:
-    """Makes checkpoints of a run, where it can go on and when it is time."""
+def _rest(
+    embed: Embed, records: RunInput, writer: ActivationsWriter, unit: str, *, append: bool
+) -> Iterable[tuple[Record, Place]] | None:
+    """The records that the writer does not have yet; None where its file is complete with all.
 
-    def __init__(self, embed: Embed, writer: ActivationsWriter, unit: str, seconds: float) -> None:
-        self._embed, self._writer, self._unit, self._seconds = embed, writer, unit, seconds
-        self._last = time.monotonic()
-        self._n_records = writer.n_records  # of the last checkpoint
-        self.place: Place | None = None
-        """Where the record ends that was written last."""
-
-    def make_if_due(self) -> None:
-        if time.monotonic() - self._last >= self._seconds:
-            self.make()
-
-    def make(self) -> bool:
-        """Make a checkpoint, if the run can go on from here."""
-        if self._writer.n_records == self._n_records or self.place is None:
-            return True
-        state = self._embed.save(self._writer.n_records)
-        if state is None:
-            return False
-        self._writer.checkpoint({"place": self.place, "embed": state})
-        self._last, self._n_records = time.monotonic(), self._writer.n_records
-        return True
-
-    @contextmanager
-    def kept_on_failure(self) -> Iterator[None]:
-        """Keep what came before a record, or a computation, that fails: it can be mended."""
-        try:
-            yield
-        except (InputError, ComputationError):
-            self.make()
-            raise
-        except (RuntimeError, MemoryError) as error:  # of torch: a GPU that is lost, for one
-            if isinstance(error, ElmoError):
-                raise
-            self.make()
-            raise ComputationError(
-                f"the computation failed after {self._unit} "
-                f"{self.place.n_records if self.place else 0:,}: {first_line(error)}; "
-                "the same command goes on from the last checkpoint"
-            ) from error
-
-
-def _skip_written(records: RunInput, writer: ActivationsWriter, unit: str) -> None:
-    """Read past the records that an earlier run has written, and see that they are the same."""
+    Raises:
+        OtherInputError: the input does not start with those that it has.
+        OutputError: there are more than the finished file has, and it may not be continued.
+    """
+    if not writer.run_state:
+        return records
     place = Place(*writer.run_state["place"])
     for record in records.skip_to(place.n_records):
         writer.skip(record)
     if records.place != place:
-        raise InputError(
-            f"{writer.partial} is of an unfinished run over another input: its first "
-            f"{place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
+        is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
+        raise OtherInputError(
+            f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: its "
+            f"first {place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
         )
+    first = next(records, None)
+    if first is None:
+        return None if writer.is_complete else ()
+    if writer.is_complete and not append:
+        raise OutputError(
+            f"{writer.path} exists already, of the first {place.n_records:,} {unit}s of this "
+            "input; --append adds the others, --overwrite replaces it"
+        )
+    state = writer.run_state["embed"]
+    if state is None:
+        raise OutputError(
+            f"{writer.path} ends where carried states cannot go on; --overwrite starts anew"
+        )
+    embed.restore(state)
+    return chain([first], records)
+
+
+def _began_with(
+    source: object, format_: InputFormat, writer: ActivationsWriter, *, skip_errors: bool
+) -> bool:
+    """Whether an unfinished run, if there is one, began with this input, as far as can be known."""
+    if not writer.run_state:
+        return True
+    if not isinstance(source, (str, Path)) or not os.path.isfile(source):
+        return False  # a stream can be read only once
+    place = Place(*writer.run_state["place"])
+    with open_records(source, format_, skip_errors=skip_errors) as records:
+        found = RunInput(records)
+        for _ in found.skip_to(place.n_records):
+            pass
+        return found.place == place
+
+
+def _check_room(
+    embed: Embed,
+    source: object,
+    format_: InputFormat,
+    share: Shard,
+    writer: ActivationsWriter,
+    *,
+    dtype: str,
+    forget_sentences: bool,
+    **form: Any,
+) -> None:
+    """See `output_size.check_room`."""
+    pooled = "pooling" in writer.settings
+    shape = [n for axis, n in enumerate(embed.nothing.shape) if pooled or axis != embed.nothing.ndim - 2]
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    size = RecordSize(
+        token_bytes=0 if pooled else n_bytes,
+        record_bytes=RECORD_BYTES + (n_bytes if pooled else 0),
+        text_share=int(not forget_sentences),
+    )
+    check_room(
+        writer.path,
+        count_input(source, format_),
+        size,
+        share=1 / share.total,
+        n_bytes_there=0 if writer.is_complete else writer.partial.stat().st_size,
+        is_bound=form.get("compression") is not None,
+    )
 
 
 def _sentences(

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import IO
 
 from elmo_cli.errors import InputError
-from elmo_cli.fasta import read_fasta
-from elmo_cli.text import Record, line_record, name_of, open_lines
+from elmo_cli.fasta import count_fasta, read_fasta
+from elmo_cli.text import Record, count_lines, line_record, name_of, open_lines
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,10 @@ class InputFormat:
     """Of the files that are taken for it; `.gz` may follow."""
     has_keys: bool
     """Whether records have names of their own, so that none needs a number or an index."""
-    read: Callable[[Iterable[str], str], Iterator[Record]]
-    """Lines and the input's name for error messages -> records."""
+    read: Callable[[Iterable[str], str, bool], Iterator[Record]]
+    """Lines, the input's name for error messages and whether faults are skipped -> records."""
+    count: Callable[[bytes], tuple[int, int]]
+    """A piece of a file -> about how many records and tokens it holds."""
 
     def check_sentence_keys(self, use_sentence_keys: bool) -> None:
         """Make sure that records are not to be named in two ways.
@@ -38,10 +40,20 @@ class InputFormat:
 
 
 TEXT = InputFormat(
-    "text", "line", (), has_keys=False, read=lambda lines, name: map(line_record, lines)
+    "text",
+    "line",
+    (),
+    has_keys=False,
+    read=lambda lines, name, skip_errors: map(line_record, lines),
+    count=count_lines,
 )
 FASTA = InputFormat(
-    "fasta", "sequence", (".fasta", ".fa", ".faa", ".fas"), has_keys=True, read=read_fasta
+    "fasta",
+    "sequence",
+    (".fasta", ".fa", ".faa", ".fas"),
+    has_keys=True,
+    read=read_fasta,
+    count=count_fasta,
 )
 FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA)}
 
@@ -69,7 +81,12 @@ def open_records(
     source: IO[str] | str | Path,
     input_format: InputFormat,
     on_bytes: Callable[[int], object] = lambda count: None,
+    *,
+    skip_errors: bool = False,
 ) -> Iterator[Iterator[Record]]:
-    """The records of a file, given by its path or already open as text; see `open_lines`."""
-    with open_lines(source, on_bytes) as lines:
-        yield input_format.read(lines, name_of(source))
+    """The records of a file, given by its path or already open as text; see `open_lines`.
+
+    With `skip_errors`, one that is at fault is a record with its `fault`.
+    """
+    with open_lines(source, on_bytes, skip_errors=skip_errors) as lines:
+        yield input_format.read(lines, name_of(source), skip_errors)

@@ -1,48 +1,11 @@
 """The input of a run: its records, hashed as they are read, and the share of a shard."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from elmo_cli.errors import InputError
+from elmo_cli.shard import WHOLE, Shard
 from elmo_cli.text import Record
-
-
-class Shard(NamedTuple):
-    """One of `total` equal shares of an input: every `total`-th record from the `number`-th.
-
-    Every n-th, and not one stretch after the other: so the share of each process is known
-    without counting the input, which may be a stream, and long and short texts are shared
-    out alike.
-    """
-
-    number: int = 1
-    """From 1."""
-    total: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.total}"
-
-    def has(self, index: int) -> bool:
-        """Whether a record, by its number from 0, is part of it."""
-        return index % self.total == self.number - 1
-
-
-WHOLE = Shard()
-
-
-def parse_shard(text: str) -> Shard:
-    """Read `3/16`.
-
-    Raises:
-        InputError: it is no such thing.
-    """
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
-    shard = Shard(*map(int, found.groups())) if found else Shard(0, 0)
-    if not 1 <= shard.number <= shard.total:
-        raise InputError(f"shard {text!r}: expected a number of how many, such as 3/16")
-    return shard
 
 
 class Place(NamedTuple):
@@ -97,9 +60,5 @@ class RunInput:
         """The next record; None if another shard has it."""
         record = next(self._records)
         self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
-        index, self._n_read = self._n_read, self._n_read + 1
-        if not self._shard.has(index):
-            return None
-        if record.key is None and self._shard.total > 1:
-            return record._replace(key=str(index))  # its number in the whole input
-        return record
+        self._n_read += 1
+        return record if self._shard.has(self._n_read - 1) else None

@@ -29,6 +29,20 @@ class Record(NamedTuple):
     """What it is called; None where it has a number only."""
     attributes: Mapping[str, str] = MappingProxyType({})
     """What the output keeps beside its values."""
+    fault: str | None = None
+    """What is wrong with it, where faults are skipped; then it has no tokens."""
+
+
+class FaultyLine(str):
+    """What can be read of a line that is at fault, where faults are skipped."""
+
+    def __new__(cls, text: str, fault: str) -> "FaultyLine":
+        """Note the text and what is wrong with it."""
+        line = super().__new__(cls, text)
+        line.fault = fault
+        return line
+
+    fault: str
 
 
 def check_input(path: str | Path) -> None:
@@ -57,7 +71,11 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def read_lines(
-    path: str | Path, file: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
+    path: str | Path,
+    file: BinaryIO,
+    on_bytes: Callable[[int], object] = lambda count: None,
+    *,
+    skip_errors: bool = False,
 ) -> Iterator[str]:
     """The lines of an open text file, without the white space at their ends.
 
@@ -65,6 +83,7 @@ def read_lines(
         path: the name for error messages; a name in `.gz` is decompressed.
         file: what `open_text` gave.
         on_bytes: told how many bytes of the file a line took, compressed if it is.
+        skip_errors: give a line that is not UTF-8 as a `FaultyLine`.
 
     Raises:
         InputError: a line is not UTF-8, or the compressed data is damaged.
@@ -82,13 +101,21 @@ def read_lines(
             if position > before:  # the end of compressed data, which belongs to no line
                 on_bytes(position - before)
             return
-        yield _decode(path, line, number)
+        try:
+            yield _decode(path, line, number)
+        except InputError as error:
+            if not skip_errors:
+                raise
+            yield FaultyLine(line.decode("utf-8", "replace").strip(), str(error))
         on_bytes(position - before)
 
 
 @contextmanager
 def open_lines(
-    source: IO[str] | str | Path, on_bytes: Callable[[int], object] = lambda count: None
+    source: IO[str] | str | Path,
+    on_bytes: Callable[[int], object] = lambda count: None,
+    *,
+    skip_errors: bool = False,
 ) -> Iterator[Iterator[str]]:
     """The lines of a text file, given by its path or already open as text.
 
@@ -96,7 +123,7 @@ def open_lines(
     """
     if isinstance(source, (str, Path)):
         with open_text(source) as file:
-            yield read_lines(source, file, on_bytes)
+            yield read_lines(source, file, on_bytes, skip_errors=skip_errors)
     else:
         yield (line.strip() for line in source)
 
@@ -138,12 +165,20 @@ def name_of(source: object) -> str:
 
 def line_record(line: str) -> Record:
     """A line as a record, which has a number only."""
+    if isinstance(line, FaultyLine):
+        return Record("", [], fault=line.fault)
     return Record(line, tokens(line))
 
 
 def tokens(line: str) -> Sentence:
     """The tokens of a line, separated by white space."""
     return line.split()
+
+
+def count_lines(content: bytes) -> tuple[int, int]:
+    """How many lines and tokens a piece of a text file holds."""
+    n_lines = content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
+    return n_lines, len(tokens(content.decode("utf-8", "replace")))
 
 
 def read_sentences(path: str | Path) -> Iterator[Sentence]:

@@ -1,0 +1,46 @@
+"""What a finished output says of the run that made it, and whether one can go on from there."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from elmo_cli.run_input import Place
+
+_END_ATTRIBUTES = ("records", "input_records", "input_sha256", "skipped")
+
+
+def end_attributes(n_records: int, place: Place, skipped: Mapping[str, str]) -> dict[str, str]:
+    """The attributes that are known at the end only.
+
+    Args:
+        n_records: what the output holds.
+        place: the end of the input.
+        skipped: what was wrong with records that were skipped, by their names.
+    """
+    return {
+        "records": str(n_records),
+        "input_records": str(place.n_records),
+        "input_sha256": place.sha256,
+        **({"skipped": json.dumps(skipped)} if skipped else {}),
+    }
+
+
+def state_at_end(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The state of a writer, from the attributes of its finished file.
+
+    Returns:
+        As in its checkpoints, with None for carried states, which the file does not have.
+        None altogether if the file does not say where it ends.
+    """
+    if not all(name in attributes for name in _END_ATTRIBUTES[:3]):
+        return None
+    settings = {n: str(value) for n, value in attributes.items() if n not in _END_ATTRIBUTES}
+    return {
+        "settings": settings,
+        "n_records": int(attributes["records"]),
+        "run": {
+            "place": (int(attributes["input_records"]), attributes["input_sha256"]),
+            "embed": None if settings.get("state") == "carry" else {},
+            "skipped": json.loads(attributes.get("skipped", "{}")),
+        },
+    }
