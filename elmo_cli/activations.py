@@ -8,6 +8,7 @@ what they share: the name until the file is complete, checkpoints, and errors.
 import errno
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from elmo_cli.allennlp_layout import AllenNlpLayout
 from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.finished_output import state_at_end
 from elmo_cli.packed_layout import PackedLayout
+from elmo_cli.reader import open_activations
 from elmo_cli.text import Record
 
 LAYOUTS: Final = ("allennlp", "packed")
@@ -39,8 +42,8 @@ class Layout(Protocol):
     def flush(self) -> None:
         """Pass on to the sink all that was written."""
 
-    def finish(self) -> None:
-        """Add what belongs at the end, and let go of the sink."""
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Add what belongs at the end, these attributes among it, and let go of the sink."""
 
     def close(self) -> None:
         """Let go of the sink after an error; also after `finish`."""
@@ -79,8 +82,11 @@ class ActivationsWriter:
         use_sentence_keys: bool = False,
         layout: str = "allennlp",
         overwrite: bool = False,
+        append: bool = False,
     ) -> None:
         """Open the file, at the last checkpoint of an unfinished run if there is one.
+
+        A finished file of the same settings is opened at its end (see `is_complete`).
 
         Args:
             path: the output file.
@@ -90,12 +96,15 @@ class ActivationsWriter:
             forget_sentences: leave the sentences out.
             use_sentence_keys: name datasets by their text, not by key or number.
             layout: `allennlp` or `packed`.
-            overwrite: replace a file that is there, and forget an unfinished run.
+            overwrite: replace a file that is there, and forget an unfinished run that has
+                other settings.
+            append: a finished file may have an unfinished run beside it, which continues it.
 
         Raises:
             InputError: there is no such layout, or it has no names for datasets.
-            OutputError: the file is there already, cannot be written, is being written
-                by another process, or is of an unfinished run with other settings.
+            OutputError: the file is there already and does not say what made it, or says
+                other settings than these; an unfinished run had others; the file cannot
+                be written, or another process is writing it.
         """
         self.path = Path(path)
         self._dtype = np.dtype(dtype)
@@ -105,44 +114,80 @@ class ActivationsWriter:
             forget_sentences=forget_sentences,
             use_sentence_keys=use_sentence_keys,
         )
-        self._settings = {
+        self.settings: dict[str, str] = {
             **attributes,
             "layout": layout,
             "dtype": dtype,
-            "sentence keys": str(use_sentence_keys),
-            "forget sentences": str(forget_sentences),
+            "sentence_keys": str(use_sentence_keys),
+            "forget_sentences": str(forget_sentences),
         }
-        check_output(self.path, overwrite=overwrite)
+        """What the file says of its making, and has to be the same to go on with it."""
+        check_output(self.path, overwrite=overwrite, or_finished=True)
         self._sink = _open_partial(self.path)
-        if overwrite:
-            self._sink.clear()
-        state = self._sink.state or {}
-        self._check_settings(state)
-        self.n_records: int = state.get("n_records", 0)
+        self.is_complete = False
+        """Whether the file is there and finished. With a record more, it is continued in a
+        copy, which takes its place at the end."""
+        self.n_records = 0
         """Records that are written."""
-        self._n_skipped = 0
-        self.run_state: dict[str, Any] = state.get("run", {})
+        self.run_state: dict[str, Any] = {}
         """What the run that wrote them said of itself at the last checkpoint."""
-        self._layout.open(self._sink, attributes)
+        try:
+            self._find_state(overwrite=overwrite, append=append)
+        except BaseException:
+            self._sink.discard()
+            raise
+        self._n_skipped = 0
+        self._is_open = False
+        self._end_attributes: Mapping[str, str] = {}
+
+    def _find_state(self, *, overwrite: bool, append: bool) -> None:
+        """Find where an earlier run ended."""
+        state = self._sink.state
+        if os.path.exists(self.path) and not overwrite:
+            if state is None:
+                state, self.is_complete = _finished_state(self.path), True
+            elif not append:
+                raise OutputError(
+                    f"{self.path} exists already, and an unfinished run beside it; --append goes "
+                    "on with that, --overwrite replaces the file"
+                )
+        if state is None:
+            return
+        differences = _differences(state["settings"], self.settings)
+        if differences and overwrite:
+            self._sink.clear()
+            return
+        if differences:
+            what = "exists already and" if self.is_complete else "is of an unfinished run that"
+            raise OutputError(
+                f"{self.path if self.is_complete else self.partial} {what} differs in "
+                f"{differences}; --overwrite starts anew"
+            )
+        self.n_records, self.run_state = state["n_records"], state["run"]
 
     @property
     def partial(self) -> Path:
         """Where the file is until it is complete."""
         return self._sink.path
 
-    def _check_settings(self, state: dict[str, Any]) -> None:
-        settings = state.get("settings", self._settings)
-        differences = [
-            f"{name} ({settings.get(name)} there, {self._settings.get(name)} here)"
-            for name in sorted({*settings, *self._settings})
-            if settings.get(name) != self._settings.get(name)
-        ]
-        if differences:
-            self._sink.close()
-            raise OutputError(
-                f"{self._sink.path} is of an unfinished run that differs in "
-                f"{', '.join(differences)}; --overwrite starts anew"
-            )
+    def clear(self) -> None:
+        """Forget what an unfinished run has written. Before anything is written."""
+        self._sink.clear()
+        self.n_records, self.run_state = 0, {}
+
+    def _open(self) -> None:
+        """Begin the file, or go on with it. Late: a finished file may stay as it is."""
+        if self._is_open:
+            return
+        if self.is_complete:
+            try:
+                self._sink.copy_from(self.path)
+                self._sink.checkpoint(self._state())
+            except OSError as error:
+                raise _output_error(self.path, error) from None
+            self.is_complete = False
+        self._layout.open(self._sink, self.settings)
+        self._is_open = True
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
@@ -160,6 +205,7 @@ class ActivationsWriter:
             InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
+        self._open()
         self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
         self._check()
         self.n_records += 1
@@ -174,12 +220,22 @@ class ActivationsWriter:
             OutputError: the disk is full, or fails.
         """
         self.run_state = run_state
+        self._open()
         self._layout.flush()
         self._check()
         try:
             self._sink.checkpoint(self._state())
         except OSError as error:
             raise _output_error(self.path, error) from None
+
+    def complete(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
+        """Say that all records are written.
+
+        Args:
+            run_state: as for `checkpoint`.
+            attributes: what is known of the file only now.
+        """
+        self.run_state, self._end_attributes = run_state, attributes
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -192,15 +248,17 @@ class ActivationsWriter:
     ) -> None:
         """Finish the file; after an error, let go of it at its last checkpoint."""
         try:
-            if kind is None:
+            if kind is None and not self.is_complete:
                 self._finish()
         finally:
             if not self._sink.closed:
-                self._layout.close()
+                if self._is_open:
+                    self._layout.close()
                 self._sink.discard()
 
     def _finish(self) -> None:
-        self._layout.finish()
+        self._open()
+        self._layout.finish(self._end_attributes)
         self._check()
         try:
             self._sink.checkpoint(self._state())
@@ -209,7 +267,7 @@ class ActivationsWriter:
             raise _output_error(self.path, error) from None
 
     def _state(self) -> dict[str, Any]:
-        return {"settings": self._settings, "n_records": self.n_records, "run": self.run_state}
+        return {"settings": self.settings, "n_records": self.n_records, "run": self.run_state}
 
     def _check(self) -> None:
         """Raise what went wrong under HDF5."""
@@ -218,6 +276,28 @@ class ActivationsWriter:
             raise _output_error(self.path, error) from None
         if error is not None:
             raise error
+
+
+def _finished_state(path: Path) -> dict[str, Any]:
+    """The state in which a run finished a file.
+
+    Raises:
+        OutputError: the file does not say.
+    """
+    state = None
+    with suppress(InputError), open_activations(path) as activations:
+        state = state_at_end(activations.attributes)
+    if state is None:
+        raise OutputError(f"{path} exists already; --overwrite replaces it")
+    return state
+
+
+def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{name} ({there.get(name)} there, {here.get(name)} here)"
+        for name in sorted({*there, *here})
+        if there.get(name) != here.get(name)
+    )
 
 
 def _open_partial(path: Path) -> CheckpointedFile:
@@ -230,12 +310,19 @@ def _open_partial(path: Path) -> CheckpointedFile:
         raise _output_error(path, error) from None
 
 
-def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
+def check_output(
+    path: str | Path,
+    *,
+    overwrite: bool,
+    or_finished: bool = False,
+    source: str | Path | None = None,
+) -> None:
     """Make sure that an output file can be written, before anything is computed.
 
     Args:
         path: the output file.
         overwrite: whether it may replace one that is there.
+        or_finished: accept a file that a run has finished: this one may be the same.
         source: the input file, which it may not replace.
 
     Raises:
@@ -252,7 +339,9 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
     if os.path.exists(path) and not os.path.isfile(path):
         raise OutputError(f"{path}: expected an output file, found a device or a pipe")
     if os.path.exists(path) and not overwrite:
-        raise OutputError(f"{path} exists already; --overwrite replaces it")
+        if not or_finished:
+            raise OutputError(f"{path} exists already; --overwrite replaces it")
+        _finished_state(path)
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):

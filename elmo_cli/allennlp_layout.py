@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError
+from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
 
 SENTENCE_TO_INDEX = "sentence_to_index"
@@ -30,15 +31,17 @@ class AllenNlpLayout:
         self._use_sentence_keys = use_sentence_keys
         self._index: dict[str, str] | None = None if forget_sentences or use_sentence_keys else {}
         self._file: h5py.File
+        self._shard = WHOLE
 
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
         self._file.attrs.update(attributes)
+        self._shard = shard_of(attributes)
 
     def skip(self, number: int, record: Record) -> None:
         """Note a sentence that has its dataset already."""
-        self._note(record, record.key or str(number))
+        self._note(record, record.key or str(self._shard.place(number)))
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the dataset of a record, if it has a name.
@@ -46,7 +49,7 @@ class AllenNlpLayout:
         Raises:
             InputError: its text cannot be that name, and should.
         """
-        key = record.key or str(number)
+        key = record.key or str(self._shard.place(number))
         if self._use_sentence_keys:
             key = self._sentence_key(number, record.text)
         if key:
@@ -57,8 +60,9 @@ class AllenNlpLayout:
         """Pass on to the sink what HDF5 holds."""
         self._file.flush()
 
-    def finish(self) -> None:
+    def finish(self, attributes: Mapping[str, str]) -> None:
         """Add `sentence_to_index`."""
+        self._file.attrs.update(attributes)
         if self._index is not None:
             text = json.dumps(self._index)
             string = h5py.string_dtype(encoding="utf-8")
@@ -104,8 +108,10 @@ class AllenNlpFile:
         self.pooled = "pooling" in file.attrs
         n_names = len(file) - (SENTENCE_TO_INDEX in file)
         self.has_keys = file.attrs.get("format") == "fasta"
+        self._shard = shard_of(file.attrs)
         numbered = SENTENCE_TO_INDEX in file or n_names == 0
-        numbered |= "0" in file and str(n_names - 1) in file
+        last = self._shard.place(n_names - 1)
+        numbered |= str(self._shard.place(0)) in file and str(last) in file
         self._named_by_text = not (self.has_keys or numbered)
         self.n_records = len(self._names) if self._named_by_text else n_names
 
@@ -140,7 +146,7 @@ class AllenNlpFile:
 
     def _dataset(self, number: int) -> h5py.Dataset:
         has_names = self.has_keys or self._named_by_text
-        return self._file[self._names[number] if has_names else str(number)]
+        return self._file[self._names[number] if has_names else str(self._shard.place(number))]
 
     @cached_property
     def _names(self) -> list[str]:
@@ -163,7 +169,7 @@ class AllenNlpFile:
         if SENTENCE_TO_INDEX not in self._file:
             return {}
         index = json.loads(self._file[SENTENCE_TO_INDEX][0])
-        return {sentence: int(number) for sentence, number in index.items()}
+        return {text: int(number) // self._shard.total for text, number in index.items()}
 
     @cached_property
     def _sentences(self) -> dict[int, str]:

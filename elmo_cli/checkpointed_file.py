@@ -14,6 +14,7 @@ A kill before the rename leaves the checkpoint before, for which nothing in the 
 was changed. A kill after it leaves the log, from which step 3 is done again.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE_BYTES = 4096
+COPIED_BYTES = 1 << 26
 
 
 class CheckpointedFile(FileIO):
@@ -135,6 +137,20 @@ class CheckpointedFile(FileIO):
         self.state = state
         self._apply(self._size, self._pages)
 
+    def copy_from(self, path: Path) -> None:
+        """Become a copy of another file. Where the file system can, both share their blocks.
+
+        Raises:
+            OSError: it cannot be done.
+        """
+        self.clear()
+        with open(path, "rb") as source:
+            self._size = os.fstat(source.fileno()).st_size
+            while _copy_some(source.fileno(), self.fileno()):
+                pass
+        if os.lseek(self.fileno(), 0, SEEK_CUR) != self._size:
+            raise OSError(errno.EIO, f"{path} changed while it was copied")
+
     def finish(self, final: Path) -> None:
         """Give the file its final name, after a last checkpoint."""
         os.replace(self.path, final)
@@ -197,6 +213,21 @@ class CheckpointedFile(FileIO):
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
         self._pages, self._size, self._kept = {}, size, size
+
+
+def _copy_some(source: int, target: int) -> int:
+    """Copy some bytes from one descriptor to another, at their positions; 0 at the end."""
+    try:
+        return os.copy_file_range(source, target, COPIED_BYTES)
+    except OSError as error:
+        # Two file systems, an old kernel, or a file system that cannot.
+        if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+    content = os.read(source, COPIED_BYTES)
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+    return len(content)
 
 
 def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:

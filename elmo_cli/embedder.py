@@ -190,6 +190,9 @@ class ElmoEmbedder:
         layout: str = "allennlp",
         dtype: str = "float32",
         overwrite: bool = True,
+        append: bool = False,
+        skip_errors: bool = False,
+        shard: str | None = None,
         checkpoint_seconds: float = file_run.CHECKPOINT_SECONDS,
         on_progress: Callable[[int, int | None], object] = lambda n_bytes, n_tokens: None,
         should_stop: Callable[[], bool] = lambda: False,
@@ -208,8 +211,12 @@ class ElmoEmbedder:
             input_format: `text` or `fasta`; by the suffix of the path if not given.
             layout: of the file: `allennlp`, a dataset a line, or `packed`, one for all.
             dtype: of the values in the file, `float32` or `float16`.
-            overwrite: replace an output file that is there, and start anew. False goes on
-                with a run that was interrupted.
+            overwrite: replace an output file that is there. Where False, one of the same
+                input and settings is left as it is, and any other is an error.
+            append: where the output file is of the first lines of this input, add the others.
+            skip_errors: give lines that cannot be read, or are too long for memory, an empty
+                dataset, and name them in the attribute `skipped`.
+            shard: `3/16` embeds every 16th line from the third.
             checkpoint_seconds: how much work an end without warning can cost.
             on_progress: told of bytes read; and of each sentence written, with its tokens.
             should_stop: asked after each sentence; True stops the run, which can go on.
@@ -235,6 +242,9 @@ class ElmoEmbedder:
             forget_sentences=forget_sentences,
             use_sentence_keys=use_sentence_keys,
             overwrite=overwrite,
+            append=append,
+            skip_errors=skip_errors,
+            shard=shard,
             checkpoint_seconds=checkpoint_seconds,
             on_progress=on_progress,
             should_stop=should_stop,

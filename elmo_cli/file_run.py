@@ -16,12 +16,10 @@ from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.checkpoints import Checkpoints
 from elmo_cli.errors import (
     ComputationError,
-    InputError,
     OtherInputError,
     OutputError,
     StoppedError,
 )
-from elmo_cli.finished_output import end_attributes
 from elmo_cli.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
@@ -226,7 +224,9 @@ def _check_room(
 ) -> None:
     """See `output_size.check_room`."""
     pooled = "pooling" in writer.settings
-    shape = [n for axis, n in enumerate(embed.nothing.shape) if pooled or axis != embed.nothing.ndim - 2]
+    shape = [
+        n for axis, n in enumerate(embed.nothing.shape) if pooled or axis != embed.nothing.ndim - 2
+    ]
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     size = RecordSize(
         token_bytes=0 if pooled else n_bytes,

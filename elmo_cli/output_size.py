@@ -1,4 +1,4 @@
-"""How large an output will be, and whether the disk has room for it, before anything is computed."""
+"""How large an output will be, and whether the disk has room, before anything is computed."""
 
 import logging
 import os
@@ -64,7 +64,9 @@ def count_input(source: object, input_format: InputFormat) -> InputCount | None:
         sample = b"".join(_pieces(file, n_bytes))
     n_records, n_tokens = input_format.count(sample)
     share = n_bytes / len(sample)
-    return InputCount(round(n_records * share), round(n_tokens * share), n_bytes, unit, is_exact=False)
+    return InputCount(
+        round(n_records * share), round(n_tokens * share), n_bytes, unit, is_exact=False
+    )
 
 
 def _pieces(file: BinaryIO, n_bytes: int) -> list[bytes]:

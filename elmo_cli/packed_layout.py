@@ -88,8 +88,9 @@ class PackedLayout:
             texts.flush()
         self._file.flush()
 
-    def finish(self) -> None:
+    def finish(self, attributes: Mapping[str, str]) -> None:
         """Write what is held."""
+        self._file.attrs.update(attributes)
         self.flush()
         self._file.close()
 

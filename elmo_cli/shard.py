@@ -1,7 +1,8 @@
 """A share of an input for each process of a job array."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from elmo_cli.errors import InputError
 
@@ -25,7 +26,7 @@ class Shard(NamedTuple):
         """Whether a record of the input, by its number from 0, is part of it."""
         return index % self.total == self.number - 1
 
-    def index(self, number: int) -> int:
+    def place(self, number: int) -> int:
         """The number in the input of the record with this number in the shard, both from 0."""
         return number * self.total + self.number - 1
 
@@ -44,3 +45,8 @@ def parse_shard(text: str) -> Shard:
     if not 1 <= shard.number <= shard.total:
         raise InputError(f"shard {text!r}: expected a number of how many, such as 3/16")
     return shard
+
+
+def shard_of(attributes: Mapping[str, Any]) -> Shard:
+    """The shard that an output is of, by its attributes."""
+    return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE

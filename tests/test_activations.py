@@ -79,7 +79,10 @@ def test_attributes_are_written(tmp_path: Path) -> None:
     with ActivationsWriter(tmp_path / "out", {"model": "mini", "layers": "all"}):
         pass
     with h5py.File(tmp_path / "out", "r") as file:
-        assert dict(file.attrs) == {"model": "mini", "layers": "all"}
+        assert dict(file.attrs) == {
+            **{"model": "mini", "layers": "all", "layout": "allennlp", "dtype": "float32"},
+            **{"sentence_keys": "False", "forget_sentences": "False"},
+        }
 
 
 # Sentences as names

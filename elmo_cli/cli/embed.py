@@ -82,7 +82,22 @@ def _numbers(
     "--use-sentence-keys", is_flag=True, help="Name datasets by their sentence, not by number."
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace OUTPUT if it exists, and forget an unfinished run."
+    "--overwrite",
+    is_flag=True,
+    help="Replace OUTPUT if it exists, or an unfinished run that differs.",
+)
+@click.option(
+    "--append", is_flag=True, help="Where OUTPUT is of the first lines of INPUT, add the others."
+)
+@click.option(
+    "--skip-errors",
+    is_flag=True,
+    help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
+)
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Embed every N-th line from the I-th; `elmo merge` puts the N outputs together.",
 )
 @click.option(
     "--checkpoint-seconds",
@@ -115,6 +130,9 @@ def embed(
     forget_sentences: bool,
     use_sentence_keys: bool,
     overwrite: bool,
+    append: bool,
+    skip_errors: bool,
+    shard: str | None,
     checkpoint_seconds: float,
     file_friendly_logging: bool,
     vocab_path: str | None,
@@ -152,7 +170,7 @@ def embed(
     from elmo_cli.text import check_input
 
     check_input(input_file)  # before the model is loaded, which can take a while
-    check_output(output_file, overwrite=overwrite, source=input_file)
+    check_output(output_file, overwrite=overwrite, or_finished=True, source=input_file)
     embedder = flags.load_embedder(**settings)
     quiet = click.get_current_context().meta.get("verbosity", 0) < 0
     n_bytes = flags.file_size(input_file)
@@ -174,6 +192,9 @@ def embed(
             layout=layout,
             dtype=dtype,
             overwrite=overwrite,
+            append=append,
+            skip_errors=skip_errors,
+            shard=shard,
             checkpoint_seconds=checkpoint_seconds,
             should_stop=should_stop,
             on_progress=progress.update,

@@ -5,6 +5,7 @@ import time
 from typing import IO
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 
 class _Lines:
@@ -32,6 +33,7 @@ class Progress:
         self.n_tokens = 0
         self.n_sentences = 0
         self._started = time.monotonic()
+        self._logs = logging_redirect_tqdm()  # what is logged does not tear the bar
         self._bar = tqdm(
             total=n_bytes,
             unit="B",
@@ -44,10 +46,12 @@ class Progress:
         )
 
     def __enter__(self) -> "Progress":
+        self._logs.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
+        self._logs.__exit__(None, None, None)
 
     @property
     def seconds(self) -> float:

@@ -1,0 +1,113 @@
+"""Records that fail are skipped, where asked, and named."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import h5py
+import pytest
+from conftest import GOLDEN
+
+from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.errors import InputError
+from elmo_cli.sentence_states import SentenceEncoder
+
+
+def embed(path: Path, output: Path, **settings: Any) -> None:
+    ElmoEmbedder(model=GOLDEN / "relu", batch_tokens=8).embed_file(
+        path, output, skip_errors=True, **settings
+    )
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_lines_that_are_not_utf_8_get_an_empty_dataset_and_are_named(
+    layout: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, output = tmp_path / "text", tmp_path / "out"
+    path.write_bytes(b"a b\ncaf\xe9 x\n\nc\n\xff\n")
+    embed(path, output, layout=layout)
+    path.write_bytes(b"a b\n\n\nc\n\n")
+    embed(path, tmp_path / "blank", layout=layout)
+    faults = {
+        "1": f"{path}, line 2, column 4: expected UTF-8, found the byte 0xe9; convert it, for "
+        "instance with `iconv -f latin1 -t utf-8`",
+        "4": f"{path}, line 5, column 1: expected UTF-8, found the byte 0xff; convert it, for "
+        "instance with `iconv -f latin1 -t utf-8`",
+    }
+    with open_activations(output) as found, open_activations(tmp_path / "blank") as blank:
+        assert [values.shape[1] for values in found] == [2, 0, 0, 1, 0]
+        assert all((a == b).all() for a, b in zip(found, blank, strict=True))
+        assert json.loads(found.attributes["skipped"]) == faults
+        assert "skipped" not in blank.attributes
+    logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert logged == [f"Skipped: {fault}" for fault in faults.values()]
+
+
+def test_a_line_too_long_for_memory_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = SentenceEncoder.run
+
+    def little(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+        if sum(map(len, sentences)) > 40:
+            raise MemoryError
+        return original(self, sentences, state)
+
+    monkeypatch.setattr(SentenceEncoder, "run", little)
+    path, output = tmp_path / "text", tmp_path / "out"
+    path.write_text("a\n" + "b " * 50 + "\nc\n")
+    embed(path, output)
+    with open_activations(output) as found:
+        assert [values.shape[1] for values in found] == [1, 0, 1]
+        assert json.loads(found.attributes["skipped"]) == {
+            "1": "line 2: out of memory: MemoryError"
+        }
+
+
+def test_sequences_at_fault_are_skipped_with_a_dataset_if_their_id_is_good(tmp_path: Path) -> None:
+    path, output = tmp_path / "a.fasta", tmp_path / "out"
+    path.write_bytes(b">a\nMV\n>b x\nM\xffL\n>a\nM\n>x/y\nM\n>c\nK\n")
+    embed(path, output)
+    with h5py.File(output) as file:
+        assert {name: file[name].shape for name in file} == {
+            **{"a": (3, 2, 32), "b": (3, 0, 32), "c": (3, 1, 32)}
+        }
+        skipped = json.loads(file.attrs["skipped"])
+        assert (file.attrs["records"], file.attrs["input_records"]) == ("3", "5")
+    assert set(skipped) == {"b", "sequence 3", "sequence 4"}
+    assert skipped["b"].startswith(f"{path}, line 4, column 2: expected UTF-8")
+    assert skipped["sequence 3"] == f"{path}, line 5: the id 'a' is that of line 1 already"
+    assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
+
+
+def test_what_was_skipped_before_an_interruption_is_named_too(tmp_path: Path) -> None:
+    path, output = tmp_path / "text", tmp_path / "out"
+    path.write_bytes(b"a b\n\xff\nc\nd\n")
+    asked = iter(range(9))
+    with pytest.raises(Exception, match="Stopped after line 2"):
+        embed(path, output, should_stop=lambda: next(asked) == 1, overwrite=False)
+    embed(path, output, overwrite=False)
+    with open_activations(output) as found:
+        assert list(json.loads(found.attributes["skipped"])) == ["1"]
+        assert len(found) == 4
+
+
+def test_many_faults_are_named_in_the_file_and_not_all_of_them_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, output = tmp_path / "text", tmp_path / "out"
+    path.write_bytes(b"\xff\n" * 3000)
+    embed(path, output)
+    with open_activations(output) as found:
+        assert len(json.loads(found.attributes["skipped"])) == 3000
+    logged = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(logged) == 21
+    assert logged[-1] == "Skipped 3,000 lines in all"
+
+
+def test_without_being_asked_a_fault_stops_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(b"a\n\xff\n")
+    with pytest.raises(InputError, match="line 2, column 1"):
+        ElmoEmbedder(model=GOLDEN / "relu").embed_file(path, tmp_path / "out")
