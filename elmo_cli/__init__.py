@@ -25,7 +25,10 @@ The data's way, and the file for each stage:
     tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
     vectorizer.py      texts           -> a matrix, for scikit-learn
     similarity.py      a word in two sentences -> cosines
-    language_model.py  biLM layers     -> log probabilities
+    full_softmax.py    biLM layers     -> log probabilities of words
+    scoring.py         sentences       -> log probabilities of their tokens
+    perplexity.py      those           -> the perplexity of a text
+    language_model.py  biLM layers     -> losses, in training
     training.py        text            -> trained weights
 
     options.py, weights.py   the files of a model
@@ -50,7 +53,9 @@ if TYPE_CHECKING:
     from elmo_cli.bilm import BiLm
     from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.perplexity import measure_perplexity
     from elmo_cli.reader import open_activations
+    from elmo_cli.scoring import LanguageModel
     from elmo_cli.tfhub import HubElmo
     from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
@@ -63,9 +68,11 @@ __all__ = [
     "ElmoEmbedder",
     "ElmoError",
     "HubElmo",
+    "LanguageModel",
     "ScalarMix",
     "__version__",
     "batch_to_ids",
+    "measure_perplexity",
     "open_activations",
 ]
 
@@ -75,8 +82,10 @@ _MODULES = {
     "ElmoEmbedder": "elmo_cli.embedder",
     "ElmoVectorizer": "elmo_cli.vectorizer",
     "HubElmo": "elmo_cli.tfhub",
+    "LanguageModel": "elmo_cli.scoring",
     "ScalarMix": "elmo_cli.elmo",
     "batch_to_ids": "elmo_cli.elmo",
+    "measure_perplexity": "elmo_cli.perplexity",
     "open_activations": "elmo_cli.reader",
 }
 

@@ -85,8 +85,8 @@ class ElmoEmbedder:
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
-        _check_choice("state", state, get_args(State))
-        _check_choice("precision", precision, get_args(Precision))
+        check_choice("state", state, get_args(State))
+        check_choice("precision", precision, get_args(Precision))
         if batch_tokens is not None and batch_tokens < 1:
             raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
         device = choose_device(cuda_device)
@@ -311,7 +311,8 @@ class ElmoEmbedder:
         }
 
 
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise an `InputError` for a value that is none of its choices."""
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
 

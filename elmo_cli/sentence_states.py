@@ -88,6 +88,7 @@ class FixedStart:
             for line in WARM_TEXT.splitlines():
                 bounded = with_boundaries(line.split(), encoder.boundaries)
                 _, state = encoder.run([bounded], state)
+        self._start = state
         # The first step of every sentence, <S> forward and </S> backward, is the same for
         # all: it is done here. That of the boundary at the other end feeds no token.
         start, end = encoder.boundaries
@@ -104,8 +105,16 @@ class FixedStart:
         Returns:
             float, shape (L, N, W), sentence after sentence, without boundaries.
         """
-        state = map_state(self._state, lambda values: values.expand(len(slots), -1))
-        return self._encoder.run(sentences, state)[0]
+        return self._encoder.run(sentences, _repeated(self._state, len(slots)))[0]
+
+    def run_bounded(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """The same with the boundaries of each sentence."""
+        bounded = [with_boundaries(sentence, self._encoder.boundaries) for sentence in sentences]
+        return self._encoder.run(bounded, self.start(len(slots)))[0]
+
+    def start(self, n_sentences: int) -> BiLmState:
+        """The state before the first boundary, for `n_sentences` sentences."""
+        return _repeated(self._start, n_sentences)
 
     def save(self) -> dict[str, str]:
         """Nothing: the state never changes."""
@@ -132,21 +141,22 @@ class CarriedStates:
         Returns:
             float, shape (L, N, W), sentence after sentence, without boundaries.
         """
+        layers = self.run_bounded(sentences, slots)
+        lengths = [len(sentence) for sentence in sentences]
+        inner = [0 < index <= length for length in lengths for index in range(length + 2)]
+        return layers[:, torch.tensor(inner, device=layers.device)]
+
+    def run_bounded(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """The same with the boundaries of each sentence."""
         self._grow(1 + max(slots))
         rows = torch.tensor(slots, device=self._encoder.device)
-        boundaries = self._encoder.boundaries
-        bounded = [with_boundaries(sentence, boundaries) for sentence in sentences]
+        bounded = [with_boundaries(sentence, self._encoder.boundaries) for sentence in sentences]
         layers, ended = self._encoder.run(bounded, select_state(self._state, rows))
         for kept_layer, ended_layer in zip(self._state, ended, strict=True):
             for kept, new in zip(kept_layer, ended_layer, strict=True):
                 kept.hidden[rows] = new.hidden
                 kept.cell[rows] = new.cell
-        inner = [
-            index > 0 and index < len(sentence) - 1
-            for sentence in bounded
-            for index in range(len(sentence))
-        ]
-        return layers[:, torch.tensor(inner, device=layers.device)]
+        return layers
 
     def save(self) -> dict[str, str]:
         """The states of all slots, as JSON takes them: NumPy's format in base64."""
@@ -169,6 +179,11 @@ class CarriedStates:
                     [values, values.new_zeros(n_slots - found, values.shape[1])]
                 ),
             )
+
+
+def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:
+    """The state of one sentence for several."""
+    return map_state(state, lambda values: values.expand(n_sentences, -1))
 
 
 def _tensors(state: BiLmState) -> list[Tensor]:

@@ -198,6 +198,35 @@ def bilm(
     return np.array(layers), list(zip(ahead_ended, behind_ended, strict=True))
 
 
+# Language model
+
+
+def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
+    """The log probability of every word, shape (V,), in a context, shape (P,)."""
+    logits = [float(context @ row) + b for row, b in zip(weight, bias, strict=True)]
+    largest = max(logits)
+    log_total = largest + math.log(sum(math.exp(logit - largest) for logit in logits))
+    return np.array([logit - log_total for logit in logits])
+
+
+def sentence_scores(
+    sentence: Sequence[str], top: Array, weight: Array, bias: Array, words: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """The log probabilities of a sentence in both directions.
+
+    Forward: of each token and of </S>. Backward: of <S> and of each token. The top
+    layer has the shape (T + 2, 2 P), boundaries included.
+    """
+    bounded = ["<S>", *sentence, "</S>"]
+    ids = [words.index(token if token in words else "<UNK>") for token in bounded]
+    size = top.shape[1] // 2
+    forward, backward = [], []
+    for i in range(len(bounded) - 1):
+        forward.append(log_probabilities(top[i, :size], weight, bias)[ids[i + 1]])
+        backward.append(log_probabilities(top[i + 1, size:], weight, bias)[ids[i]])
+    return forward, backward
+
+
 # ELMo
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,29 @@ def make_model(
         weights=folder / "weights.hdf5",
         vocabulary=folder / "vocab.txt" if word_level else None,
     )
+
+
+def make_language_model(
+    content: dict[str, Any],
+    seed: int,
+    folder: Path,
+    *,
+    words: Sequence[str] = WORDS,
+    weight: NDArray[Any] | None = None,
+    bias: NDArray[Any] | None = None,
+) -> ModelFiles:
+    """Write a model with its softmax and vocabulary, as training does.
+
+    The softmax is random where it is not given, and sharp enough to tell words apart.
+    """
+    files = make_model(content, seed, folder)
+    random = np.random.default_rng(seed + 1)
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    shape = (len(words), content["lstm"]["projection_dim"])
+    with h5py.File(folder / "softmax.hdf5", "w") as file:
+        file["softmax/W"] = np.float32(random.normal(size=shape) * 3 if weight is None else weight)
+        file["softmax/b"] = np.float32(random.normal(size=shape[0]) if bias is None else bias)
+    return replace(files, vocabulary=folder / "vocab.txt", softmax=folder / "softmax.hdf5")
 
 
 def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:

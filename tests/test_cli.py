@@ -6,7 +6,7 @@ from commands import TINY, elmo
 
 import elmo_cli
 
-COMMANDS = ("embed", "cosine", "models", "download", "info", "convert", "train")
+COMMANDS = ("embed", "cosine", "models", "download", "info", "convert", "train", "perplexity")
 
 
 def run_python(code: str) -> str:

@@ -16,6 +16,7 @@ from elmo_cli.cli.download import download
 from elmo_cli.cli.embed import embed
 from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
+from elmo_cli.cli.perplexity import perplexity
 from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
 
@@ -56,5 +57,5 @@ def main() -> None:
     """
 
 
-for command in (embed, cosine, models, download, info, convert, train):
+for command in (embed, cosine, models, download, info, convert, train, perplexity):
     main.add_command(command)

@@ -36,13 +36,7 @@ Pair = tuple[str, str]
     metavar="N",
     help="Which occurrence of the word in SENTENCE2.",
 )
-@click.option(
-    "--tokenizer",
-    type=click.Choice(["moses", "whitespace"]),
-    default="moses",
-    show_default=True,
-    help="How sentences are cut into tokens.",
-)
+@flags.tokenizer_option
 @click.option(
     "--layer",
     metavar="N|average",

@@ -63,20 +63,8 @@ def _numbers(
     show_default=True,
     help="Of the values in the output file.",
 )
-@click.option(
-    "--batch-tokens",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Tokens computed at once. [default: 2048 on the CPU, 32768 on a GPU]",
-)
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Sentences that carry their state together; for --state carry only.",
-)
+@flags.batch_tokens_option
+@flags.batch_size_option
 @click.option("--forget-sentences", is_flag=True, help="Leave sentence_to_index out of the file.")
 @click.option(
     "--use-sentence-keys", is_flag=True, help="Name datasets by their sentence, not by number."

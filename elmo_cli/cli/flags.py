@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.scoring import LanguageModel
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=str)
@@ -42,7 +43,7 @@ _MODEL_OPTIONS = [
         "--vocabulary-file",
         type=_PATH,
         metavar="FILE",
-        help="Words of a word-level model. [default: vocab.txt beside the weights]",
+        help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
     ),
     click.option(
         "--cuda",
@@ -69,6 +70,39 @@ _MODEL_OPTIONS = [
         help="Of the arithmetic.",
     ),
 ]
+
+
+def language_model_options(command: _Command) -> _Command:
+    """Add the options of `model_options` and that of a softmax, for `load_language_model`."""
+    softmax = click.option(
+        "--softmax-file",
+        metavar="FILE|URL",
+        help="softmax.hdf5 of a model. [default: that beside the weights]",
+    )
+    return model_options(softmax(command))
+
+
+tokenizer_option = click.option(
+    "--tokenizer",
+    type=click.Choice(["moses", "whitespace"]),
+    default="moses",
+    show_default=True,
+    help="How sentences are cut into tokens.",
+)
+batch_tokens_option = click.option(
+    "--batch-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tokens computed at once. [default: 2048 on the CPU, 32768 on a GPU]",
+)
+batch_size_option = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Sentences that carry their state together; for --state carry only.",
+)
 
 
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
@@ -115,14 +149,10 @@ def load_embedder(
     **settings: Any,
 ) -> "ElmoEmbedder":
     """Load the model of the shared options, and say which one it is."""
-    if (options_file is None) != (weight_file is None):
-        raise click.UsageError("--options-file and --weight-file go together")
-    if model is not None and options_file is not None:
-        raise click.UsageError("--model takes the place of --options-file and --weight-file")
+    _check_model(model, options_file, weight_file)
 
     from elmo_cli.cli.download import progress_bars
     from elmo_cli.model_choice import choose_model
-    from elmo_cli.pretrained import DEFAULT_MODEL
 
     with progress_bars() as on_progress:  # nothing to show for files that are there
         choose_model(model, options_file, weight_file, vocabulary_file, on_progress)
@@ -137,11 +167,59 @@ def load_embedder(
         vocabulary_file=vocabulary_file,
         **settings,
     )
-    note = f"Model: {embedder.files.name}"
-    if embedder.files.name == DEFAULT_MODEL:
+    _say_model(embedder.files.name)
+    return embedder
+
+
+def load_language_model(
+    model: str | None,
+    options_file: str | None,
+    weight_file: str | None,
+    vocabulary_file: str | None,
+    softmax_file: str | None,
+    cuda_device: int,
+    **settings: Any,
+) -> "LanguageModel":
+    """The same with its softmax."""
+    _check_model(model, options_file, weight_file)
+
+    from elmo_cli.cli.download import progress_bars
+    from elmo_cli.model_choice import choose_language_model
+
+    with progress_bars() as on_progress:
+        choose_language_model(
+            model, options_file, weight_file, vocabulary_file, softmax_file, on_progress
+        )
+
+    from elmo_cli.scoring import LanguageModel
+
+    language_model = LanguageModel(
+        options_file,
+        weight_file,
+        cuda_device,
+        model=model,
+        vocabulary_file=vocabulary_file,
+        softmax_file=softmax_file,
+        **settings,
+    )
+    _say_model(language_model.files.name)
+    return language_model
+
+
+def _check_model(model: str | None, options_file: str | None, weight_file: str | None) -> None:
+    if (options_file is None) != (weight_file is None):
+        raise click.UsageError("--options-file and --weight-file go together")
+    if model is not None and options_file is not None:
+        raise click.UsageError("--model takes the place of --options-file and --weight-file")
+
+
+def _say_model(name: str) -> None:
+    from elmo_cli.pretrained import DEFAULT_MODEL
+
+    note = f"Model: {name}"
+    if name == DEFAULT_MODEL:
         note += " (bundled, small; --model original is the published one)"
     say(note)
-    return embedder
 
 
 def file_size(path: str | Path) -> int | None:

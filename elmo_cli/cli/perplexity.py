@@ -1,0 +1,160 @@
+"""`elmo perplexity`: how well a model predicts a text."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import flags
+
+if TYPE_CHECKING:
+    from elmo_cli.perplexity import Directions, Perplexity
+    from elmo_cli.scoring import SentenceScore
+
+Row = dict[str, Any]
+
+_SENTENCE_COLUMNS = (
+    *("sentence", "tokens", "unknown", "log_p_forward", "log_p_backward"),
+    *("forward", "backward", "average"),
+)
+_TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "log_p_backward")
+
+
+@click.command()
+@click.argument("text", metavar="FILE")
+@click.option("--per-sentence", is_flag=True, help="Print a line a sentence, as TSV.")
+@click.option("--per-token", is_flag=True, help="Print a line a token, as TSV.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or one a line.")
+@flags.language_model_options
+@flags.batch_tokens_option
+@flags.batch_size_option
+@flags.verbosity_options
+def perplexity(
+    text: str,
+    per_sentence: bool,
+    per_token: bool,
+    as_json: bool,
+    batch_size: int,
+    **settings: Any,
+) -> None:
+    """Measure how well a model predicts FILE, tokenized text, a sentence a line.
+
+    FILE may be gzip (.gz), or - for standard input. The forward direction predicts every
+    token and the end of the sentence, the backward direction every token and its start, over
+    the whole vocabulary; the average is that of both log probabilities. Tokens that are not
+    in the vocabulary count as the word <UNK>. Blank lines are not predicted.
+
+    Log probabilities are natural. In --per-token, position 0 is <S>, which only the backward
+    direction predicts, and the last one is </S>, which only the forward direction predicts.
+
+    \b
+    $ elmo perplexity heldout.txt
+    $ elmo perplexity heldout.txt --per-sentence > scores.tsv
+    $ elmo perplexity heldout.txt --per-token --json
+    """
+    if per_sentence and per_token:
+        raise click.UsageError("choose one of --per-sentence and --per-token")
+
+    from elmo_cli.cli.progress import Progress
+    from elmo_cli.perplexity import Totals
+    from elmo_cli.text import check_input, open_lines, tokens
+
+    check_input(text)
+    model = flags.load_language_model(**settings)
+    totals = Totals()
+    print_rows = _printer(per_sentence, per_token, as_json)
+    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
+    with (
+        Progress(flags.file_size(text), quiet=quiet, as_lines=False) as progress,
+        open_lines(text, lambda n_bytes: progress.update(n_bytes, None)) as lines,
+    ):
+        for number, score in enumerate(model.score(map(tokens, lines), batch_size)):
+            totals.add(score)
+            print_rows(number, score)
+            progress.update(0, len(score.tokens))
+    found = totals.perplexity()
+    if per_sentence or per_token:
+        average = found.all_words.average
+        flags.say(f"{found.tokens:,} tokens, perplexity {average:,.2f} (average of directions)")
+    else:
+        click.echo(json.dumps(asdict(found)) if as_json else _table(found))
+
+
+def _printer(
+    per_sentence: bool, per_token: bool, as_json: bool
+) -> "Callable[[int, SentenceScore], None]":
+    """What prints the lines of a sentence: none, one, or one a token."""
+    if not (per_sentence or per_token):
+        return lambda number, score: None
+    rows_of = _token_rows if per_token else _sentence_rows
+    if not as_json:
+        click.echo("\t".join(_TOKEN_COLUMNS if per_token else _SENTENCE_COLUMNS))
+    shown = _json if as_json else _tsv
+
+    def print_rows(number: int, score: "SentenceScore") -> None:
+        for row in rows_of(number, score):
+            click.echo(shown(row))
+
+    return print_rows
+
+
+def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
+    from elmo_cli.perplexity import perplexity_of
+
+    both: Directions | None = perplexity_of(score)
+    values = asdict(both) if both else dict.fromkeys(_SENTENCE_COLUMNS[-3:])
+    yield {
+        "sentence": number,
+        "tokens": len(score.tokens),
+        "unknown": int((~score.known).sum()),
+        "log_p_forward": float(score.forward.sum()),
+        "log_p_backward": float(score.backward.sum()),
+        **values,
+    }
+
+
+def _token_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
+    from elmo_cli.characters import END_TOKEN, START_TOKEN
+
+    if not score.tokens:
+        return
+    tokens = [START_TOKEN, *score.tokens, END_TOKEN]
+    known = [True, *score.known.tolist(), True]
+    forward = [None, *score.forward.tolist()]
+    backward = [*score.backward.tolist(), None]
+    for position, values in enumerate(zip(tokens, known, forward, backward, strict=True)):
+        row = dict(zip(_TOKEN_COLUMNS[2:], values, strict=True))
+        yield {"sentence": number, "position": position, **row}
+
+
+def _json(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _tsv(row: Row) -> str:
+    """A row of a table; what is not there is left empty."""
+    return "\t".join("" if value is None else _cell(name, value) for name, value in row.items())
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6f}" if name.startswith("log_p") else f"{value:.6g}"
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _table(found: "Perplexity") -> str:
+    """All of it for people."""
+    lines = [
+        f"sentences    {found.sentences:>12,}",
+        f"tokens       {found.tokens:>12,}",
+        f"predictions  {found.predictions:>12,}  in each direction",
+        f"unknown      {found.unknown:>12.2%}  of the tokens",
+        "",
+        f"perplexity   {'all words':>12}  {'known words':>12}",
+    ]
+    all_words, known_words = asdict(found.all_words), asdict(found.known_words)
+    for name, value in all_words.items():
+        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+    return "\n".join(lines)
