@@ -12,7 +12,9 @@ The data's way, and the file for each stage:
     token_cache.py     tokens          -> token vectors, each computed once
     lstm.py            one LSTM layer in one direction: the truth
     bilm.py            token vectors   -> biLM layers
-    inference.py       the same, fast, without gradients
+    trie.py            sentences       -> their distinct beginnings
+    inference.py       biLM layers, fast, without gradients
+    directions.py      both directions -> each on half of the processor
     elmo.py            biLM layers     -> ELMo vectors (ScalarMix, Elmo)
     sentence_states.py sentences       -> layers, from the state where they start
     layers.py          layers          -> some of them, or one mixed from them

@@ -75,12 +75,15 @@ def fixed_windows(sentences: Iterable[_Sized], n_sentences: int) -> Iterator[lis
         yield window
 
 
-def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Group sentences of like length, longest first, under a budget of tokens.
+def batches_by_length(
+    lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
+) -> Iterator[list[int]]:
+    """Group sentences of like length, longest first, under a budget.
 
     Args:
         lengths: tokens in each sentence.
         batch_tokens: the most tokens in a batch; a longer sentence goes alone.
+        batch_sentences: the most sentences in a batch, any number if not given.
 
     Yields:
         The indices of the sentences of a batch. Empty sentences are in none.
@@ -90,7 +93,8 @@ def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[lis
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if lengths[index] == 0:
             break
-        if batch and n_tokens + lengths[index] > batch_tokens:
+        full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
+        if batch and full:
             yield batch
             batch, n_tokens = [], 0
         batch.append(index)

@@ -36,9 +36,12 @@ from elmo_cli.text import Sentence
 from elmo_cli.weights import load_bilm
 
 DEFAULT_BATCH_SIZE = 64
-BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
-"""Tokens in a batch: enough rows a step for the matrix products to run at full speed."""
-WINDOW_BATCHES = 4
+BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
+"""Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
+BATCH_SENTENCES = {"cpu": 128, "cuda": 32_768}
+"""Rows of a step: enough for the matrix products to run at full speed, and no more than the
+caches hold."""
+WINDOW_BATCHES = 2
 """Batches in a window: enough sentences that those of a batch are of like length."""
 
 State = Literal["zero", "carry", "warm"]
@@ -254,8 +257,11 @@ class ElmoEmbedder:
         self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
     ) -> Iterator[Array | ComputationError]:
         for window in self._windows(sentences, batch_size):
-            for values in self._embed_window(window, selection, torch.device("cpu")):
-                yield values if isinstance(values, ComputationError) else _to_array(values)
+            # No variable that would hold the last batch while the next window is computed.
+            yield from (
+                values if isinstance(values, ComputationError) else _to_array(values)
+                for values in self._embed_window(window, selection, torch.device("cpu"))
+            )
 
     def _windows(self, sentences: Iterable[Sentence], batch_size: int) -> Iterator[list[Sentence]]:
         if self.state == "carry":
@@ -287,7 +293,9 @@ class ElmoEmbedder:
             layers = self._states.run(sentences, slots=batch)  # (L, N, W)
             return selection.of_sentences(layers, [len(s) for s in sentences], device)
 
-        for batch in batches_by_length([len(s) for s in distinct], self.batch_tokens):
+        lengths = [len(sentence) for sentence in distinct]
+        batch_sentences = BATCH_SENTENCES[self._device.type]
+        for batch in batches_by_length(lengths, self.batch_tokens, batch_sentences):
             # Carried states may have moved on when memory runs out: no second try.
             tried = zip(batch, compute(batch), strict=True) if carry else by_halves(compute, batch)
             for place, part in tried:

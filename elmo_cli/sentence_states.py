@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.batching import index_tokens, pack, sentence_order
+from elmo_cli.batching import index_tokens
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.inference import FastBiLm
@@ -49,22 +49,14 @@ class SentenceEncoder:
 
         Args:
             sentences: B sentences, none empty, N tokens together.
-            state: where each starts; left as it is.
+            state: where each starts, or a single row where all start; left as it is.
 
         Returns:
             Layers, float, shape (L, N, W), sentence after sentence, and where each
             sentence ended.
         """
-        packing = pack([len(sentence) for sentence in sentences])
         tokens, rows = index_tokens(sentences)
-        packed = torch.from_numpy(rows[packing.sentences, packing.positions])  # (N,)
-        vectors = self._cache.vectors(tokens)[packed.to(self.device)]  # (N, P)
-        order = torch.from_numpy(packing.order).to(self.device)
-        state = select_state(state, order)  # a copy, which is overwritten
-        outputs = self._bilm.contextualize(vectors, packing, state)
-        layers = torch.stack([torch.cat(output, dim=1) for output in outputs])  # (L, N, W)
-        in_order = torch.from_numpy(sentence_order(packing)).to(self.device)
-        return layers[:, in_order], select_state(state, order.argsort())
+        return self._bilm.contextualize(self._cache.vectors(tokens), rows, state)
 
     def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:
         ids = self._token_encoder.token_ids(tokens).to(self.device)
@@ -105,12 +97,12 @@ class FixedStart:
         Returns:
             float, shape (L, N, W), sentence after sentence, without boundaries.
         """
-        return self._encoder.run(sentences, _repeated(self._state, len(slots)))[0]
+        return self._encoder.run(sentences, self._state)[0]
 
     def run_bounded(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
         """The same with the boundaries of each sentence."""
         bounded = [with_boundaries(sentence, self._encoder.boundaries) for sentence in sentences]
-        return self._encoder.run(bounded, self.start(len(slots)))[0]
+        return self._encoder.run(bounded, self._start)[0]
 
     def start(self, n_sentences: int) -> BiLmState:
         """The state before the first boundary, for `n_sentences` sentences."""

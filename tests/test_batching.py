@@ -105,34 +105,41 @@ def test_no_sentence_is_taken_before_its_window_is_wanted() -> None:
 # Batches
 
 
-@given(lengths=lengths_of_sentences, budget=bounds)
-def test_each_sentence_with_tokens_is_in_one_batch(lengths: list[int], budget: int) -> None:
-    batches = list(batches_by_length(lengths, budget))
+@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
+def test_each_sentence_with_tokens_is_in_one_batch(
+    lengths: list[int], budget: int, most: int
+) -> None:
+    batches = list(batches_by_length(lengths, budget, most))
     indices = [index for batch in batches for index in batch]
     assert sorted(indices) == [index for index, length in enumerate(lengths) if length > 0]
     assert all(batches)
 
 
-@given(lengths=lengths_of_sentences, budget=bounds)
-def test_a_batch_is_within_the_budget_or_one_long_sentence(lengths: list[int], budget: int) -> None:
-    for batch in batches_by_length(lengths, budget):
+@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
+def test_a_batch_is_within_the_budget_or_one_long_sentence(
+    lengths: list[int], budget: int, most: int
+) -> None:
+    for batch in batches_by_length(lengths, budget, most):
+        assert len(batch) <= most
         assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget
 
 
-@given(lengths=lengths_of_sentences, budget=bounds)
+@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
 def test_a_batch_ends_only_where_the_next_sentence_would_not_fit(
-    lengths: list[int], budget: int
+    lengths: list[int], budget: int, most: int
 ) -> None:
-    batches = list(batches_by_length(lengths, budget))
+    batches = list(batches_by_length(lengths, budget, most))
     for batch, following in pairwise(batches):
-        assert sum(lengths[index] for index in [*batch, following[0]]) > budget
+        assert (
+            len(batch) == most or sum(lengths[index] for index in [*batch, following[0]]) > budget
+        )
 
 
-@given(lengths=lengths_of_sentences, budget=bounds)
+@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
 def test_sentences_come_longest_first_and_equal_ones_in_order(
-    lengths: list[int], budget: int
+    lengths: list[int], budget: int, most: int
 ) -> None:
-    indices = [index for batch in batches_by_length(lengths, budget) for index in batch]
+    indices = [index for batch in batches_by_length(lengths, budget, most) for index in batch]
     keys = [(-lengths[index], index) for index in indices]
     assert keys == sorted(keys)
 

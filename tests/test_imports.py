@@ -26,6 +26,7 @@ TORCH_FREE = (
     "vocabulary",
     "options",
     "batching",
+    "trie",
     "pretrained",
 )
 

@@ -2,22 +2,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from strategies import architectures, make_model, seeds, small_architecture, word_architectures
 from torch import Tensor
 
-from elmo_cli.batching import pack
-from elmo_cli.bilm import BiLm, BiLmState, map_state
+from elmo_cli.batching import pack, sentence_order
+from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import (
     PRODUCT_ROWS,
+    TABLE_ROWS,
     FastBiLm,
     OneDnnProduct,
     Product,
-    _steps_of_one_product,
+    _groups,
     product,
 )
 from elmo_cli.weights import load_bilm
@@ -25,7 +28,9 @@ from elmo_cli.weights import load_bilm
 CPU = torch.device("cpu")
 TOLERANCE = 1e-5
 
-lengths_of_sentences = st.lists(st.integers(0, 7), min_size=1, max_size=6)
+sentences_of_tokens = st.lists(
+    st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
+)
 
 packs = pytest.mark.skipif(
     type(product(torch.ones(1, 1))) is not OneDnnProduct, reason="needs oneDNN"
@@ -78,7 +83,7 @@ def test_weights_of_another_precision_are_not_packed(dtype: torch.dtype) -> None
 
 @given(st.lists(st.integers(1, 2 * PRODUCT_ROWS), max_size=20))
 def test_steps_share_a_product_up_to_its_rows(sizes: list[int]) -> None:
-    groups = list(_steps_of_one_product(sizes))
+    groups = list(_groups(sizes, PRODUCT_ROWS))
     assert [size for group in groups for size in group] == sizes
     assert all(sum(group) <= PRODUCT_ROWS or len(group) == 1 for group in groups)
     # None is smaller than it need be.
@@ -97,40 +102,59 @@ def random_state(bilm: BiLm, n_sentences: int, seed: int) -> BiLmState:
     )
 
 
-def assert_fast_equals_readable(bilm: BiLm, lengths: list[int], state: BiLmState) -> None:
-    packing = pack(lengths)
-    vectors = random_tensor(sum(lengths), bilm.options.lstm.projection_dim)
-    expected, expected_state = bilm.contextualize(vectors.clone(), packing, state)
-    found_state = map_state(state, torch.clone)
-    found = FastBiLm(bilm, CPU, torch.float32).contextualize(vectors, packing, found_state)
-    assert len(found) == len(expected) == bilm.options.n_layers
-    for found_layer, expected_layer in zip(found, expected, strict=True):
-        for one, other in zip(found_layer, expected_layer, strict=True):
-            assert_allclose(one, other, atol=TOLERANCE)
-    for found_ended, expected_ended in zip(found_state, expected_state, strict=True):
-        for one_state, other_state in zip(found_ended, expected_ended, strict=True):
-            assert_allclose(one_state.hidden, other_state.hidden, atol=TOLERANCE)
-            assert_allclose(one_state.cell, other_state.cell, atol=TOLERANCE)
+def padded(sentences: list[list[int]]) -> NDArray[np.int64]:
+    """Sentences as rows, -1 where there is no token."""
+    tokens = np.full((len(sentences), max(map(len, sentences))), -1)
+    for row, sentence in zip(tokens, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return tokens
+
+
+def assert_fast_equals_readable(
+    bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
+) -> None:
+    """The fast biLM gives the readable one's layers and states; `state` has a row a sentence."""
+    vectors = random_tensor(1 + max(map(max, sentences)), bilm.options.lstm.projection_dim)
+    packing = pack([len(sentence) for sentence in sentences])
+    tokens = padded(sentences)
+    packed = torch.from_numpy(tokens[packing.sentences, packing.positions])
+    order = torch.from_numpy(packing.order)
+    outputs, ended = bilm.contextualize(vectors[packed], packing, select_state(state, order))
+    in_order = torch.from_numpy(sentence_order(packing))
+    expected = torch.stack([torch.cat(output, dim=1)[in_order] for output in outputs])
+    expected_state = select_state(ended, order.argsort())
+    start = select_state(state, torch.tensor([0])) if shared else state
+    before = map_state(start, torch.clone)
+    found, found_state = FastBiLm(bilm, CPU, torch.float32).contextualize(vectors, tokens, start)
+    assert_allclose(found, expected, atol=TOLERANCE)
+    for one, other in zip(tensors(found_state), tensors(expected_state), strict=True):
+        assert_allclose(one, other, atol=TOLERANCE)
+    for one, other in zip(tensors(start), tensors(before), strict=True):
+        assert torch.equal(one, other)
+
+
+def tensors(state: BiLmState) -> list[Tensor]:
+    return [values for layer in state for direction in layer for values in direction]
 
 
 @given(
     content=st.one_of(architectures(), word_architectures()),
     seed=seeds,
-    lengths=lengths_of_sentences,
-    from_zero=st.booleans(),
+    sentences=sentences_of_tokens,
+    shared=st.booleans(),
 )
 def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
     content: dict[str, Any],
     seed: int,
-    lengths: list[int],
-    from_zero: bool,
+    sentences: list[list[int]],
+    shared: bool,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     bilm = load_bilm(make_model(content, seed, tmp_path_factory.mktemp("model")))
-    n_sentences = len(lengths)
-    zero = bilm.initial_state(n_sentences)
-    state = zero if from_zero else random_state(bilm, n_sentences, seed % 1000)
-    assert_fast_equals_readable(bilm, lengths, state)
+    state = random_state(bilm, len(sentences), seed % 1000)
+    if shared:
+        state = select_state(state, torch.zeros(len(sentences), dtype=torch.int64))
+    assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
 @pytest.mark.parametrize("clip", [None, 0, 0.1])
@@ -149,16 +173,33 @@ def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
     )
     bilm = load_bilm(make_model(content, 7, tmp_path, projects=projects))
     assert (bilm.layer_pairs()[0][0].projection is not None) == projects
-    assert_fast_equals_readable(bilm, [5, 0, 2, 5, 9], random_state(bilm, 5, 3))
+    sentences = [[0, 1, 2, 1, 0], [0, 1], [0, 1, 2, 1, 0], [3, 0, 1, 2, 1, 1, 1, 1, 2]]
+    assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     tmp_path: Path,
 ) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    lengths = [1 + i % 12 for i in range(PRODUCT_ROWS // 4)]
-    lengths += [1] * PRODUCT_ROWS  # the first step alone is more than one product
-    assert_fast_equals_readable(bilm, lengths, random_state(bilm, len(lengths), 2))
+    # The first step alone is more than one product, and tokens repeat between their groups.
+    lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * TABLE_ROWS
+    sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
+    assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_both_directions_run_beside_each_other_with_the_same_result(
+    n_threads: int, tmp_path: Path
+) -> None:
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        sentences = [[0, 1, 2], [0, 1, 3, 4], [5]]
+        assert_fast_equals_readable(bilm, sentences, random_state(bilm, 3, 2))
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
@@ -170,17 +211,16 @@ def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
             assert (direction.hidden.shape, direction.cell.shape) == ((4, 3), (4, 5))
             assert not direction.hidden.any()
             assert not direction.cell.any()
-            assert direction.cell.dtype == torch.bfloat16
+            assert direction.hidden.dtype == torch.bfloat16
+            assert direction.cell.dtype == torch.float32
 
 
 @pytest.mark.cuda
-def test_the_fast_bilm_on_a_gpu_is_the_readable_one_on_the_cpu(tmp_path: Path) -> None:
+def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    packing = pack([3, 1, 6])
-    vectors = random_tensor(10, 3)
-    expected, _ = bilm.contextualize(vectors, packing)
+    vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
+    on_cpu = FastBiLm(bilm, CPU, torch.float32)
+    expected, _ = on_cpu.contextualize(vectors, tokens, on_cpu.initial_state(1))
     fast = FastBiLm(bilm, torch.device("cuda", 0), torch.float32)
-    found = fast.contextualize(vectors.cuda(), packing, fast.initial_state(3))
-    for one, other in zip(found, expected, strict=True):
-        assert_allclose(one.forward.cpu(), other.forward, atol=TOLERANCE)
-        assert_allclose(one.backward.cpu(), other.backward, atol=TOLERANCE)
+    found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))
+    assert_allclose(found.cpu(), expected, atol=TOLERANCE)

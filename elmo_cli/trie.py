@@ -1,0 +1,82 @@
+"""Sentences to a trie, one direction of a batch: those that begin alike share their steps.
+
+An LSTM that starts from the same state and reads the same tokens is in the same state.
+So each distinct beginning is computed once; sentences part where their tokens do.
+
+    step            0          1            2
+    the cat sat     the ---+-- cat ------- sat
+    the dog                +-- dog
+    a dog           a -------- dog
+
+The nodes lie step after step, and nothing is padded.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Trie:
+    """The distinct beginnings of sentences. M nodes for B sentences of N tokens."""
+
+    sizes: list[int]
+    """The nodes of each step; they sum to M."""
+    tokens: NDArray[np.int64]
+    """The token of each node, shape (M,)."""
+    parents: NDArray[np.int64]
+    """The place of each node's parent in the step before, or its root, shape (M,)."""
+    nodes: NDArray[np.int64]
+    """The node of each token, sentence after sentence, shape (N,)."""
+    n_ended: list[int]
+    """The sentences that end at each step; they sum to B."""
+    ended: NDArray[np.int64]
+    """The sentences in the order in which they end, shape (B,)."""
+    ends: NDArray[np.int64]
+    """The place in its step of the last node of each of these, shape (B,)."""
+
+
+def build_trie(
+    tokens: NDArray[np.int64], roots: NDArray[np.int64], *, backward: bool = False
+) -> Trie:
+    """Build the trie of sentences.
+
+    Args:
+        tokens: the tokens of B sentences as numbers, shape (B, T), -1 where a sentence
+            has none, none empty.
+        roots: the state in which each sentence starts, shape (B,): only sentences with
+            the same root can share nodes.
+        backward: the sentences run from their end.
+    """
+    mask = tokens >= 0
+    lengths = mask.sum(axis=1)
+    steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+    if backward:
+        steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
+        tokens = np.take_along_axis(tokens, steps, axis=1)
+    n_tokens = tokens.max(initial=0) + 1
+    nodes = np.empty_like(tokens)
+    keys, ended, ends = [], [], []
+    n_nodes = 0
+    places = roots.copy()  # of each sentence, in the step before
+    for step in range(tokens.shape[1]):
+        running = np.flatnonzero(lengths > step)
+        distinct, places[running] = np.unique(
+            places[running] * n_tokens + tokens[running, step], return_inverse=True
+        )
+        nodes[running, step] = n_nodes + places[running]
+        n_nodes += len(distinct)
+        keys.append(distinct)
+        ended.append(np.flatnonzero(lengths == step + 1))
+        ends.append(places[ended[-1]])
+    parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
+    return Trie(
+        sizes=[len(distinct) for distinct in keys],
+        tokens=node_tokens,
+        parents=parents,
+        nodes=np.take_along_axis(nodes, steps, axis=1)[mask],
+        n_ended=[len(sentences) for sentences in ended],
+        ended=np.concatenate(ended),
+        ends=np.concatenate(ends),
+    )
