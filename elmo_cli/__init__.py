@@ -30,6 +30,7 @@ The data's way, and the file for each stage:
     full_softmax.py    biLM layers     -> log probabilities of words
     scoring.py         sentences       -> log probabilities of their tokens
     perplexity.py      those           -> the perplexity of a text
+    prediction.py      a text          -> words that go on with it, or fill its gap
     language_model.py  biLM layers     -> losses, in training
     training.py        text            -> trained weights
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.perplexity import measure_perplexity
+    from elmo_cli.prediction import predict_words, sample_sentences
     from elmo_cli.reader import open_activations
     from elmo_cli.scoring import LanguageModel
     from elmo_cli.tfhub import HubElmo
@@ -76,6 +78,8 @@ __all__ = [
     "batch_to_ids",
     "measure_perplexity",
     "open_activations",
+    "predict_words",
+    "sample_sentences",
 ]
 
 _MODULES = {
@@ -89,6 +93,8 @@ _MODULES = {
     "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.perplexity",
     "open_activations": "elmo_cli.reader",
+    "predict_words": "elmo_cli.prediction",
+    "sample_sentences": "elmo_cli.prediction",
 }
 
 

@@ -6,7 +6,17 @@ from commands import TINY, elmo
 
 import elmo_cli
 
-COMMANDS = ("embed", "cosine", "models", "download", "info", "convert", "train", "perplexity")
+COMMANDS = (
+    "embed",
+    "cosine",
+    "models",
+    "download",
+    "info",
+    "convert",
+    "train",
+    "perplexity",
+    "predict",
+)
 
 
 def run_python(code: str) -> str:

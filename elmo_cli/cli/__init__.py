@@ -17,6 +17,7 @@ from elmo_cli.cli.embed import embed
 from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
 from elmo_cli.cli.perplexity import perplexity
+from elmo_cli.cli.predict import predict
 from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
 
@@ -57,5 +58,5 @@ def main() -> None:
     """
 
 
-for command in (embed, cosine, models, download, info, convert, train, perplexity):
+for command in (embed, cosine, models, download, info, convert, train, perplexity, predict):
     main.add_command(command)

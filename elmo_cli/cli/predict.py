@@ -1,0 +1,143 @@
+"""`elmo predict`: the next words, those before, those of a gap; or sentences drawn at random."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import flags
+
+if TYPE_CHECKING:
+    from elmo_cli.prediction import Prediction
+    from elmo_cli.text import Sentence
+
+TEXTS_AT_ONCE = 64
+"""Lines from standard input that are predicted together."""
+
+
+@click.command()
+@click.argument("text")
+@click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="How many words.",
+)
+@click.option("--backward", is_flag=True, help="Predict the word before TEXT, not after it.")
+@click.option(
+    "--sample",
+    "n_samples",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Go on with TEXT at random, and print N sentences.",
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1,
+    show_default=True,
+    metavar="T",
+    help="Of --sample: below 1, probable words get more probable.",
+)
+@click.option(
+    "--max-words",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Of --sample: words added at most.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a line.")
+@flags.tokenizer_option
+@flags.language_model_options
+@flags.verbosity_options
+def predict(
+    text: str,
+    top: int,
+    backward: bool,
+    n_samples: int | None,
+    temperature: float,
+    max_words: int,
+    seed: int,
+    as_json: bool,
+    tokenizer: str,
+    **settings: Any,
+) -> None:
+    """Predict the words that follow TEXT, or that fill the gap ___ in it.
+
+    Prints the most probable words of the vocabulary, with their probability: <UNK> stands for
+    all other words, </S> for the end of the sentence. A gap is filled from both sides, by
+    both directions. With - in place of TEXT, reads a text a line from standard input, and
+    prints a line a word: the number of the text, the probability and the word, with tabs
+    between.
+
+    \b
+    $ elmo predict "The cat sat on the"
+    $ elmo predict "We sat on the ___ of the river ."
+    $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
+    $ elmo predict - --top 1 --json < texts.txt
+    """
+    if settings["state"] == "carry":
+        raise click.UsageError("--state carry is for running text; choose zero or warm")
+
+    from elmo_cli.prediction import predict_words, sample_sentences
+
+    texts = _read_texts(text, tokenizer)
+    if text != "-":
+        texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
+    model = flags.load_language_model(**settings)
+    number = 0
+    while chunk := list(islice(texts, TEXTS_AT_ONCE)):
+        if n_samples is not None:
+            for tokens in chunk:
+                drawn = sample_sentences(
+                    *(model, tokens, n_samples),
+                    backward=backward,
+                    temperature=temperature,
+                    seed=seed,
+                    max_words=max_words,
+                )
+                _print_samples(tokens, drawn, as_json)
+            continue
+        for prediction in predict_words(model, chunk, top, backward=backward):
+            _print(prediction, None if text != "-" else number, as_json)
+            number += 1
+
+
+def _read_texts(text: str, tokenizer: str) -> "Iterator[Sentence]":
+    from elmo_cli.prediction import check_text, cut_around_gaps
+    from elmo_cli.text import STANDARD_INPUT, open_lines, tokenize, tokens
+
+    cut = tokenize if tokenizer == "moses" else tokens
+    if text != STANDARD_INPUT:
+        yield check_text(cut_around_gaps(text, cut))
+        return
+    with open_lines(STANDARD_INPUT) as lines:
+        for number, line in enumerate(lines, start=1):
+            tokens_of_line = cut_around_gaps(line, cut)
+            yield check_text(tokens_of_line, f"standard input, line {number}: ")
+
+
+def _print(prediction: "Prediction", number: int | None, as_json: bool) -> None:
+    """Print a prediction: for people, or with its number as a table or JSON."""
+    if as_json:
+        words = [candidate._asdict() for candidate in prediction.candidates]
+        found = {"tokens": prediction.tokens, "place": prediction.place, "words": words}
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    for word, probability in prediction.candidates:
+        if number is None:
+            click.echo(f"{probability:8.4f}  {word}")
+        else:
+            click.echo(f"{number}\t{probability:.6f}\t{word}")
+
+
+def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:
+    for sample in samples:
+        found = {"tokens": tokens, "sample": sample}
+        click.echo(json.dumps(found, ensure_ascii=False) if as_json else " ".join(sample))

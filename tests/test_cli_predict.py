@@ -1,0 +1,85 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import TINY, assert_fails, assert_misused, elmo
+from strategies import make_language_model, small_architecture
+
+MODEL = ("--model", "model")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a language model of single words in `model`.
+
+    <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("model").mkdir()
+    bias = -np.array([4, 2, 3, 2, 3, 4, 4, 4]) * np.log(2)
+    make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
+    return tmp_path
+
+
+def test_the_next_words() -> None:
+    result = elmo("predict", "The cat sat on the", *MODEL, "--top", "3")
+    assert (result.exit_code, result.stderr) == (0, "Model: model\n")
+    assert result.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  <UNK>\n"
+
+
+def test_a_gap_may_touch_other_tokens() -> None:
+    result = elmo("predict", "I sat on (____).", *MODEL, "--json")
+    found = json.loads(result.stdout)
+    assert found["tokens"] == ["I", "sat", "on", "(", "___", ")", "."]
+    assert found["place"] == "gap"
+    # the 1/16 over its prior, log(5/4), is more than cat 1/64 over log(6/5).
+    assert [candidate["word"] for candidate in found["words"]][:2] == ["the", "cat"]
+    assert sum(candidate["probability"] for candidate in found["words"]) == pytest.approx(1)
+
+
+def test_lines_of_standard_input() -> None:
+    stdin = "the cat\n\nthe ___ sat\n"
+    rows = elmo("predict", "-", *MODEL, "--top", "2", "-q", stdin=stdin).stdout.splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["0", "0", "1", "1", "2", "2"]
+    assert rows[0] == "0\t0.250000\t</S>"
+    assert rows[4].endswith("\tthe")
+    lines = elmo("predict", "-", *MODEL, "--json", "-q", "--backward", stdin=stdin).stdout
+    assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
+
+
+def test_white_space_is_a_tokenizer_too() -> None:
+    arguments = ("predict", "the cat's", *MODEL, "--json", "--tokenizer")
+    assert json.loads(elmo(*arguments, "whitespace").stdout)["tokens"] == ["the", "cat's"]
+    assert json.loads(elmo(*arguments, "moses").stdout)["tokens"] == ["the", "cat", "'s"]
+
+
+def test_samples() -> None:
+    arguments = ("predict", "the cat", *MODEL, "--sample", "4", "--max-words", "5", "-q")
+    result = elmo(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert len(lines) == 4
+    assert all(line.startswith("the cat") and len(line.split()) <= 7 for line in lines)
+    assert elmo(*arguments).stdout == result.stdout
+    assert elmo(*arguments, "--seed", "1").stdout != result.stdout
+    found = [json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()]
+    assert [" ".join(sample["sample"]) for sample in found] == lines
+    cold = elmo(*arguments, "--temperature", "0.01").stdout.splitlines()
+    assert {word for line in cold for word in line.split()} <= {"the", "cat"}
+    behind = elmo(*arguments, "--backward").stdout.splitlines()
+    assert all(line.endswith("the cat") for line in behind)
+
+
+def test_what_goes_wrong() -> None:
+    gaps = elmo("predict", "a ___ b ___", *MODEL)
+    assert_fails(gaps, "expected one gap (___), found 2, in: a ___ b ___")
+    lines = elmo("predict", "-", *MODEL, "-q", stdin="a\n___ ___\n")
+    assert_fails(lines, "standard input, line 2: expected one gap (___), found 2, in: ___ ___")
+    sample = elmo("predict", "a ___", *MODEL, "--sample", "1", "-q")
+    assert_fails(sample, "expected a text without a gap (___) to go on from")
+    carry = elmo("predict", "a", *MODEL, "--state", "carry")
+    assert_misused(carry, "--state carry is for running text; choose zero or warm")
+    assert elmo("predict", "a", *MODEL, "--temperature", "0").exit_code == 2
+    without = elmo("predict", "a", "--model", TINY)
+    assert f"Error: {TINY}: no softmax, which predicting words takes" in without.stderr
