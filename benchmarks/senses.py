@@ -10,8 +10,8 @@ word, pairs of its sentences are compared by the cosine of the word's vectors. T
 
 pairs: how often a pair of one sense is nearer than a pair of two senses. 0.5 is chance.
 
-nearest: how often the sentence that is nearest to a sentence has the same sense. Chance is
-layer 0, where all are equally near: a little below 0.5, as the sentence itself is not among them.
+nearest: how often the sentence that is nearest to a sentence has the same sense. All are
+equally near on layer 0, so that its figure is chance.
 """
 
 import csv

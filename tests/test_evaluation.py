@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import bootstrap
 import kneser_ney
 import part_of_speech
+import start_states
 import word_senses
 import wordnet_examples
 from wordnet_examples import Example
@@ -203,3 +204,18 @@ def test_the_perplexity_counts_the_end_and_may_leave_unknown_words_out() -> None
 def test_an_answer_for_another_word_is_noticed() -> None:
     with pytest.raises(ValueError, match="asked for 'a'"):
         kneser_ney.perplexities(["a"], ["b=5 2 -1\t</s>=2 2 -1\tTotal: -2 OOV: 0"])
+
+
+# --- starts
+
+
+def test_lines_that_follow_one_another_are_in_one_place_of_successive_batches() -> None:
+    assert start_states.in_order(2, 3) == [0, 3, 1, 4, 2, 5]
+
+
+def test_perplexities_of_a_uniform_model_are_its_number_of_words() -> None:
+    n_predictions = np.array([3, 5, 2, 7])
+    log_p = -np.log([[10.0], [20.0]]) * n_predictions
+    estimate = start_states.perplexities(log_p, n_predictions, 2)
+    assert estimate.values == pytest.approx([10, 20])
+    assert estimate.errors == pytest.approx([0, 0], abs=1e-9)
