@@ -235,6 +235,7 @@ class ActivationsWriter:
             run_state: as for `checkpoint`.
             attributes: what is known of the file only now.
         """
+        self._open()
         self.run_state, self._end_attributes = run_state, attributes
 
     def __enter__(self) -> "ActivationsWriter":

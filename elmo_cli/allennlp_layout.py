@@ -9,8 +9,10 @@ Attributes of the file say what made it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -29,7 +31,8 @@ class AllenNlpLayout:
 
     def __init__(self, *, forget_sentences: bool, use_sentence_keys: bool) -> None:
         self._use_sentence_keys = use_sentence_keys
-        self._index: dict[str, str] | None = None if forget_sentences or use_sentence_keys else {}
+        self._index: dict[str, str | int] | None
+        self._index = None if forget_sentences or use_sentence_keys else {}
         self._file: h5py.File
         self._shard = WHOLE
 
@@ -41,7 +44,7 @@ class AllenNlpLayout:
 
     def skip(self, number: int, record: Record) -> None:
         """Note a sentence that has its dataset already."""
-        self._note(record, record.key or str(self._shard.place(number)))
+        self._note(record, number)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the dataset of a record, if it has a name.
@@ -49,12 +52,12 @@ class AllenNlpLayout:
         Raises:
             InputError: its text cannot be that name, and should.
         """
-        key = record.key or str(self._shard.place(number))
+        key = self._name(record.key or number)
         if self._use_sentence_keys:
             key = self._sentence_key(number, record.text)
         if key:
             self._file.create_dataset(key, data=values).attrs.update(record.attributes)
-            self._note(record, key)
+            self._note(record, number)
 
     def flush(self) -> None:
         """Pass on to the sink what HDF5 holds."""
@@ -64,20 +67,23 @@ class AllenNlpLayout:
         """Add `sentence_to_index`."""
         self._file.attrs.update(attributes)
         if self._index is not None:
-            text = json.dumps(self._index)
-            string = h5py.string_dtype(encoding="utf-8")
             if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
                 del self._file[SENTENCE_TO_INDEX]
-            self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
+            named = {text: self._name(key) for text, key in self._index.items()}
+            _write_index(self._file, named)
         self._file.close()
 
     def close(self) -> None:
         """Let go of the sink."""
         self._file.close()
 
-    def _note(self, record: Record, key: str) -> None:
+    def _name(self, key: str | int) -> str:
+        """The name of the dataset of a record, by its key or its number."""
+        return key if isinstance(key, str) else str(self._shard.place(key))
+
+    def _note(self, record: Record, number: int) -> None:
         if self._index is not None and record.text:
-            self._index[record.text] = key
+            self._index[record.text] = record.key or number
 
     def _sentence_key(self, number: int, sentence: str) -> str:
         """The sentence as the name of a dataset; "" for a blank line, which has none."""
@@ -98,6 +104,53 @@ class AllenNlpLayout:
         if taken:
             raise InputError(f"{place} names a dataset that is there already; {advice}")
         return sentence
+
+
+def link_datasets(output: Path, sources: Sequence[Path], attributes: Mapping[str, str]) -> None:
+    """Write a file of links to the datasets of others, in this layout all of them.
+
+    Args:
+        output: appears when it is complete.
+        sources: files of lines or sequences that are numbered or named as one.
+        attributes: of the new file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    sink = CheckpointedFile(output.with_name(output.name + ".partial"))
+    try:
+        sink.clear()
+        index: dict[str, str] = {}
+        with h5py.File(sink, "w") as file:
+            file.attrs.update(attributes)
+            for source in sources:
+                path = os.path.relpath(source, output.parent)
+                with h5py.File(source, "r") as linked:
+                    for name in linked:
+                        if name != SENTENCE_TO_INDEX:
+                            file[name] = h5py.ExternalLink(path, name)
+                    if SENTENCE_TO_INDEX in linked:
+                        found = json.loads(linked[SENTENCE_TO_INDEX][0])
+                        index.update(
+                            (sentence, key)
+                            for sentence, key in found.items()
+                            if int(key) >= int(index.get(sentence, 0))
+                        )
+            if attributes["forget_sentences"] != "True":
+                _write_index(file, index)
+        if sink.error is not None:
+            raise sink.error
+        sink.checkpoint({})
+        sink.finish(output)
+    finally:
+        if not sink.closed:
+            sink.clear()
+            sink.discard()
+
+
+def _write_index(file: h5py.File, index: Mapping[str, str]) -> None:
+    string = h5py.string_dtype(encoding="utf-8")
+    file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = json.dumps(index)
 
 
 class AllenNlpFile:

@@ -23,7 +23,7 @@ from elmo_cli.errors import (
 from elmo_cli.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
-from elmo_cli.shard import WHOLE, Shard, parse_shard
+from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
 from elmo_cli.text import Record, Sentence
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ def embed_file(
     share = WHOLE if shard is None else parse_shard(shard)
     attributes = {**attributes, "format": format_.name}
     if shard is not None:
+        check_shard(shard, attributes["state"])
         attributes["shard"] = str(share)
     if isinstance(source, (str, Path)):
         check_output(output, overwrite=True, source=source)
@@ -179,7 +180,7 @@ def _rest(
             f"first {place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
         )
     first = next(records, None)
-    if first is None:
+    if first is None and (not writer.is_complete or records.place == place):
         return None if writer.is_complete else ()
     if writer.is_complete and not append:
         raise OutputError(
@@ -192,7 +193,8 @@ def _rest(
             f"{writer.path} ends where carried states cannot go on; --overwrite starts anew"
         )
     embed.restore(state)
-    return chain([first], records)
+    # Where only other shards have grown, there is nothing to embed but the end to note.
+    return () if first is None else chain([first], records)
 
 
 def _began_with(

@@ -21,7 +21,7 @@ def end_attributes(n_records: int, place: Place, skipped: Mapping[str, str]) -> 
         "records": str(n_records),
         "input_records": str(place.n_records),
         "input_sha256": place.sha256,
-        **({"skipped": json.dumps(skipped)} if skipped else {}),
+        **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
     }
 
 

@@ -15,6 +15,7 @@ from elmo_cli.cli.cosine import cosine
 from elmo_cli.cli.download import download
 from elmo_cli.cli.embed import embed
 from elmo_cli.cli.info import info
+from elmo_cli.cli.merge import merge
 from elmo_cli.cli.models import models
 from elmo_cli.cli.perplexity import perplexity
 from elmo_cli.cli.predict import predict
@@ -58,5 +59,5 @@ def main() -> None:
     """
 
 
-for command in (embed, cosine, models, download, info, convert, train, perplexity, predict):
+for command in (embed, merge, cosine, models, download, info, convert, train, perplexity, predict):
     main.add_command(command)

@@ -149,6 +149,8 @@ def embed(
     if gamma is not None and mix is None:
         raise click.UsageError("--gamma goes with --mix")
     _check_format(input_file, input_format, use_sentence_keys)
+    if shard is not None:
+        _check_shard(shard, settings["state"])
     chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
     _warn_of_old_options(vocab_path, include_package)
 
@@ -199,6 +201,16 @@ def _check_format(input_file: str, input_format: str | None, use_sentence_keys: 
 
     try:
         find_format(input_file, input_format).check_sentence_keys(use_sentence_keys)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _check_shard(shard: str, state: str) -> None:
+    from elmo_cli.errors import InputError
+    from elmo_cli.shard import check_shard
+
+    try:
+        check_shard(shard, state)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 

@@ -1,0 +1,32 @@
+"""`elmo merge`: the outputs of all shards to one."""
+
+import click
+
+from elmo_cli.cli import flags
+
+
+@click.command()
+@click.argument("output_file", metavar="OUTPUT")
+@click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
+@click.option(
+    "--link",
+    is_flag=True,
+    help="Write links to the shards, which have to stay, in place of their values.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
+@flags.verbosity_options
+def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool) -> None:
+    """Merge the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
+
+    OUTPUT is what `elmo embed` would have written without --shard. All shards have to
+    be there, of the same input and settings; they are left as they are.
+
+    \b
+    $ elmo embed corpus.txt shard-1.hdf5 --shard 1/2
+    $ elmo embed corpus.txt shard-2.hdf5 --shard 2/2
+    $ elmo merge vectors.hdf5 shard-*.hdf5
+    """
+    from elmo_cli.merge import merge_shards
+
+    n_records = merge_shards(output_file, shards, link=link, overwrite=overwrite)
+    flags.say(f"{output_file}: {len(shards):,} shards, {n_records:,} records")
