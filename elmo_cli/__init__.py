@@ -32,12 +32,18 @@ The data's way, and the file for each stage:
     perplexity.py      those           -> the perplexity of a text
     prediction.py      a text          -> words that go on with it, or fill its gap
     language_model.py  biLM layers     -> losses, in training
-    training.py        text            -> trained weights
+    training.py        text            -> a trained model, by way of
+    training_text.py, training_batches.py, training_objective.py, sampled_softmax.py,
+    optimizers.py, training_run.py, training_heldout.py
+                       text -> sentences -> batches -> losses -> weights -> perplexity
 
     options.py, weights.py   the files of a model
     many_langs.py, many_langs_weights.py, lexicon_encoder.py
                              those of ELMoForManyLangs, and its token encoder
     memory.py                a batch too large for memory, by halves
+    training_options.py, training_start.py, training_checkpoint.py, training_processes.py,
+    training_log.py, training_card.py
+                             the settings of a training run, and what it keeps and says
     tensor_files.py          named tensors: HDF5 or safetensors
     softmax_file.py          those of a softmax
     convert.py               weights to another format or precision

@@ -146,18 +146,35 @@ class BiLm(nn.Module):
             The token layer and each LSTM layer; and where each sentence ended, in
             `packing.order`.
         """
-        state = state or self.initial_state(len(packing.order))
+        state = state or self.initial_state(len(packing.order))  # sentences without tokens too
         reversal = torch.as_tensor(packing.reversal, device=vectors.device)
-        ahead, behind = vectors, vectors[reversal]
-        outputs, ended = [LayerOutput(vectors, vectors)], []
+        read, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, state)
+        layers = [LayerOutput(layer.forward, layer.backward[reversal]) for layer in read]
+        return [LayerOutput(vectors, vectors), *layers], ended
+
+    def run_stacks(
+        self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState | None = None
+    ) -> tuple[list[LayerOutput], BiLmState]:
+        """Run each stack over token vectors in the order in which it reads them.
+
+        Args:
+            ahead: float, shape (N, P), packed; what the forward stack reads.
+            behind: the same, what the backward stack reads.
+            sizes: the number of sequences that run at each step, the same for both.
+            state: where each sequence starts; zero if not given.
+
+        Returns:
+            Each LSTM layer, both directions as they were read; and where each sequence
+            ended.
+        """
+        state = state or self.initial_state(sizes[0] if sizes else 0)
+        outputs, ended = [], []
         for layer, start in enumerate(state):
-            ahead, ahead_state = self._run(
-                self.forward_layers, layer, ahead, packing.sizes, start.forward
-            )
+            ahead, ahead_state = self._run(self.forward_layers, layer, ahead, sizes, start.forward)
             behind, behind_state = self._run(
-                self.backward_layers, layer, behind, packing.sizes, start.backward
+                self.backward_layers, layer, behind, sizes, start.backward
             )
-            outputs.append(LayerOutput(ahead, behind[reversal]))
+            outputs.append(LayerOutput(ahead, behind))
             ended.append(LayerState(ahead_state, behind_state))
         return outputs, ended
 

@@ -88,26 +88,31 @@ def read_lines(
     Raises:
         InputError: a line is not UTF-8, or the compressed data is damaged.
     """
-    stream: BinaryIO = file
-    if str(path).endswith(".gz"):
-        stream = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+    stream = decompressed(path, file)
     position = 0
     number = 0
     while True:
         number += 1
-        line = _next_line(path, stream, number)
+        line = next_line(path, stream, number)
         before, position = position, _position(stream, file, position + len(line))
         if not line:
             if position > before:  # the end of compressed data, which belongs to no line
                 on_bytes(position - before)
             return
         try:
-            yield _decode(path, line, number)
+            yield decode_line(path, line, number)
         except InputError as error:
             if not skip_errors:
                 raise
             yield FaultyLine(line.decode("utf-8", "replace").strip(), str(error))
         on_bytes(position - before)
+
+
+def decompressed(path: str | Path, file: BinaryIO) -> BinaryIO:
+    """An open file as it is, or decompressed where its name ends in `.gz`."""
+    if str(path).endswith(".gz"):
+        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    return file
 
 
 @contextmanager
@@ -128,7 +133,12 @@ def open_lines(
         yield (line.strip() for line in source)
 
 
-def _next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
+def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
+    """The next line of an open file with the end of line, empty after the last one.
+
+    Raises:
+        InputError: it cannot be read, or compressed data is damaged.
+    """
     try:
         return stream.readline()
     except (EOFError, gzip.BadGzipFile, OSError) as error:
@@ -142,7 +152,12 @@ def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:
     return plain if stream is file else file.tell()
 
 
-def _decode(path: str | Path, line: bytes, number: int) -> str:
+def decode_line(path: str | Path, line: bytes, number: int) -> str:
+    """A line as text, without the white space at its ends; its number counts from 1.
+
+    Raises:
+        InputError: it is not UTF-8.
+    """
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:

@@ -1,266 +1,311 @@
-"""Text to trained weights: a first, simple trainer.
+"""Text to a model: `train_model` is what `elmo train` does.
 
-Every sentence starts from the zero state, in training as in `elmo embed`.
-Sentences stream; a window of them is cut into batches of like length, which run
-in random order.
+training_text.py       files -> windows of sentences, from any place
+training_batches.py    windows -> batches: sentences of like length, or blocks
+training_objective.py  a batch -> losses (sampled_softmax.py)
+optimizers.py          gradients -> weights
+training_run.py        all of it, a step at a time, and its checkpoint
+training_heldout.py    weights -> perplexity
 """
 
 import json
 import logging
-import os
-import random
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from elmo_cli.batching import batches_by_length, windows
-from elmo_cli.bilm import BiLm
-from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.language_model import Softmax, predictions
-from elmo_cli.options import parse_options, read_options
+from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
 from elmo_cli.softmax_file import write_softmax
-from elmo_cli.text import Sentence, read_sentences
-from elmo_cli.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from elmo_cli.text import check_input
+from elmo_cli.training_batches import portions
+from elmo_cli.training_card import training_card
+from elmo_cli.training_checkpoint import load_checkpoint, owned, write_text
+from elmo_cli.training_heldout import Perplexity, heldout_perplexity
+from elmo_cli.training_log import TrainingLog
+from elmo_cli.training_options import TrainingOptions, training_options
+from elmo_cli.training_processes import Processes, all_processes
+from elmo_cli.training_run import Run
+from elmo_cli.training_start import (
+    HELDOUT,
+    Architecture,
+    choose_architecture,
+    choose_vocabulary,
+    start_weights,
+    written_options,
+)
+from elmo_cli.training_text import TrainingText, find_files
 from elmo_cli.weights import write_weights
 
 logger = logging.getLogger(__name__)
 
-WINDOW_TOKENS = 200_000
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train. The learning rate warms up, stays, and falls to 0 over the last third."""
-
-    steps: int
-    batch_tokens: int = 4096
-    learning_rate: float = 2e-3
-    warmup_steps: int = 200
-    samples: int = 2048
-    """Words drawn for the sampled softmax of each batch."""
-    dropout: float = 0.0
-    clip_norm: float = 1.0
-    longest_sentence: int = 100
-    """Tokens; longer sentences are cut into pieces."""
-    checkpoint_steps: int = 250
-    seed: int = 0
-
-
-class Run:
-    """A training run: all that changes from step to step, and all that a checkpoint keeps."""
-
-    def __init__(
-        self, model_options: dict[str, Any], vocabulary: Vocabulary, options: TrainingOptions
-    ) -> None:
-        torch.manual_seed(options.seed)
-        self.model_options = model_options
-        self.vocabulary = vocabulary
-        self.options = options
-        self.bilm = BiLm(parse_options(model_options), dropout=options.dropout)
-        self.softmax = Softmax(len(vocabulary), self.bilm.options.lstm.projection_dim)
-        parameters = [*self.bilm.parameters(), *self.softmax.parameters()]
-        self.optimizer = torch.optim.AdamW(
-            parameters, lr=options.learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True
-        )
-        self.step = 0
-        self.n_tokens = 0
-
-    def train_step(self, sentences: Sequence[Sentence]) -> float:
-        """One step of the optimizer on a batch; the sampled loss, in nats a prediction."""
-        rate = self.options.learning_rate * _schedule(self.step, self.options)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.bilm.train()
-        losses = [
-            self.softmax.sampled(direction, self.options.samples).mean()
-            for direction in predictions(self.bilm, self.vocabulary, sentences)
-        ]
-        loss: Tensor = 0.5 * (losses[0] + losses[1])
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(
-            self.optimizer.param_groups[0]["params"], self.options.clip_norm
-        )
-        self.optimizer.step()
-        self.step += 1
-        self.n_tokens += sum(map(len, sentences))
-        return loss.item()
-
-    def save(self, folder: Path) -> None:
-        """Write the checkpoint, whole or not at all."""
-        state = {
-            "model_options": json.dumps(self.model_options, sort_keys=True),
-            "step": self.step,
-            "n_tokens": self.n_tokens,
-            "bilm": self.bilm.state_dict(),
-            "softmax": self.softmax.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-        }
-        partial = folder / "checkpoint.pt.partial"
-        torch.save(state, partial)
-        os.replace(partial, folder / "checkpoint.pt")
-
-    def load(self, folder: Path) -> None:
-        """Continue from the checkpoint of a folder."""
-        state = torch.load(folder / "checkpoint.pt", weights_only=True)
-        if state["model_options"] != json.dumps(self.model_options, sort_keys=True):
-            raise ModelError(
-                f"{folder}: its checkpoint is of another architecture than the options; "
-                "choose another folder"
-            )
-        self.step, self.n_tokens = state["step"], state["n_tokens"]
-        self.bilm.load_state_dict(state["bilm"])
-        self.softmax.load_state_dict(state["softmax"])
-        self.optimizer.load_state_dict(state["optimizer"])
-
-    def export(self, folder: Path, dtype: str = "float32") -> None:
-        """Write the folder that `--model` takes, and its softmax."""
-        write_weights(folder / "weights.hdf5", self.bilm, dtype)
-        write_vocabulary(folder / "vocab.txt", self.vocabulary)
-        (folder / "options.json").write_text(json.dumps(self.model_options, indent=1) + "\n")
-        weight, bias = self.softmax.weight.detach(), self.softmax.bias.detach()
-        write_softmax(folder / "softmax.hdf5", weight.numpy(), bias.numpy(), dtype)
+CHECKPOINT_SECONDS = 300.0
+EVALUATE_STEPS = 1000
+LOG_STEPS = 10
+"""Steps of an entry in log.jsonl."""
+FEW_TOKENS = 20_000
+"""Of the held-out text that are enough while training goes on."""
 
 
 def train_model(
-    texts: Sequence[Path],
-    folder: Path,
-    options_file: Path,
-    options: TrainingOptions,
+    texts: Sequence[str | Path],
+    folder: str | Path,
     *,
-    heldout: Path | None = None,
-    vocabulary_file: Path | None = None,
+    options_file: str | Path | None = None,
+    preset: str | None = None,
+    from_model: str | Path | None = None,
+    heldout: str | Path | None = None,
+    heldout_share: float = 0.0,
+    vocabulary_file: str | Path | None = None,
     vocabulary_size: int = 25_000,
-) -> dict[str, float]:
-    """Train a model of the architecture of an options.json, into a folder; see `train`."""
-    if read_options(options_file).char_cnn is None:
-        raise OptionsError(f"{options_file}: expected a character model (char_cnn) to train")
-    kept = folder / "vocab.txt"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not kept.exists():  # a run that continues keeps the vocabulary it began with
-        vocabulary = (
-            read_vocabulary(vocabulary_file)
-            if vocabulary_file
-            else count_vocabulary(texts, vocabulary_size)
-        )
-        write_vocabulary(kept, vocabulary)
-    content = json.loads(options_file.read_text(encoding="utf-8"))
-    return train(Run(content, read_vocabulary(kept), options), texts, heldout, folder)
+    cuda_device: int = -1,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    evaluate_steps: int = EVALUATE_STEPS,
+    tensorboard: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> Perplexity | None:
+    """Train a model on text, into a folder; go on where a run in that folder was stopped.
 
-
-def count_vocabulary(paths: Sequence[Path], n_words: int) -> Vocabulary:
-    """The `n_words` most frequent words of text files, special tokens first."""
-    counts: Counter[str] = Counter()
-    for path in paths:
-        for sentence in read_sentences(path):
-            counts.update(sentence)
-    special = ["<S>", "</S>", "<UNK>"]
-    frequent = [word for word, _ in counts.most_common(n_words) if word not in special]
-    return Vocabulary([*special, *frequent][:n_words])
-
-
-def train(
-    run: Run, training: Sequence[Path], heldout: Path | None, folder: Path
-) -> dict[str, float]:
-    """Train to the last step, from the checkpoint of the folder if it has one.
-
-    Writes options.json, weights.hdf5, vocab.txt, softmax.hdf5, training.json.
+    Args:
+        texts: files of tokenized text, a sentence a line, plain or gzip, and patterns.
+        folder: gets the model; made if it is not there.
+        options_file: options.json of the architecture.
+        preset: an architecture by name, in its place.
+        from_model: a model to start from, in its place: a name, folder or zip, or a file
+            of weights together with `options_file`.
+        heldout: a file of text to measure perplexity on.
+        heldout_share: in its place, the share of the lines that is not trained on.
+        vocabulary_file: the words to predict, by falling count.
+        vocabulary_size: how many, where they are counted.
+        cuda_device: the number of a GPU; -1 is the CPU.
+        checkpoint_seconds: how much work an end without warning can cost.
+        evaluate_steps: steps from one writing of the model to the next.
+        tensorboard: log for TensorBoard too.
+        should_stop: asked after each step; True makes a checkpoint and stops.
+        settings: fields of `TrainingOptions`.
 
     Returns:
-        The held-out perplexities, as `heldout_perplexity`; empty without held-out text.
+        The held-out perplexity; None without held-out text.
+
+    Raises:
+        StoppedError: it was told to stop.
+        ElmoError: a file, a setting or the model is not as it should be.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "checkpoint.pt").exists():
-        run.load(folder)
-        logger.info("continuing at step %d", run.step)
-    started, n_tokens = time.monotonic(), run.n_tokens
-    average = None
-    for batch in _batches(training, run.options, skip=run.step):
-        if run.step >= run.options.steps:
-            break
-        loss = run.train_step(batch)
-        average = loss if average is None else 0.98 * average + 0.02 * loss
-        if run.step % 25 == 0:
-            rate = (run.n_tokens - n_tokens) / (time.monotonic() - started)
-            left = (run.options.steps - run.step) * run.options.batch_tokens / rate / 60
-            logger.info(
-                "step %d of %d, %.2fM tokens, sampled loss %.3f, %.0f tokens/s, %.0f min left",
-                *(run.step, run.options.steps, run.n_tokens / 1e6, average, rate, left),
-            )
-        if run.step % run.options.checkpoint_steps == 0:
-            run.save(folder)
-        if heldout and run.step % 500 == 0:
-            logger.info("held out, first lines: %s", heldout_perplexity(run, heldout, 20_000))
-    run.save(folder)
-    run.export(folder)
-    result = heldout_perplexity(run, heldout) if heldout else {}
-    _write_log(folder, run, result)
-    return result
-
-
-def _write_log(folder: Path, run: Run, result: dict[str, float]) -> None:
-    record = {**asdict(run.options), "step": run.step, "n_tokens": run.n_tokens, **result}
-    (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n")
-
-
-def _schedule(step: int, options: TrainingOptions) -> float:
-    """The share of the learning rate at a step."""
-    left = (options.steps - step) / (options.steps / 3)
-    return min((step + 1) / options.warmup_steps, 1.0, left)
-
-
-def _batches(
-    paths: Sequence[Path], options: TrainingOptions, skip: int
-) -> Iterator[list[Sentence]]:
-    """Batches without end, the same for the same seed; the first `skip` are left out."""
-    shuffle = random.Random(options.seed)
-    n_batches = 0
-    while True:
-        pieces = (
-            sentence[start : start + options.longest_sentence]
-            for path in paths
-            for sentence in read_sentences(path)
-            for start in range(0, len(sentence), options.longest_sentence)
+    if heldout is not None and heldout_share:
+        raise InputError("expected a held-out file or a share to hold out, found both")
+    if not 0 <= heldout_share < 1:
+        raise InputError(f"heldout_share: expected 0 to below 1, found {heldout_share}")
+    folder = Path(folder)
+    architecture = choose_architecture(options_file, preset, from_model)
+    options = training_options(architecture.content, **settings)
+    if architecture.files and architecture.files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(f"{folder}: expected another folder than that of the model to start from")
+    text = TrainingText(find_files(texts), heldout_share, options.seed)
+    if heldout is not None:
+        check_input(heldout)
+    with all_processes(cuda_device) as (processes, device), _owned(folder, processes):
+        run = _prepare(
+            *(text, folder, architecture, options, vocabulary_file, vocabulary_size, processes),
+            device,
         )
-        for window in windows(pieces, WINDOW_TOKENS, WINDOW_TOKENS):
-            lengths = [len(sentence) for sentence in window]
-            batches = list(batches_by_length(lengths, options.batch_tokens))
-            shuffle.shuffle(batches)
-            for batch in batches[skip:]:
-                yield [window[index] for index in batch]
-            skip = max(0, skip - len(batches))
-            n_batches += len(batches)
-        if n_batches == 0:
-            raise InputError(f"{', '.join(map(str, paths))}: no sentence to train on")
+        heldout_file = None if heldout is None else Path(heldout)
+        trainer = Trainer(
+            *(run, text, folder, architecture),
+            heldout=folder / HELDOUT if heldout_share else heldout_file,
+            checkpoint_seconds=checkpoint_seconds,
+            evaluate_steps=evaluate_steps,
+            tensorboard=tensorboard,
+        )
+        return trainer.train(should_stop)
 
 
-@torch.inference_mode()
-def heldout_perplexity(run: Run, path: Path, max_tokens: int | None = None) -> dict[str, float]:
-    """The perplexity of both directions with the full softmax, `<UNK>` counted as a word."""
-    run.bilm.eval()
-    totals, n_predictions, n_unknown, n_tokens = [0.0, 0.0], 0, 0, 0
-    for window in windows(read_sentences(path), 20_000, 20_000):
-        for batch in batches_by_length([len(sentence) for sentence in window], 2048):
-            sentences = [window[index] for index in batch]
-            directions = predictions(run.bilm, run.vocabulary, sentences)
-            for direction, prediction in enumerate(directions):
-                totals[direction] += run.softmax(prediction).sum().item()
-            n_predictions += len(directions[0].targets)
-            tokens = [token for sentence in sentences for token in sentence]
-            n_tokens += len(tokens)
-            n_unknown += sum(token not in run.vocabulary for token in tokens)
-        if max_tokens is not None and n_tokens >= max_tokens:
-            break
-    forward, backward = (total / n_predictions for total in totals)
-    perplexities = torch.tensor([forward, backward, (forward + backward) / 2]).exp().tolist()
-    return {
-        **dict(zip(("forward", "backward", "average"), perplexities, strict=True)),
-        "tokens": n_tokens,
-        "unknown": n_unknown / max(n_tokens, 1),
-    }
+@contextmanager
+def _owned(folder: Path, processes: Processes) -> Iterator[None]:
+    if not processes.is_first:
+        yield
+        return
+    with owned(folder):
+        yield
+
+
+def _prepare(
+    text: TrainingText,
+    folder: Path,
+    architecture: Architecture,
+    options: TrainingOptions,
+    vocabulary_file: str | Path | None,
+    vocabulary_size: int,
+    processes: Processes,
+    device: Any,
+) -> Run:
+    """The run of a command, at its last checkpoint."""
+    if options.state == "carry" and options.batch_size % processes.count:
+        raise OptionsError(
+            f"batch_size {options.batch_size}: expected a multiple of the {processes.count} "
+            "processes"
+        )
+
+    def read() -> tuple[Any, int | None]:
+        return choose_vocabulary(
+            *(text, folder, architecture, vocabulary_file, vocabulary_size),
+            need_count=options.steps is None,
+        )
+
+    if processes.is_first:
+        read()
+    processes.wait()
+    vocabulary, n_tokens = read()  # what the first process counted is there
+    bilm, softmax = start_weights(architecture, vocabulary, options)
+    run = Run(
+        *(bilm.to(device), softmax.to(device), vocabulary, options),
+        {"architecture": architecture.content, "text": [text.identity(), text.heldout_share]},
+        text_tokens=n_tokens,
+        processes=processes,
+    )
+    state = load_checkpoint(folder)
+    if state is not None:
+        run.load(state, folder)
+        logger.info("going on after step %d", run.step)
+    return run
+
+
+class Trainer:
+    """A run, its folder and its logs."""
+
+    def __init__(
+        self,
+        run: Run,
+        text: TrainingText,
+        folder: Path,
+        architecture: Architecture,
+        *,
+        heldout: Path | None,
+        checkpoint_seconds: float,
+        evaluate_steps: int,
+        tensorboard: bool,
+    ) -> None:
+        self.run = run
+        self.text = text
+        self.folder = folder
+        self.architecture = architecture
+        self.heldout = heldout
+        self.checkpoint_seconds = checkpoint_seconds
+        self.evaluate_steps = evaluate_steps
+        self._tensorboard = tensorboard
+
+    def train(self, should_stop: Callable[[], bool]) -> Perplexity | None:
+        """Train to the last step, and write the model."""
+        run, first = self.run, self.run.processes.is_first
+        self._log = None
+        if first:
+            self._log = TrainingLog(
+                self.folder, run.step, run.n_tokens, tensorboard=self._tensorboard
+            )
+        self._saved_at = time.monotonic()
+        self._started_at = run.progress
+        try:
+            if not run.is_done:
+                self._steps(should_stop)
+            run.save(self.folder)
+            perplexity = self._evaluate(None) if first else None
+            run.processes.wait()
+        finally:
+            if self._log:
+                self._log.close()
+        return perplexity
+
+    def _steps(self, should_stop: Callable[[], bool]) -> None:
+        run = self.run
+        before = time.monotonic()
+        for portion in portions(self.text, run.options, run.position):
+            run.train_step(portion)
+            now = time.monotonic()
+            run.seconds, before = run.seconds + now - before, now
+            if run.step % LOG_STEPS == 0:
+                self._note()
+            if run.is_done:
+                return
+            if run.step % self.evaluate_steps == 0:
+                if run.processes.is_first:
+                    self._evaluate(FEW_TOKENS)
+                run.processes.wait()
+                before = time.monotonic()
+            self._pause(should_stop)
+
+    def _pause(self, should_stop: Callable[[], bool]) -> None:
+        """Make a checkpoint where it is time, and stop where that is wanted."""
+        run = self.run
+        stops = run.processes.any(should_stop(), run.device)
+        late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
+        if stops or run.processes.any(late, run.device):
+            run.save(self.folder)
+            self._saved_at = time.monotonic()
+        if stops:
+            raise StoppedError(
+                f"Stopped after step {run.step:,}, which is kept in {self.folder}; the same "
+                "command goes on from there"
+            )
+
+    def _note(self) -> None:
+        run = self.run
+        loss = run.take_loss()
+        if self._log is None:
+            return
+        rate = self._log.rate(run.n_tokens)
+        self._log.write(
+            {
+                "step": run.step,
+                "tokens": run.n_tokens,
+                "progress": run.progress,
+                "training_loss": loss,
+                "learning_rate": run.learning_rate,
+                "tokens_per_second": rate,
+                "seconds": run.seconds,
+            }
+        )
+        if self._log.is_time():
+            self._log.say(run.step, run.n_tokens, run.progress, self._started_at, loss)
+
+    def _evaluate(self, max_tokens: int | None) -> Perplexity | None:
+        """Measure the held-out perplexity, and write the model with it."""
+        run, perplexity = self.run, None
+        if self.heldout is not None:
+            perplexity = heldout_perplexity(
+                run.objective, run.vocabulary, self.heldout, run.options, max_tokens
+            )
+            logger.info(
+                "step %d, held-out perplexity %.2f (forward %.2f, backward %.2f) on %s%s tokens",
+                *(run.step, perplexity["average"], perplexity["forward"], perplexity["backward"]),
+                *("the first " if max_tokens else "", f"{perplexity['tokens']:,}"),
+            )
+            if self._log:
+                self._log.write({"step": run.step, "heldout": dict(perplexity)})
+        self._write_model(perplexity)
+        return perplexity
+
+    def _write_model(self, perplexity: Perplexity | None) -> None:
+        """Write the folder that `--model` takes."""
+        run, folder = self.run, self.folder
+        objective = run.objective
+        content = written_options(self.architecture.content, run.options)
+        write_text(folder / "options.json", json.dumps(content, indent=1) + "\n")
+        write_weights(folder / "weights.hdf5", objective.bilm)
+        write_text(folder / "vocab.txt", "".join(f"{w}\n" for w in run.vocabulary.words))
+        weight, bias = (p.detach().cpu().numpy() for p in objective.softmax.parameters())
+        write_softmax(folder / "softmax.hdf5", weight, bias)
+        record = {
+            "text": [str(path) for path in self.text.paths],
+            "from": self.architecture.name,
+            "from_weights": self.architecture.files is not None,
+            "options": asdict(run.options),
+            "step": run.step,
+            "tokens": run.n_tokens,
+            "seconds": run.seconds,
+            "heldout": None if self.heldout is None else str(self.heldout),
+            "perplexity": perplexity,
+        }
+        write_text(folder / "training.json", json.dumps(record, indent=1) + "\n")
+        write_text(folder / "card.md", training_card(record, content, run.vocabulary))

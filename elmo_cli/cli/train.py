@@ -1,39 +1,69 @@
 """`elmo train`: text to a model."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from elmo_cli.cli import flags
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+def _count(name: str, least: int, text: str) -> Decorator:
+    return click.option(name, type=click.IntRange(min=least), metavar="N", help=text)
+
+
+def _number(name: str, text: str) -> Decorator:
+    return click.option(name, type=float, metavar="X", help=text)
+
+
 @click.command()
-@click.argument("texts", metavar="TEXT...", nargs=-1, required=True, type=_FILE)
+@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @click.option(
     "--output",
     "folder",
     required=True,
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the model goes; training continues from a checkpoint found there.",
+    help="Where the model goes. A run that was stopped there goes on.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["mini", "small", "medium", "original"]),
+    help="The architecture of the bundled model or of AllenNLP's.",
 )
 @click.option(
     "--options-file",
-    required=True,
     metavar="FILE",
     type=_FILE,
-    help="options.json: the architecture.",
+    help="options.json: the architecture, and bilm-tf's settings where they are in it.",
 )
-@click.option("--steps", required=True, type=click.IntRange(min=1), metavar="N", help="Batches.")
+@click.option(
+    "--from",
+    "from_model",
+    metavar="NAME|FOLDER",
+    help="Start from the weights of a model: fine-tuning. A file of weights goes with "
+    "--options-file.",
+)
 @click.option("--heldout", metavar="FILE", type=_FILE, help="Text to measure perplexity on.")
+@click.option(
+    "--heldout-share",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    metavar="X",
+    help="In its place: the share of the lines that is held out, 0.01 for one in a hundred.",
+)
 @click.option(
     "--vocabulary-file",
     metavar="FILE",
     type=_FILE,
-    help="Words to predict, by falling count. [default: counted]",
+    help="Words to predict: <S>, </S>, <UNK>, then by falling count. [default: those of the model "
+    "to start from, else counted]",
 )
 @click.option(
     "--vocabulary-size",
@@ -43,59 +73,98 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="N",
     help="Words to predict, where they are counted.",
 )
+@_count("--epochs", 1, "Passes over the text. [default: 10]")
+@_count("--steps", 1, "Steps of the optimizer, in place of --epochs.")
 @click.option(
-    "--batch-tokens",
-    type=click.IntRange(min=1),
-    default=2048,
+    "--state",
+    type=click.Choice(["zero", "carry"]),
+    help="Start every sentence from the zero state; or carry it through blocks of text, as "
+    "published. [default: zero]",
+)
+@_count("--batch-tokens", 1, "With --state zero: tokens in a batch. [default: 2048]")
+@_count("--longest-sentence", 1, "With --state zero: longer sentences are cut. [default: 100]")
+@_count("--batch-size", 1, "With --state carry: streams of text. [default: 128]")
+@_count("--unroll", 1, "With --state carry: tokens of a stream in a block. [default: 20]")
+@_number("--dropout", "Of the inputs of the LSTMs and of their output. [default: 0.1]")
+@_count("--samples", 0, "Words of the sampled softmax; 0 for the full one. [default: 8192]")
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adamw", "adagrad"]),
+    help="AdamW, or Adagrad as published. [default: adamw]",
+)
+@_number("--learning-rate", "[default: 0.002; Adagrad: 0.2]")
+@_number("--weight-decay", "Of AdamW. [default: 0]")
+@_count(
+    "--warmup-steps",
+    0,
+    "While the learning rate rises, a tenth of the run at most. [default: 200; Adagrad: 0]",
+)
+@_number(
+    "--decay-share",
+    "The last part of the run, over which the learning rate falls to 0. [default: 0.333; "
+    "Adagrad: 0]",
+)
+@_number("--clip-norm", "The most the norm of the gradients may be. [default: 1; Adagrad: 10]")
+@click.option(
+    "--precision",
+    type=click.Choice(["float32", "bfloat16"]),
+    help="Of the arithmetic. [default: float32]",
+)
+@_count("--seed", 0, "Of all that is random. [default: 0]")
+@click.option(
+    "--cuda",
+    "cuda_device",
+    type=click.IntRange(min=-1),
+    default=-1,
+    metavar="N",
+    help="Train on GPU number N; under torchrun, on a GPU a process. [default: the CPU]",
+)
+@click.option(
+    "--checkpoint-seconds",
+    type=click.FloatRange(min=0),
+    default=300,
     show_default=True,
     metavar="N",
-    help="Tokens in a batch.",
+    help="How much work an end without warning can cost.",
 )
 @click.option(
-    "--learning-rate",
-    type=float,
-    default=2e-3,
+    "--evaluate-steps",
+    type=click.IntRange(min=1),
+    default=1000,
     show_default=True,
-    metavar="RATE",
-    help="Reached after a warm-up; falls to 0 over the last third of the steps.",
+    metavar="N",
+    help="Steps until the model is written and measured again.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, metavar="N", help="Of all that is random."
-)
+@click.option("--tensorboard", is_flag=True, help="Log to FOLDER/tensorboard too.")
 @flags.verbosity_options
-def train(
-    texts: tuple[Path, ...],
-    folder: Path,
-    options_file: Path,
-    steps: int,
-    heldout: Path | None,
-    vocabulary_file: Path | None,
-    vocabulary_size: int,
-    batch_tokens: int,
-    learning_rate: float,
-    seed: int,
-) -> None:
-    """Train a model on tokenized text, a sentence a line, best shuffled.
+def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
+    """Train a model on tokenized text, a sentence a line, or go on with a run.
 
-    A first, simple trainer: every sentence starts from the zero state, the loss is
-    a sampled softmax, the optimizer AdamW. FOLDER gets options.json, weights.hdf5,
-    vocab.txt, softmax.hdf5, training.json and checkpoint.pt, and is a model for --model.
+    TEXT are files, plain or gzip, or patterns in quotes. FOLDER becomes a model for
+    --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says
+    how it was made. After Ctrl-C or anything else that ends it, the same command goes on.
+    The held-out perplexity goes to standard output, as JSON.
 
     \b
-    $ elmo train text.txt --options-file options.json --steps 5000 --output model
+    $ elmo train text.txt --preset mini --epochs 3 --heldout-share 0.01 --output my-model
+    $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output small
+    $ elmo train texts.txt --from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    from elmo_cli.training import TrainingOptions, train_model
+    sources = [settings["options_file"], settings["preset"], settings["from_model"]]
+    if sources.count(None) == 3:
+        raise click.UsageError("expected --preset, --options-file or --from")
+    if settings["preset"] is not None and sources.count(None) < 2:
+        raise click.UsageError("--preset takes the place of --options-file and --from")
+    if settings["epochs"] is not None and settings["steps"] is not None:
+        raise click.UsageError("--steps takes the place of --epochs")
+    if settings["heldout"] is not None and settings["heldout_share"]:
+        raise click.UsageError("--heldout-share takes the place of --heldout")
 
-    options = TrainingOptions(
-        steps=steps, batch_tokens=batch_tokens, learning_rate=learning_rate, seed=seed
-    )
-    perplexities = train_model(
-        texts,
-        folder,
-        options_file,
-        options,
-        heldout=heldout,
-        vocabulary_file=vocabulary_file,
-        vocabulary_size=vocabulary_size,
-    )
-    click.echo(json.dumps(perplexities))
+    from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.training import train_model
+
+    with stop_on_signal() as should_stop:
+        perplexity = train_model(texts, folder, should_stop=should_stop, **settings)
+    if perplexity is not None:
+        click.echo(json.dumps(perplexity))
+    flags.say(f"{folder}: a model; its card.md says how it was made")

@@ -1,0 +1,226 @@
+"""Windows of sentences to batches: sentences of like length, or blocks of streams.
+
+A direction reads a boundary and the tokens, and predicts the tokens and the other
+boundary, so for T tokens there are T + 1 steps:
+
+    forward     reads <S> a b c       predicts a b c </S>
+    backward    reads </S> c b a      predicts c b a <S>
+
+A row of a batch is one piece of a sentence, or in a block the pieces that follow one
+another in a stream. Every batch comes with the place where the text goes on after it.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.batching import batches_by_length
+from elmo_cli.characters import END_TOKEN, START_TOKEN
+from elmo_cli.text import Sentence
+from elmo_cli.training_options import TrainingOptions
+from elmo_cli.training_text import Place, TrainingText, Window
+from elmo_cli.vocabulary import Vocabulary
+
+
+class Piece(NamedTuple):
+    """Some steps of a sentence, of which there are one more than tokens."""
+
+    sentence: Sentence
+    start: int
+    stop: int
+
+
+Row = list[Piece]
+Stream = tuple[Sentence, int]
+"""The sentence that is being read, and its steps that are done."""
+
+
+class Batch(NamedTuple):
+    """The rows of a batch as numbers, U steps of B rows."""
+
+    tokens: list[str]
+    """The distinct tokens."""
+    words: NDArray[np.int64]
+    """The index of each in the vocabulary."""
+    steps: NDArray[np.int64]
+    """Shape (4, B, U), indices into `tokens`, 0 after the end of a row: what forward reads and
+    predicts, what backward reads and predicts."""
+    lengths: NDArray[np.int64]
+    """Steps of each row, shape (B,)."""
+
+
+_START = Place()
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the text goes on after a batch."""
+
+    window: Place = _START
+    """The start of the window that is being read."""
+    n_windows: int = 0
+    """Windows before it."""
+    done: int = 0
+    """Batches, or with streams sentences, of this window that are used."""
+    streams: tuple[Stream, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """As JSON takes it."""
+        return [list(self.window), self.n_windows, self.done, list(self.streams)]
+
+    @classmethod
+    def from_json(cls, content: Sequence[Any]) -> "Position":
+        """What `to_json` gave."""
+        window, n_windows, done, streams = content
+        return cls(Place(*window), n_windows, done, tuple((s, n) for s, n in streams))
+
+
+class Portion(NamedTuple):
+    """The rows of a batch, and where the text goes on after it."""
+
+    rows: list[Row]
+    position: Position
+
+
+def portions(text: TrainingText, options: TrainingOptions, start: Position) -> Iterator[Portion]:
+    """The batches of a run from a position on, without end."""
+    # Enough for batches of like length, and for the streams of a block.
+    max_tokens = max(200_000, 50 * options.batch_tokens, 50 * options.batch_size)
+    windows = text.windows(start.window, max_tokens)
+    if options.state == "carry":
+        return _blocks(windows, options, start)
+    return _sentence_batches(windows, options, start)
+
+
+def _shuffle(items: list[Any], options: TrainingOptions, n_windows: int) -> None:
+    random.Random(f"{options.seed} window {n_windows}").shuffle(items)
+
+
+def _sentence_batches(
+    windows: Iterator[Window], options: TrainingOptions, start: Position
+) -> Iterator[Portion]:
+    """Batches of pieces of like length, those of a window in random order."""
+    place, done = start.window, start.done
+    for n_windows, window in enumerate(windows, start.n_windows):
+        pieces = cut(window.sentences, options.longest_sentence)
+        lengths = [piece.stop - piece.start for piece in pieces]
+        batches = list(batches_by_length(lengths, options.batch_tokens))
+        _shuffle(batches, options, n_windows)
+        for number in range(done, len(batches)):
+            after = Position(place, n_windows, number + 1)
+            if number + 1 == len(batches):
+                after = Position(window.end, n_windows + 1)
+            yield Portion([[pieces[index]] for index in batches[number]], after)
+        place, done = window.end, 0
+
+
+def cut(sentences: Sequence[Sentence], longest: int) -> list[Piece]:
+    """Sentences as pieces of at most `longest` steps."""
+    return [
+        Piece(sentence, start, min(start + longest, len(sentence) + 1))
+        for sentence in sentences
+        for start in range(0, len(sentence) + 1, longest)
+    ]
+
+
+def _blocks(
+    windows: Iterator[Window], options: TrainingOptions, start: Position
+) -> Iterator[Portion]:
+    """Blocks of all streams, each stream taking the next sentence when it needs one.
+
+    As bilm-tf deals them out, but forward and backward go through the same sentences.
+    """
+    sentences = _shuffled_sentences(windows, options, start)
+    streams = list(start.streams) or new_streams(options.batch_size)
+    after = start
+
+    def take() -> Sentence:
+        nonlocal after
+        sentence, after = next(sentences)
+        return sentence
+
+    while True:
+        rows = fill_block(streams, take, options.unroll)
+        yield Portion(rows, replace(after, streams=tuple(streams)))
+
+
+def new_streams(n_streams: int) -> list[Stream]:
+    """Streams that have read nothing."""
+    return [([], 1)] * n_streams
+
+
+def fill_block(
+    streams: list[Stream], take: Callable[[], Sentence | None], n_steps: int
+) -> list[Row]:
+    """The next steps of all streams, which move on.
+
+    Args:
+        streams: changed in place.
+        take: gives the next sentence for a stream; None after the last one, when rows
+            get short and at last empty.
+        n_steps: of each row.
+    """
+    rows: list[Row] = []
+    for number, (sentence, done) in enumerate(streams):
+        row, room = [], n_steps
+        while room:
+            if done > len(sentence):
+                taken = take()
+                if taken is None:
+                    break
+                sentence, done = taken, 0
+            stop = min(done + room, len(sentence) + 1)
+            row.append(Piece(sentence, done, stop))
+            done, room = stop, room - (stop - done)
+        streams[number] = (sentence, done)
+        rows.append(row)
+    return rows
+
+
+def _shuffled_sentences(
+    windows: Iterator[Window], options: TrainingOptions, start: Position
+) -> Iterator[tuple[Sentence, Position]]:
+    """The sentences of each window in random order, and where the text goes on after each."""
+    place, done = start.window, start.done
+    for n_windows, window in enumerate(windows, start.n_windows):
+        sentences = window.sentences
+        _shuffle(sentences, options, n_windows)
+        for number in range(done, len(sentences)):
+            yield sentences[number], Position(place, n_windows, number + 1)
+        place, done = window.end, 0
+
+
+def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
+    """Number the tokens of rows."""
+    index = {START_TOKEN: 0, END_TOKEN: 1}
+    lengths = np.array([sum(stop - start for _, start, stop in row) for row in rows], np.int64)
+    steps = np.zeros((4, len(rows), int(lengths.max(initial=0))), np.int64)
+    for number, row in enumerate(rows):
+        at = 0
+        for sentence, start, stop in row:
+            n_tokens, end = len(sentence), at + stop - start
+            bounded = np.empty(n_tokens + 2, np.int64)
+            bounded[0], bounded[-1] = 0, 1
+            bounded[1:-1] = [index.setdefault(token, len(index)) for token in sentence]
+            turned = bounded[::-1]
+            steps[0, number, at:end] = bounded[start:stop]
+            steps[1, number, at:end] = bounded[start + 1 : stop + 1]
+            steps[2, number, at:end] = turned[start:stop]
+            steps[3, number, at:end] = turned[start + 1 : stop + 1]
+            at = end
+    tokens = list(index)
+    return Batch(tokens, vocabulary.indices(tokens), steps, lengths)
+
+
+def n_steps(rows: Sequence[Row]) -> int:
+    """Steps of all rows: the predictions of one direction."""
+    return sum(stop - start for row in rows for _, start, stop in row)
+
+
+def n_tokens(rows: Sequence[Row]) -> int:
+    """Tokens that a direction reads, boundaries aside."""
+    return n_steps(rows) - sum(start == 0 for row in rows for _, start, _ in row)

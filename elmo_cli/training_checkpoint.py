@@ -1,0 +1,110 @@
+"""The checkpoint of a run: one file, whole or not at all, whatever ends the process.
+
+It is written under another name, synced, and renamed over the checkpoint before.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from elmo_cli.errors import ModelError, OutputError
+
+NAME = "checkpoint.pt"
+
+
+def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write the checkpoint of a folder.
+
+    Args:
+        folder: it is there.
+        state: tensors, numbers, text, and lists and dictionaries of them.
+
+    Raises:
+        OutputError: it cannot be written; the checkpoint before is as it was.
+    """
+    write_whole(folder / NAME, lambda file: torch.save(state, file))
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """The state of a folder's checkpoint, on the CPU; None where there is none.
+
+    Nothing but tensors, numbers and text is read: a checkpoint cannot run code.
+
+    Raises:
+        ModelError: the file is damaged.
+    """
+    path = folder / NAME
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # whatever the file holds
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(
+            f"{path}: the checkpoint is damaged ({first}); remove it to train from the start"
+        ) from None
+    return state
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text, whole or not at all.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file, which appears under its name when it is complete and on the disk.
+
+    Raises:
+        OutputError: it cannot be written; a file of that name is as it was.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+        sync_folder(path.parent)
+    except (OSError, RuntimeError) as error:  # torch has the second for the first
+        partial.unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        kept = "; the one before is kept" if path.exists() else ""
+        raise OutputError(f"{path}: cannot be written: {reason}{kept}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder last, a rename for one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from training into it.
+
+    Raises:
+        OutputError: it cannot be made, or another process trains into it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "wb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
+    with lock:  # closing it gives the lock back
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OutputError(f"{folder}: another process trains into it") from None
+        yield

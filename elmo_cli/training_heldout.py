@@ -1,0 +1,97 @@
+"""Held-out text to the perplexity of both directions, by the full softmax."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
+
+import torch
+
+from elmo_cli.batching import batches_by_length, windows
+from elmo_cli.errors import InputError
+from elmo_cli.text import read_sentences
+from elmo_cli.training_batches import Piece, Row, fill_block, make_batch, new_streams
+from elmo_cli.training_objective import Objective
+from elmo_cli.training_options import TrainingOptions
+from elmo_cli.vocabulary import Vocabulary
+
+N_STREAMS = 32
+"""Streams of held-out text with carried state: few, since each starts from zero."""
+BATCH_STEPS = 2048
+
+
+class Perplexity(TypedDict):
+    """The perplexity of a text; `<UNK>` counts as a word."""
+
+    forward: float
+    backward: float
+    average: float
+    """exp of the mean of both directions' losses."""
+    tokens: int
+    unknown: float
+    """The share of the tokens that are not in the vocabulary."""
+
+
+@torch.no_grad()
+def heldout_perplexity(
+    objective: Objective,
+    vocabulary: Vocabulary,
+    path: Path,
+    options: TrainingOptions,
+    max_tokens: int | None = None,
+) -> Perplexity:
+    """The perplexity of a text, its sentences started as in training, none left out.
+
+    Args:
+        objective: in evaluation for the time of the call.
+        vocabulary: of the softmax.
+        path: a file of text.
+        options: `state` says how sentences start.
+        max_tokens: the first batches with so many tokens are enough.
+
+    Raises:
+        InputError: there is no sentence in it.
+    """
+    objective.eval()
+    totals, n_predictions, n_tokens, n_unknown = [0.0, 0.0], 0, 0, 0
+    state = None
+    for rows in _blocks(path, options) if options.state == "carry" else _batches(path):
+        losses = objective(make_batch(rows, vocabulary), state)
+        state = losses.state if options.state == "carry" else None
+        totals = [totals[0] + losses.forward.item(), totals[1] + losses.backward.item()]
+        for sentence, start, stop in (piece for row in rows for piece in row):
+            n_predictions += stop - start
+            read = sentence[max(start - 1, 0) : stop - 1]
+            n_tokens += len(read)
+            n_unknown += sum(token not in vocabulary for token in read)
+        if max_tokens is not None and n_tokens >= max_tokens:
+            break
+    objective.train()
+    if n_predictions == 0:
+        raise InputError(f"{path}: no sentence to measure perplexity on")
+    forward, backward = (total / n_predictions for total in totals)
+    return Perplexity(
+        forward=_exp(forward),
+        backward=_exp(backward),
+        average=_exp((forward + backward) / 2),
+        tokens=n_tokens,
+        unknown=n_unknown / max(n_tokens, 1),
+    )
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf
+
+
+def _batches(path: Path) -> Iterator[list[Row]]:
+    sentences = (sentence for sentence in read_sentences(path) if sentence)
+    for window in windows(sentences, 20_000, 20_000):
+        for batch in batches_by_length([len(sentence) + 1 for sentence in window], BATCH_STEPS):
+            yield [[Piece(window[i], 0, len(window[i]) + 1)] for i in batch]
+
+
+def _blocks(path: Path, options: TrainingOptions) -> Iterator[list[Row]]:
+    sentences = (sentence for sentence in read_sentences(path) if sentence)
+    streams = new_streams(N_STREAMS)
+    while any(rows := fill_block(streams, lambda: next(sentences, None), options.unroll)):
+        yield rows

@@ -1,0 +1,175 @@
+"""How to train: the settings of a run, with bilm-tf's names and defaults where they make sense.
+
+Settings come from three places: what is given, else the training keys of a bilm-tf
+options.json, else the defaults, some of which go with the optimizer.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from elmo_cli.errors import OptionsError
+
+logger = logging.getLogger(__name__)
+
+_CHARACTERS = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262} | {
+    "max_characters_per_token": 50
+}
+_FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+
+
+def _architecture(
+    dim: int, projection_dim: int, n_highway: int, filters: list[list[int]]
+) -> dict[str, Any]:
+    clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
+    return {
+        "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2, **clips},
+        "char_cnn": {**_CHARACTERS, "n_highway": n_highway, "filters": filters},
+    }
+
+
+PRESETS: Final[Mapping[str, dict[str, Any]]] = {
+    "mini": _architecture(256, 512, 1, [*_FILTERS[:4], [5, 128], [6, 128]]),
+    "small": _architecture(1024, 128, 1, _FILTERS),
+    "medium": _architecture(2048, 256, 1, _FILTERS),
+    "original": _architecture(4096, 512, 2, _FILTERS),
+}
+"""The architectures of the bundled and of AllenNLP's published models, as an options.json."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """All settings of a run."""
+
+    steps: int | None = None
+    """Steps of the optimizer; None trains for `epochs`."""
+    epochs: int = 10
+    state: str = "zero"
+    """`zero`: every sentence starts from the zero state. `carry`: as published, the text
+    is cut into blocks, and the state goes from block to block."""
+    batch_tokens: int = 2048
+    """With the zero state: predictions of a direction in a batch, at most."""
+    longest_sentence: int = 100
+    """With the zero state: a longer sentence is cut, each piece from the zero state."""
+    batch_size: int = 128
+    """With the carried state: streams of text that run side by side, in all processes."""
+    unroll: int = 20
+    """With the carried state: tokens of each stream in a block."""
+    dropout: float = 0.1
+    samples: int = 8192
+    """Distinct words drawn for the sampled softmax of each step; 0 takes the full softmax."""
+    optimizer: str = "adamw"
+    """`adamw`, or `adagrad` as published."""
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    """AdamW's."""
+    warmup_steps: int = 200
+    """Over which the learning rate rises, a tenth of the run at most."""
+    decay_share: float = 1 / 3
+    """The share of the run, at its end, over which the learning rate falls to 0."""
+    clip_norm: float = 1.0
+    """The most that the norm of all gradients together may be."""
+    precision: str = "float32"
+    """`float32`, or `bfloat16` for autocast."""
+    seed: int = 0
+
+    @property
+    def loss_scale(self) -> float:
+        """What the mean loss is multiplied by: bilm-tf's sum over the steps, for its Adagrad."""
+        return float(self.unroll) if self.optimizer == "adagrad" else 1.0
+
+
+_OF_OPTIMIZER: Final[Mapping[str, dict[str, Any]]] = {
+    "adamw": {},
+    "adagrad": {"learning_rate": 0.2, "clip_norm": 10.0, "warmup_steps": 0, "decay_share": 0.0},
+}
+
+_PUBLISHED_KEYS: Final = {
+    "dropout": "dropout",
+    "all_clip_norm_val": "clip_norm",
+    "n_epochs": "epochs",
+    "batch_size": "batch_size",
+    "unroll_steps": "unroll",
+    "n_negative_samples_batch": "samples",
+    "learning_rate": "learning_rate",
+}
+"""Training keys of bilm-tf's options.json, and what they are called here."""
+
+RUN_LENGTH: Final = {"steps", "epochs"}
+"""The settings that a run may go on with another value of: it is made longer or shorter."""
+
+
+def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOptions:
+    """The settings of a run.
+
+    Args:
+        content: of an options.json; bilm-tf's training keys count where nothing is given.
+        given: fields of `TrainingOptions`; None is not given.
+
+    Raises:
+        OptionsError: a value cannot be, or the options ask for what is not offered.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    optimizer = given.get("optimizer", TrainingOptions.optimizer)
+    if optimizer not in _OF_OPTIMIZER:
+        raise OptionsError(f"optimizer: expected adamw or adagrad, found {optimizer!r}")
+    defaults = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
+    options = TrainingOptions(**{**defaults, **given})
+    _check(options)
+    return options
+
+
+def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
+    """The settings in an options.json of bilm-tf."""
+    if content.get("bidirectional") is False:
+        raise OptionsError("bidirectional: expected true, found false; models have two directions")
+    if content.get("share_embedding_softmax"):
+        raise OptionsError(
+            "share_embedding_softmax: expected false, found true, which is not offered"
+        )
+    found = {name: content[key] for key, name in _PUBLISHED_KEYS.items() if key in content}
+    if content.get("sample_softmax") is False:
+        found["samples"] = 0
+    if optimizer != "adagrad":  # its learning rate and norm mean nothing to another
+        found = {k: v for k, v in found.items() if k not in ("learning_rate", "clip_norm")}
+    if found:
+        logger.info("settings from options.json: %s", shown(found))
+    return found
+
+
+def _check(options: TrainingOptions) -> None:
+    faults = []
+    whole = {"epochs": 1, "batch_tokens": 1, "longest_sentence": 1, "batch_size": 1, "unroll": 1}
+    whole |= {"samples": 0, "warmup_steps": 0, "steps": 1}
+    for name, least in whole.items():
+        value = getattr(options, name)
+        if name == "steps" and value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            faults.append(f"{name}: expected a whole number, {least} or more, found {value!r}")
+    ranges = {"dropout": (0.0, 0.999), "decay_share": (0.0, 1.0), "weight_decay": (0.0, 1.0)}
+    ranges |= {"learning_rate": (1e-12, 1e3), "clip_norm": (1e-12, 1e12)}
+    for name, (lowest, highest) in ranges.items():
+        value = getattr(options, name)
+        if not isinstance(value, (int, float)) or not lowest <= value <= highest:
+            faults.append(f"{name}: expected a number from {lowest} to {highest}, found {value!r}")
+    choices = {"state": ("zero", "carry"), "precision": ("float32", "bfloat16")}
+    for name, known in choices.items():
+        if getattr(options, name) not in known:
+            faults.append(
+                f"{name}: expected {' or '.join(known)}, found {getattr(options, name)!r}"
+            )
+    if faults:
+        raise OptionsError("; ".join(faults))
+
+
+def differences(found: Mapping[str, Any], options: TrainingOptions) -> dict[str, Any]:
+    """The settings of a checkpoint that are not those of the run, its length aside."""
+    names = [field.name for field in fields(options) if field.name not in RUN_LENGTH]
+    return {name: found.get(name) for name in names if found.get(name) != getattr(options, name)}
+
+
+def shown(settings: Mapping[str, Any]) -> str:
+    """Settings as a message shows them."""
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

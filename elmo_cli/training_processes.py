@@ -1,0 +1,89 @@
+"""Several processes that train one model, as `torchrun` starts them.
+
+Each has its share of every batch; gradients are averaged over all.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from elmo_cli.devices import CPU, choose_device
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among all."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes what is written once."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """A module whose gradients are averaged over all processes."""
+        if self.count == 1:
+            return module
+        devices = [p.device for p in module.parameters()][:1]
+        return DistributedDataParallel(
+            module, device_ids=devices if devices[0].type == "cuda" else None
+        )
+
+    def any(self, value: bool, device: torch.device) -> bool:
+        """Whether the value is true in any process."""
+        if self.count == 1:
+            return value
+        return self.sum(torch.tensor(float(value), device=device)).item() > 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes."""
+        if self.count > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of each process."""
+        values: list[Any] = [value]
+        if self.count > 1:
+            values = [None] * self.count
+            distributed.all_gather_object(values, value)
+        return values
+
+    def wait(self) -> None:
+        """Wait for all others to come here."""
+        if self.count > 1:
+            distributed.barrier()
+
+
+@contextmanager
+def all_processes(cuda_device: int) -> Iterator[tuple[Processes, torch.device]]:
+    """This process and its device: alone, or as `torchrun` says.
+
+    Args:
+        cuda_device: -1 for the CPU; under `torchrun`, any other lets each process have
+            the GPU of its number.
+
+    Raises:
+        DeviceError: there is no such GPU.
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield Processes(), choose_device(cuda_device)
+        return
+    on_gpu = cuda_device != CPU
+    device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU)
+    if on_gpu:
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Processes(distributed.get_rank(), count), device
+    finally:
+        distributed.destroy_process_group()

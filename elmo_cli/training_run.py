@@ -1,0 +1,236 @@
+"""Batches to trained weights: a run, step after step, that stops and goes on.
+
+All that a step needs beyond the weights is known from its number and the place in the
+text: random numbers are seeded anew for each step. So a run that goes on from a
+checkpoint is the run that was never stopped, to the bit on one machine's CPU.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from elmo_cli.bilm import BiLm, BiLmState, map_state
+from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.language_model import Softmax
+from elmo_cli.optimizers import make_optimizer, set_learning_rate
+from elmo_cli.sampled_softmax import Samples, draw_words
+from elmo_cli.training_batches import Portion, Position, Row, make_batch, n_steps, n_tokens
+from elmo_cli.training_checkpoint import save_checkpoint
+from elmo_cli.training_objective import Objective
+from elmo_cli.training_options import TrainingOptions, differences, shown
+from elmo_cli.training_processes import Processes
+from elmo_cli.vocabulary import Vocabulary
+
+
+class Run:
+    """A training run: all that changes from step to step."""
+
+    def __init__(
+        self,
+        bilm: BiLm,
+        softmax: Softmax,
+        vocabulary: Vocabulary,
+        options: TrainingOptions,
+        identity: dict[str, Any],
+        *,
+        text_tokens: int | None = None,
+        processes: Processes | None = None,
+    ) -> None:
+        """Start a run.
+
+        Args:
+            bilm, softmax: on the device.
+            vocabulary: of the softmax.
+            options: how to train.
+            identity: what must be the same for a checkpoint to fit, by its name.
+            text_tokens: of a pass over the text; where the length is in epochs.
+            processes: this process among all.
+        """
+        self.vocabulary = vocabulary
+        self.options = options
+        self.objective = Objective(bilm, softmax).train()
+        self.processes = processes or Processes()
+        self._module = self.processes.wrap(self.objective)
+        self._parameters = list(self.objective.parameters())
+        self._optimizer = make_optimizer(self._parameters, options)
+        self._text_tokens = text_tokens
+        self._identity = {**identity, "vocabulary": _digest(vocabulary.words)}
+        self.step = 0
+        self.n_tokens = 0
+        self.learning_rate = 0.0
+        """Of the last step."""
+        self.seconds = 0.0
+        self.position = Position()
+        self._carried: BiLmState | None = None
+        self._loss_sums = torch.zeros(3)  # forward, backward, predictions: since `take_loss`
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return self.objective.bilm.device
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is done, 0 to 1."""
+        options = self.options
+        if options.steps is not None:
+            return min(1.0, self.step / options.steps)
+        return min(1.0, self.n_tokens / max(1, options.epochs * (self._text_tokens or 0)))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether this was the last step."""
+        if self.options.steps is not None:
+            return self.step >= self.options.steps
+        return self.position.window.epoch >= self.options.epochs
+
+    def train_step(self, portion: Portion) -> None:
+        """One step of the optimizer; see `training_batches.portions`."""
+        options, processes = self.options, self.processes
+        self.learning_rate = set_learning_rate(self._optimizer, self.step, self.progress, options)
+        batch = make_batch(self._share(portion.rows), self.vocabulary)
+        torch.manual_seed(self._seed("dropout", processes.rank))
+        carried = self._carried if options.state == "carry" else None
+        with torch.autocast(
+            self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"
+        ):
+            forward, backward, state = self._module(batch, carried, self._draw())
+        # The mean over all processes' predictions, of which they take the mean once more.
+        n_predictions = n_steps(portion.rows)
+        scale = 0.5 * options.loss_scale * processes.count / n_predictions
+        self._optimizer.zero_grad()
+        ((forward + backward) * scale).backward()
+        torch.nn.utils.clip_grad_norm_(self._parameters, options.clip_norm)
+        self._optimizer.step()
+        if options.state == "carry":
+            self._carried = map_state(state, Tensor.float)
+        sums = torch.stack([forward.detach(), backward.detach(), forward.new_tensor(0.0)]).cpu()
+        sums[2] = n_predictions / processes.count
+        self._loss_sums += sums
+        self.step += 1
+        self.n_tokens += n_tokens(portion.rows)
+        self.position = portion.position
+
+    def _share(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows of this process: every so many-th sentence, or streams side by side."""
+        rank, count = self.processes.rank, self.processes.count
+        if self.options.state == "zero":
+            return list(rows[rank::count])
+        each = len(rows) // count
+        return list(rows[rank * each : (rank + 1) * each])
+
+    def _seed(self, purpose: str, rank: int = 0) -> int:
+        """A seed for this step, which no other has."""
+        text = f"{self.options.seed} {self.step} {purpose} {rank}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+
+    def _draw(self) -> Samples | None:
+        """The words of this step's sampled softmax, the same in all processes."""
+        n_words = len(self.vocabulary)
+        if not 0 < self.options.samples < n_words:
+            return None
+        generator = torch.Generator().manual_seed(self._seed("samples"))
+        words, n_draws = draw_words(n_words, self.options.samples, generator)
+        return Samples(words.to(self.device), n_draws)
+
+    def take_loss(self) -> float:
+        """The loss in training since the last call: nats a prediction, mean of both directions.
+
+        Raises:
+            ElmoError: it is not finite.
+        """
+        forward, backward, n_predictions = self.processes.sum(
+            self._loss_sums.to(self.device)
+        ).tolist()
+        self._loss_sums = torch.zeros(3)
+        loss: float = 0.5 * (forward + backward) / max(n_predictions, 1)
+        if not math.isfinite(loss):
+            raise ElmoError(
+                f"step {self.step}: the loss is not finite, training has failed; try a lower "
+                "learning rate in another folder, or go on from the last checkpoint"
+            )
+        return loss
+
+    # Checkpoints.
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint, whole or not at all; all processes call it.
+
+        Raises:
+            OutputError: it cannot be written; the one before is kept.
+            ElmoError: the loss is not finite.
+        """
+        sums = self._loss_sums
+        if not sums.isfinite().all():
+            self.take_loss()  # which says so
+        tensors = [] if self._carried is None else _tensors(self._carried)
+        carried = self.processes.gather([values.cpu() for values in tensors])
+        all_sums = self.processes.gather(sums)
+        if self.processes.is_first:
+            state = {
+                "identity": json.dumps(self._identity, sort_keys=True),
+                "options": json.dumps(asdict(self.options)),
+                "step": self.step,
+                "n_tokens": self.n_tokens,
+                "seconds": self.seconds,
+                "position": json.dumps(self.position.to_json()),
+                "loss_sums": torch.stack(all_sums).sum(dim=0),
+                "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
+                "objective": self.objective.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+            }
+            save_checkpoint(folder, state)
+        self.processes.wait()
+
+    def load(self, state: dict[str, Any], folder: Path) -> None:
+        """Go on from what `load_checkpoint` gave.
+
+        Raises:
+            ModelError: it is of another run.
+        """
+        self._check_same(state, folder)
+        self.step, self.n_tokens = state["step"], state["n_tokens"]
+        self.seconds = state["seconds"]
+        self.position = Position.from_json(json.loads(state["position"]))
+        self.objective.load_state_dict(state["objective"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        rank, count = self.processes.rank, self.processes.count
+        if self.processes.is_first:
+            self._loss_sums = state["loss_sums"]
+        if state["carried"]:
+            each = self.options.batch_size // count
+            rows = slice(rank * each, (rank + 1) * each)
+            values = iter([values[rows].to(self.device) for values in state["carried"]])
+            zero = self.objective.bilm.initial_state(each)
+            self._carried = map_state(zero, lambda _: next(values))
+
+    def _check_same(self, state: dict[str, Any], folder: Path) -> None:
+        found = json.loads(state["identity"])
+        changed = [name for name in self._identity if found.get(name) != self._identity[name]]
+        if changed:
+            raise ModelError(
+                f"{folder}: the run that was begun there has another {' and '.join(changed)}; give "
+                f"the same command to go on, or another folder and --from {folder} for a new run"
+            )
+        settings = differences(json.loads(state["options"]), self.options)
+        if settings:
+            raise ModelError(
+                f"{folder}: the run that was begun there has {shown(settings)}; give the same "
+                f"settings to go on, or another folder and --from {folder} for a new run"
+            )
+
+
+def _tensors(state: BiLmState) -> list[Tensor]:
+    """The tensors of a state, in the order of `map_state`."""
+    return [values for layer in state for direction in layer for values in direction]
+
+
+def _digest(words: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()

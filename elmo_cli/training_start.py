@@ -1,0 +1,205 @@
+"""What a run starts from: an architecture, a vocabulary, and weights, random or a model's."""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from elmo_cli.bilm import BiLm
+from elmo_cli.errors import InputError, ModelError, OptionsError
+from elmo_cli.language_model import Softmax
+from elmo_cli.many_langs import ManyLangsOptions
+from elmo_cli.model_files import ModelFiles
+from elmo_cli.options import parse_options, read_json, read_options
+from elmo_cli.pretrained import find_model, model_from_files
+from elmo_cli.softmax_file import read_softmax
+from elmo_cli.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
+from elmo_cli.training_checkpoint import write_text
+from elmo_cli.training_options import PRESETS, TrainingOptions
+from elmo_cli.training_text import TrainingText, count_text
+from elmo_cli.vocabulary import UNKNOWN_TOKEN, Vocabulary, read_vocabulary
+from elmo_cli.weights import load_bilm
+
+logger = logging.getLogger(__name__)
+
+COUNTS = "counts.json"
+HELDOUT = "heldout.txt"
+SPECIAL = ("<S>", "</S>", UNKNOWN_TOKEN)
+
+
+class Architecture(NamedTuple):
+    """What is known of a model before the text is read."""
+
+    content: dict[str, Any]
+    """Of its options.json."""
+    name: str
+    """Where it is from."""
+    files: ModelFiles | None
+    """Those of the model whose weights are the start."""
+
+
+def choose_architecture(
+    options_file: str | Path | None, preset: str | None, from_model: str | Path | None
+) -> Architecture:
+    """The architecture of an options.json, of a preset, or of a model to start from.
+
+    Args:
+        options_file: with `from_model` only where that is a single file of weights.
+        preset: a name of `PRESETS`.
+        from_model: a name, folder, zip or file of weights.
+
+    Raises:
+        ElmoError: none or two of them are given, or what is given is not as it should be.
+    """
+    if from_model is not None and Path(from_model).suffix in (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX):
+        if options_file is None:
+            raise ModelError(f"{from_model}: expected an options file with a single weights file")
+        files = model_from_files(options_file, from_model)
+    elif [options_file, preset, from_model].count(None) != 2:
+        raise ModelError("expected one of an options file, a preset and a model to start from")
+    elif preset is not None:
+        if preset not in PRESETS:
+            raise OptionsError(f"no preset {preset}; there are {', '.join(PRESETS)}")
+        return Architecture(PRESETS[preset], preset, None)
+    elif options_file is not None:
+        _check_kind(options_file)
+        return Architecture(read_json(options_file), str(options_file), None)
+    else:
+        files = find_model(from_model)
+    _check_kind(files.options)
+    return Architecture(read_json(files.options), str(from_model), files)
+
+
+def _check_kind(options_file: str | Path) -> None:
+    if isinstance(read_options(options_file), ManyLangsOptions):
+        raise OptionsError(
+            f"{options_file}: expected an ELMo model, found one of ELMoForManyLangs, which is not "
+            "trained here"
+        )
+
+
+def written_options(content: dict[str, Any], options: TrainingOptions) -> dict[str, Any]:
+    """The options.json of a trained model: its architecture, and how its sentences start."""
+    written = {key: content[key] for key in ("lstm", "char_cnn") if content.get(key) is not None}
+    if "char_cnn" in written:  # 261 in bilm-tf's training, 262 where a model is used
+        written["char_cnn"] = {**written["char_cnn"], "n_characters": 262}
+    return {**written, "training": {"state": options.state}}
+
+
+# The words to predict.
+
+
+def choose_vocabulary(
+    text: TrainingText,
+    folder: Path,
+    architecture: Architecture,
+    vocabulary_file: str | Path | None,
+    vocabulary_size: int,
+    *,
+    need_count: bool,
+) -> tuple[Vocabulary, int | None]:
+    """The words of a file, of the model to start from, or the most frequent of the text.
+
+    The text is read once, unless nothing needs that or an earlier run did: what it
+    counted is kept in the folder, as are the lines that are held out.
+
+    Returns:
+        The vocabulary, and the tokens of the text where they were counted.
+    """
+    known = None
+    files = architecture.files
+    if vocabulary_file is not None:
+        known = read_vocabulary(vocabulary_file)
+    elif files is not None and files.vocabulary is not None:
+        known = read_vocabulary(files.vocabulary)
+    if files is not None and not architecture.content.get("char_cnn"):
+        _check_input_words(files, known)
+    if known is not None and not need_count and not text.heldout_share:
+        return known, None
+    n_words = vocabulary_size if known is None else None
+    n_tokens = _counted(text, folder, n_words)
+    return known or read_vocabulary(folder / "vocab.txt"), n_tokens
+
+
+def _check_input_words(files: ModelFiles, vocabulary: Vocabulary | None) -> None:
+    """A word-level model keeps the words that it reads."""
+    if files.vocabulary is None:
+        raise ModelError(f"{files.name}: a word-level model, which needs its vocab.txt")
+    if vocabulary is not None and vocabulary.words != read_vocabulary(files.vocabulary).words:
+        raise InputError(
+            f"{files.name}: a word-level model, which is trained with its own vocabulary; leave "
+            "out the other"
+        )
+
+
+def _counted(text: TrainingText, folder: Path, n_words: int | None) -> int:
+    """Count the text, unless that was done; vocab.txt gets its words if `n_words` is given."""
+    made_of = {
+        "text": text.identity(),
+        "heldout_share": text.heldout_share,
+        "vocabulary_size": n_words,
+    }
+    path = folder / COUNTS
+    if path.exists():
+        found = read_json(path)
+        if isinstance(found, dict) and found.get("made_of") == made_of:
+            return int(found["n_tokens"])
+    logger.info("counting the tokens of %d files", len(text.paths))
+    heldout: list[str] = []
+    count = count_text(text, heldout.append)
+    if text.heldout_share:
+        write_text(folder / HELDOUT, "".join(f"{line}\n" for line in heldout))
+    if n_words is not None:
+        frequent = [word for word, _ in count.words.most_common(n_words) if word not in SPECIAL]
+        words = [*SPECIAL, *frequent][:n_words]
+        write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in words))
+    sizes = {"n_sentences": count.n_sentences, "n_tokens": count.n_tokens}
+    write_text(path, json.dumps({"made_of": made_of, **sizes}) + "\n")
+    logger.info(
+        "%s sentences, %s tokens, %s words",
+        *(f"{number:,}" for number in (count.n_sentences, count.n_tokens, len(count.words))),
+    )
+    return count.n_tokens
+
+
+# The weights.
+
+
+def start_weights(
+    architecture: Architecture, vocabulary: Vocabulary, options: TrainingOptions
+) -> tuple[BiLm, Softmax]:
+    """A biLM and its softmax: random, or those of the model to start from.
+
+    Where the softmax of that model is not there, a new one is trained; words that it
+    does not have get random vectors.
+    """
+    torch.manual_seed(options.seed)
+    if architecture.files is None:
+        bilm = BiLm(parse_options(architecture.content), vocabulary, dropout=options.dropout)
+        return bilm, Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+    files = architecture.files
+    bilm = load_bilm(files).requires_grad_(True).train()
+    bilm.dropout.p = options.dropout
+    softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+    if files.softmax is None or files.vocabulary is None:
+        logger.info("%s has no softmax here: a new one is trained", files.name)
+    else:
+        _copy_rows(files, vocabulary, softmax)
+    return bilm, softmax
+
+
+@torch.no_grad()
+def _copy_rows(files: ModelFiles, vocabulary: Vocabulary, softmax: Softmax) -> None:
+    """Give words the vectors that they have in the softmax of another model."""
+    assert files.softmax is not None
+    assert files.vocabulary is not None
+    old = read_vocabulary(files.vocabulary)
+    weight, bias = read_softmax(files.softmax, len(old), softmax.weight.shape[1])
+    known = [row for row, word in enumerate(vocabulary.words) if word in old]
+    rows = old.indices([vocabulary.words[row] for row in known])
+    softmax.weight[known] = torch.from_numpy(weight)[rows]
+    softmax.bias[known] = torch.from_numpy(bias)[rows]
+    if len(known) < len(vocabulary):
+        logger.info("%s: its softmax has %d of %d words", files.name, len(known), len(vocabulary))

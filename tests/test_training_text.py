@@ -1,0 +1,122 @@
+"""Files to windows of sentences, entered anywhere."""
+
+import gzip
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli.errors import InputError
+from elmo_cli.training_text import Place, TrainingText, Window, count_text, find_files
+
+
+def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> tuple[Path, ...]:
+    paths = []
+    for number, text in enumerate(texts):
+        path = folder / (f"{number}.txt.gz" if compressed else f"{number}.txt")
+        content = text.encode()
+        path.write_bytes(gzip.compress(content) if compressed else content)
+        paths.append(path)
+    return tuple(paths)
+
+
+def some_windows(text: TrainingText, start: Place, n: int, max_tokens: int = 3) -> list[Window]:
+    return list(islice(text.windows(start, max_tokens), n))
+
+
+lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6)
+
+
+@given(st.lists(lines, min_size=1, max_size=3), st.booleans(), st.integers(0, 3))
+def test_a_text_goes_on_from_the_end_of_any_window(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[list[str]],
+    compressed: bool,
+    seed: int,
+) -> None:
+    texts[0].append("one more")  # so that there is a sentence
+    folder = tmp_path_factory.mktemp("text")
+    paths = write_files(folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed)
+    text = TrainingText(paths, seed=seed)
+    all_windows = some_windows(text, Place(), 12)
+    for number in range(1, 6):
+        assert (
+            some_windows(text, all_windows[number - 1].end, 4) == all_windows[number : number + 4]
+        )
+
+
+def test_a_pass_has_every_sentence_once_and_closes_its_last_window(tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\n"]))
+    sentences = []
+    for window in text.windows(Place(), 2):
+        sentences += window.sentences
+        if window.end.epoch == 1:
+            break
+    assert sorted(sentences) == [["a"], ["b", "c"], ["d"], ["e"]]
+
+
+def test_files_come_in_another_order_in_another_pass(tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, [f"{n}\n" for n in range(8)]))
+    passes = [window.sentences for window in some_windows(text, Place(), 3, 100)]
+    assert sorted(passes[0]) == sorted(passes[1]) == sorted(passes[2])
+    assert passes[0] != passes[1] or passes[1] != passes[2]
+
+
+def test_held_out_lines_are_in_no_window_and_all_copies_of_a_line_go_together(
+    tmp_path: Path,
+) -> None:
+    lines = [f"line {number}" for number in range(400)]
+    text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), heldout_share=0.1)
+    heldout: list[str] = []
+    count = count_text(text, heldout.append)
+    window = some_windows(text, Place(), 1, 10_000)[0]
+    trained = {" ".join(sentence) for sentence in window.sentences}
+    assert trained.isdisjoint(heldout)
+    assert trained | set(heldout) == set(lines)
+    assert 20 <= len(set(heldout)) <= 60  # 40 expected, of 400
+    assert len(heldout) == 2 * len(set(heldout))
+    assert count.n_sentences == len(window.sentences) == 800 - len(heldout)
+    assert count.n_tokens == 2 * count.n_sentences
+
+
+def test_words_are_counted(tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc"]))
+    count = count_text(text, lambda line: None)
+    assert (count.n_sentences, count.n_tokens) == (2, 6)
+    assert count.words == {"b": 3, "a": 2, "c": 1}
+
+
+def test_patterns_give_files_in_order_each_once(tmp_path: Path) -> None:
+    one, two = write_files(tmp_path, ["a", "b"])
+    assert find_files([str(tmp_path / "*.txt"), one]) == (one, two)
+
+
+def test_a_name_with_brackets_is_a_name_first(tmp_path: Path) -> None:
+    (tmp_path / "a[1].txt").write_text("x\n")
+    assert find_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
+
+
+def test_a_pattern_that_fits_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no-\*: expected a text file or a pattern of some"):
+        find_files([str(tmp_path / "no-*")])
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_text_without_a_sentence_is_named(tmp_path: Path, content: str) -> None:
+    text = TrainingText(write_files(tmp_path, [content]))
+    with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
+        count_text(text, lambda line: None)
+    with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
+        some_windows(text, Place(), 1)
+
+
+def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
+    path = tmp_path / "0.txt"
+    path.write_bytes(b"a\nb\nc\n\xff\n")
+    text = TrainingText((path,))
+    windows = text.windows(Place(0, 0, 4, 2), 1)
+    assert next(windows).sentences == [["c"]]
+    with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
+        next(windows)
