@@ -1,6 +1,8 @@
 """Run `elmo embed` in this process and print what it took, as `allennlp_elmo.py` does.
 
-python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
+    python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
+
+With --products, also how long its matrix products would take by themselves.
 """
 
 import argparse
@@ -17,13 +19,23 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--state", default="zero")
     parser.add_argument("--layers", default="all")
+    parser.add_argument("--products", action="store_true")
     parser.add_argument("input")
     parser.add_argument("output")
     arguments = parser.parse_args()
 
+    from products import ProductLog, bare_seconds
+    from stopwatch import Stopwatch
+
     from elmo_cli import ElmoEmbedder
+    from elmo_cli.activations import ActivationsWriter
+    from elmo_cli.run_input import RunInput
 
     n_tokens = 0
+    files = Stopwatch()
+    for method in ("write", "checkpoint", "complete", "__exit__"):
+        files.watch(ActivationsWriter, method)
+    files.watch(RunInput, "__next__")
 
     def count(_n_bytes: int, tokens: int | None) -> None:
         nonlocal n_tokens
@@ -37,13 +49,18 @@ def main() -> None:
         state=arguments.state,
     )
     loaded = time.perf_counter()
+    log = ProductLog() if arguments.products else None
     embedder.embed_file(arguments.input, arguments.output, arguments.layers, on_progress=count)
     figures = {
         "load_seconds": loaded - started,
         "embed_seconds": time.perf_counter() - loaded,
         "tokens": n_tokens,
+        "files_seconds": files.seconds,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
     }
+    if log is not None:
+        figures["products_gflop"] = log.flops() / 1e9
+        figures["products_seconds"] = bare_seconds(log.counts)
     print(json.dumps(figures))
 
 

@@ -247,9 +247,9 @@ def endless(read: list[int]) -> Iterator[list[str]]:
         yield ["word", str(number)]
 
 
-@pytest.mark.parametrize(("state", "window"), [("zero", 8), ("warm", 8), ("carry", 3)])
+@pytest.mark.parametrize(("state", "window"), [("zero", 4), ("warm", 4), ("carry", 3)])
 def test_a_stream_is_read_a_window_at_a_time(state: embedder.State, window: int) -> None:
-    # Four batches of 4 tokens, or one of 3 sentences: these are 8 and 3 sentences.
+    # Two batches of 4 tokens, or one of 3 sentences: these are 4 and 3 sentences.
     read: list[int] = []
     stream = ElmoEmbedder(OPTIONS, WEIGHTS, state=state, batch_tokens=4).embed_sentences(
         endless(read), batch_size=3

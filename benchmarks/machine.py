@@ -1,0 +1,44 @@
+"""What was measured, and on what."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import torch
+
+import elmo_cli
+
+
+def describe() -> dict[str, str]:
+    """Processor, cores, versions and commit."""
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": str(torch.get_num_threads()),
+        "elmo_cli": elmo_cli.__version__,
+        "torch": torch.__version__,
+        "h5py": h5py.__version__,
+        "python": platform.python_version(),
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()
+
+
+def _commit() -> str:
+    """The commit that was measured; "unknown" outside a checkout."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip() or "unknown"

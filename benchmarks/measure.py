@@ -1,0 +1,90 @@
+"""Measure this project's speed and memory, beside AllenNLP 0.9.0, on this machine.
+
+    benchmarks/make_allennlp_env.sh /tmp/allennlp      # once
+    python benchmarks/measure.py --peer /tmp/allennlp --json result.json
+
+The model has the architecture of the published 93.6M one, and random weights: time
+does not depend on their values. Prints a table in Markdown. Programs that are compared
+take turns, each in a process of its own. Without --peer, AllenNLP is left out; --rows
+measures some of the rows only.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from growth import growth_rows
+from lengths import length_rows
+from machine import describe
+from precision import precision_rows
+from sentences import sentence_rows
+from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
+from speed import products_rows, speed_rows
+from startup import startup_rows
+
+ROWS: dict[str, Callable[[Setting], list[Row]]] = {
+    "speed": speed_rows,
+    "products": products_rows,
+    "precision": precision_rows,
+    "sentence": sentence_rows,
+    "startup": startup_rows,
+    "lengths": length_rows,
+    "growth": growth_rows,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table, write the JSON."""
+    options = parse_arguments(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tiny = make_model(folder / "tiny", TINY)
+        setting = Setting(
+            folder=folder,
+            model=tiny if options.tiny else make_model(folder / "original", ORIGINAL),
+            tiny_model=tiny,
+            lines=options.text.read_text(encoding="utf-8").splitlines()[: options.lines],
+            peer=options.peer and options.peer / "bin" / "python",
+            repeats=options.repeats,
+            many_lines=options.many_lines,
+        )
+        rows = [row for name in options.rows for row in ROWS[name](setting)]
+    print(table(describe(), rows))
+    if options.json:
+        content = {"machine": describe(), "rows": [asdict(row) for row in rows]}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--peer", type=Path, help="folder of the AllenNLP environment")
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--text", type=Path, default=ALICE)
+    parser.add_argument("--lines", type=int, default=640)
+    parser.add_argument("--repeats", type=int, default=5, help="turns")
+    parser.add_argument("--many-lines", type=int, default=1_000_000, help="of the long run")
+    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the rows out")
+    parser.add_argument("--json", type=Path, help="write all figures there")
+    return parser.parse_args(arguments)
+
+
+def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
+    """The rows in Markdown."""
+    marks = {True: "yes", False: "no", None: ""}
+    return "\n".join(
+        [
+            "; ".join(f"{name} {value}" for name, value in machine.items()),
+            "",
+            "| | target | found | met |",
+            "|---|---|---|---|",
+            *(f"| {row.what} | {row.target} | {row.found} | {marks[row.met]} |" for row in rows),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()

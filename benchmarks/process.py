@@ -1,0 +1,38 @@
+"""Programs that are measured, each in a process of its own."""
+
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Sequence
+
+Figures = dict[str, float]
+
+
+def figures_of(command: Sequence[str]) -> Figures:
+    """Run a script that prints its figures as JSON on its last line."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    if "tokens" in figures:
+        figures["tokens_per_second"] = figures["tokens"] / figures["embed_seconds"]
+    return figures
+
+
+def seconds_of(command: Sequence[str]) -> float:
+    """How long a command takes, from start to end."""
+    started = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def alternate(commands: Sequence[Sequence[str]], repeats: int) -> list[list[float]]:
+    """The seconds of each command, which take turns."""
+    turns = [[seconds_of(command) for command in commands] for _ in range(repeats)]
+    return [list(column) for column in zip(*turns, strict=True)]
+
+
+def median(turns: Sequence[Figures], key: str) -> float:
+    """The median of a figure over turns."""
+    return statistics.median(turn[key] for turn in turns)

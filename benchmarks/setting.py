@@ -1,0 +1,98 @@
+"""What the rows of the benchmark share: the model, the text, the peer, and a row's form."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo_cli.bilm import BiLm
+from elmo_cli.options import parse_options
+from elmo_cli.weights import write_weights
+
+HERE = Path(__file__).parent
+ALICE = HERE.parent / "examples" / "alice.txt"
+ORIGINAL: dict[str, Any] = {
+    "lstm": {
+        "use_skip_connections": True,
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "char_cnn": {
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "embedding": {"dim": 16},
+        "n_characters": 262,
+        "max_characters_per_token": 50,
+    },
+}
+TINY: dict[str, Any] = {
+    "lstm": {**ORIGINAL["lstm"], "projection_dim": 4, "dim": 8},
+    "char_cnn": {**ORIGINAL["char_cnn"], "filters": [[1, 4], [2, 4]], "n_highway": 1},
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    what: str
+    target: str
+    found: str
+    met: bool | None = None
+    """None where it was not measured, or has no target."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """All figures, those of each turn too."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and on what the rows are measured."""
+
+    folder: Path
+    """For scratch."""
+    model: Path
+    """With options.json and weights.hdf5."""
+    tiny_model: Path
+    lines: Sequence[str]
+    peer: Path | None = None
+    """The python of the environment with AllenNLP."""
+    repeats: int = 5
+    many_lines: int = 1_000_000
+    """Of the long run whose memory is measured; a hundredth of it is the short one."""
+
+    def write(self, name: str, lines: Sequence[str]) -> Path:
+        """A text file of these lines."""
+        path = self.folder / name
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return path
+
+    def ours(self, script: str, model: Path, *arguments: str | Path) -> list[str]:
+        """A command that runs one of this folder's scripts with a model."""
+        return [sys.executable, str(HERE / script), *_files(model), *map(str, arguments)]
+
+    def theirs(self, command: str, *arguments: str | Path) -> list[str]:
+        """The command that does the same with AllenNLP."""
+        script = str(HERE / "allennlp_elmo.py")
+        return [str(self.peer), script, command, *_files(self.model), *map(str, arguments)]
+
+
+def _files(model: Path) -> list[str]:
+    options, weights = model / "options.json", model / "weights.hdf5"
+    return [f"--options-file={options}", f"--weight-file={weights}"]
+
+
+def make_model(folder: Path, options: dict[str, Any]) -> Path:
+    """A folder with options.json and random weights of that architecture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    (folder / "options.json").write_text(json.dumps(options))
+    write_weights(folder / "weights.hdf5", BiLm(parse_options(options)))
+    return folder

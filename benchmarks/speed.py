@@ -1,0 +1,111 @@
+"""`elmo embed` beside AllenNLP: speed, loading, memory, agreement and the products' share."""
+
+import statistics
+from pathlib import Path
+
+import h5py
+import numpy as np
+from process import Figures, figures_of, median
+from setting import Row, Setting
+
+SPEED_TARGET, PRODUCTS_TARGET, LOADING_TARGET = 5.5, 0.85, 0.5
+AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05
+
+
+def speed_rows(setting: Setting) -> list[Row]:
+    """Whole files through both programs, which take turns."""
+    text = setting.write("input.txt", setting.lines)
+    ours_file, peer_file = setting.folder / "ours.hdf5", setting.folder / "peer.hdf5"
+    ours, peers = [], []
+    for _ in range(setting.repeats):
+        ours.append(figures_of(setting.ours("measure_embed.py", setting.model, text, ours_file)))
+        if setting.peer:
+            peers.append(figures_of(setting.theirs("embed", "--all", text, peer_file)))
+    rows = [_speed(ours, peers), _loading(ours, peers), _memory(ours, setting.model), _files(ours)]
+    if peers:
+        rows.insert(1, _agreement(ours_file, peer_file))
+    return rows
+
+
+def products_rows(setting: Setting) -> list[Row]:
+    """How much of a run the bare matrix products would take."""
+    text, output = setting.write("input.txt", setting.lines), setting.folder / "products.hdf5"
+    command = setting.ours("measure_embed.py", setting.model, "--products", text, output)
+    turns = [figures_of(command) for _ in range(min(3, setting.repeats))]
+    shares = [turn["products_seconds"] / turn["embed_seconds"] for turn in turns]
+    share = statistics.median(shares)
+    rate = median(turns, "products_gflop") / median(turns, "products_seconds")
+    return [
+        Row(
+            "time of the bare matrix products that are made, over the whole run",
+            f"at least {PRODUCTS_TARGET:.0%}",
+            f"{share:.0%} (at {rate:.0f} GFLOP/s)",
+            share >= PRODUCTS_TARGET,
+            {"shares": shares, "turns": turns},
+        )
+    ]
+
+
+def _speed(ours: list[Figures], peers: list[Figures]) -> Row:
+    found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
+    ratios = [
+        our["tokens_per_second"] / peer["tokens_per_second"]
+        for our, peer in zip(ours, peers, strict=False)
+    ]
+    if ratios:
+        found += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
+        found += f"{statistics.median(ratios):.1f} times"
+    return Row(
+        "CPU, float32, all layers to HDF5",
+        f"{SPEED_TARGET} times AllenNLP",
+        found,
+        statistics.median(ratios) >= SPEED_TARGET if ratios else None,
+        {"ours": ours, "peer": peers, "ratios": ratios},
+    )
+
+
+def _agreement(ours: Path, peer: Path) -> Row:
+    """How far the first batch is from AllenNLP's, whose state is zero there alone."""
+    with h5py.File(ours) as our, h5py.File(peer) as their:
+        keys = [str(line) for line in range(min(64, len(their) - 1))]
+        largest = max(float(np.abs(our[key][:] - their[key][:]).max()) for key in keys)
+    return Row(
+        "largest difference from AllenNLP, first 64 lines",
+        f"{AGREEMENT:.0e}",
+        f"{largest:.1e}",
+        largest <= AGREEMENT,
+        {"largest": largest},
+    )
+
+
+def _loading(ours: list[Figures], peers: list[Figures]) -> Row:
+    found, met = f"{median(ours, 'load_seconds'):.1f} s", None
+    if peers:
+        found += f", AllenNLP {median(peers, 'load_seconds'):.1f} s"
+        ratio = median(ours, "load_seconds") / median(peers, "load_seconds")
+        met = ratio <= LOADING_TARGET
+    return Row("loading, files in the disk cache", "half of AllenNLP's", found, met)
+
+
+def _memory(ours: list[Figures], model: Path) -> Row:
+    weights = (model / "weights.hdf5").stat().st_size / 1e6
+    peak = median(ours, "peak_memory_mb")
+    return Row(
+        "peak memory, MB",
+        f"weights + {EXTRA_MB}",
+        f"{weights:,.0f} + {peak - weights:,.0f}",
+        peak - weights <= EXTRA_MB,
+        {"peak_memory_mb": peak, "weights_mb": weights},
+    )
+
+
+def _files(ours: list[Figures]) -> Row:
+    shares = [turn["files_seconds"] / turn["embed_seconds"] for turn in ours]
+    share = statistics.median(shares)
+    return Row(
+        "reading and writing files, of the whole run",
+        f"at most {FILES_TARGET:.0%}",
+        f"{share:.1%}",
+        share <= FILES_TARGET,
+        {"shares": shares},
+    )

@@ -1,0 +1,75 @@
+"""Every row of the benchmark is measured, with a tiny model and little text."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import lengths
+import measure
+import setting
+from products import ProductLog, bare_seconds
+from stopwatch import Stopwatch
+
+from elmo_cli.inference import product
+
+
+def test_every_row_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lengths, "LONG", 50)
+    output = tmp_path / "result.json"
+    tiny = ["--tiny", "--lines=5", "--repeats=1", "--many-lines=300", f"--json={output}"]
+    measure.main(tiny)
+    content = json.loads(output.read_text())
+    assert set(content) == {"machine", "rows"}
+    assert content["machine"]["torch"] == torch.__version__
+    rows = [setting.Row(**row) for row in content["rows"]]
+    printed = capsys.readouterr().out
+    for row in rows:
+        assert f"| {row.what} | {row.target} | {row.found} |" in printed
+    assert len(rows) == 14
+    speed = next(row for row in rows if row.what.startswith("CPU, float32"))
+    (turn,) = speed.figures["ours"]
+    n_tokens = sum(len(line.split()) for line in setting.ALICE.read_text().splitlines()[:5])
+    assert turn["tokens"] == n_tokens
+    assert turn["tokens_per_second"] == pytest.approx(n_tokens / turn["embed_seconds"])
+    assert 0 < turn["files_seconds"] < turn["embed_seconds"]
+
+
+def test_products_are_counted_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, names in [(type(product(torch.ones(2, 3))), ("__call__", "plus"))]:
+        for name in names:
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr(torch.nn.Linear, "forward", torch.nn.Linear.forward)
+    log = ProductLog()
+    multiply = product(torch.ones(2, 3))
+    multiply(torch.ones(4, 3))
+    multiply.plus(torch.ones(5, 3), torch.ones(5, 2))
+    torch.nn.Linear(6, 7)(torch.ones(8, 6))
+    assert dict(log.counts) == {(4, 3, 2): 1, (5, 3, 2): 1, (8, 6, 7): 1}
+    assert log.flops() == 2 * (4 * 3 * 2 + 5 * 3 * 2 + 8 * 6 * 7)
+    assert bare_seconds(log.counts) > 0
+
+
+def test_a_stopwatch_counts_no_second_twice() -> None:
+    class Nested:
+        def outer(self) -> int:
+            return self.inner()
+
+        def inner(self) -> int:
+            return int(np.ones(1000).sum())
+
+    watch = Stopwatch()
+    watch.watch(Nested, "outer")
+    watch.watch(Nested, "inner")
+    assert Nested().outer() == 1000
+    once = watch.seconds
+    assert once > 0
+    assert Nested().inner() == 1000
+    assert watch.seconds > once
