@@ -31,6 +31,7 @@ The data's way, and the file for each stage:
     scoring.py         sentences       -> log probabilities of their tokens
     perplexity.py      those           -> the perplexity of a text
     prediction.py      a text          -> words that go on with it, or fill its gap
+    token_vectors.py   words           -> a file of their vectors, without a sentence
     language_model.py  biLM layers     -> losses, in training
     training.py        text            -> a trained model, by way of
     training_text.py, training_batches.py, training_objective.py, sampled_softmax.py,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from elmo_cli.reader import open_activations
     from elmo_cli.scoring import LanguageModel
     from elmo_cli.tfhub import HubElmo
+    from elmo_cli.token_vectors import write_token_vectors
     from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
 __version__ = "0.1.0"
@@ -86,6 +88,7 @@ __all__ = [
     "open_activations",
     "predict_words",
     "sample_sentences",
+    "write_token_vectors",
 ]
 
 _MODULES = {
@@ -101,6 +104,7 @@ _MODULES = {
     "open_activations": "elmo_cli.reader",
     "predict_words": "elmo_cli.prediction",
     "sample_sentences": "elmo_cli.prediction",
+    "write_token_vectors": "elmo_cli.token_vectors",
 }
 
 

@@ -99,6 +99,25 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
             yield SoftmaxRows(first, weight, bias)
 
 
+def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
+    """Read the vectors of some words of a softmax that was checked.
+
+    Args:
+        path: as in `check_softmax`.
+        words: their numbers in the vocabulary, shape (N,); quick where they follow one another.
+
+    Returns:
+        float32, shape (N, P).
+
+    Raises:
+        WeightsError: the file is damaged.
+    """
+    runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)
+    with open_tensors(path) as file, damage_named(path):
+        vectors = [file.read_rows(WEIGHT, run[0], run[-1] + 1) for run in runs]
+    return np.concatenate(vectors)
+
+
 def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
     """Write a softmax, HDF5 or safetensors, which appears under its name when it is complete.
 

@@ -108,10 +108,42 @@ def write_tensors(
         OutputError: the file cannot be written.
     """
     path = Path(path)
-    partial = path.with_name(f"{path.name}.partial")
     write = _write_safetensors if _is_safetensors(path) else _write_hdf5
-    try:
+    with replaced(path) as partial:
         write(partial, shapes, tensors, np.dtype(dtype), metadata or {})
+
+
+def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array]) -> None:
+    """Write an HDF5 file of one tensor, some of its rows in memory at a time.
+
+    Args:
+        path: as in `write_tensors`.
+        name: of the tensor.
+        shape: of the tensor.
+        rows: the rows in their order, float, shape (n, ...) each.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    with replaced(path) as partial, h5py.File(partial, "w") as file:
+        dataset = file.create_dataset(name, shape=shape, dtype="float32")
+        first = 0
+        for values in rows:
+            dataset[first : first + len(values)] = values
+            first += len(values)
+
+
+@contextmanager
+def replaced(path: str | Path) -> Iterator[Path]:
+    """Give the name `NAME.partial`, whose file becomes `path` when it is complete.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        yield partial
         os.replace(partial, path)
     except ElmoError:
         raise

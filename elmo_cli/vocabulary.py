@@ -17,6 +17,10 @@ UNKNOWN_TOKEN: Final = "<UNK>"
 _REQUIRED = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 
 
+class VocabularyError(InputError):
+    """Words that are no vocabulary."""
+
+
 class Vocabulary:
     """Words in the order of their ids."""
 
@@ -25,7 +29,7 @@ class Vocabulary:
         self._index = {word: index for index, word in enumerate(self.words)}
         missing = [word for word in _REQUIRED if word not in self._index]
         if missing:
-            raise InputError(f"a vocabulary needs the words {', '.join(missing)}")
+            raise VocabularyError(f"a vocabulary needs the words {', '.join(missing)}")
         self._unknown = self._index[UNKNOWN_TOKEN]
 
     def __len__(self) -> int:
@@ -47,15 +51,24 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
         InputError: it cannot be read, is not UTF-8, or lacks a special token.
     """
     try:
+        return Vocabulary(read_words(path))
+    except VocabularyError as error:
+        raise InputError(f"{path}: {error}, each on a line of its own") from None
+
+
+def read_words(path: str | Path) -> list[str]:
+    """The words of a file, one a line, whichever they are.
+
+    Raises:
+        InputError: it cannot be read, or is not UTF-8.
+    """
+    try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected a vocabulary in UTF-8, a word a line") from None
-    try:
-        return Vocabulary(line.strip() for line in text.strip("\n").split("\n"))
-    except InputError as error:
-        raise InputError(f"{path}: {error}, each on a line of its own") from None
+    return [line.strip() for line in text.strip("\n").split("\n")]
 
 
 def write_vocabulary(path: str | Path, vocabulary: Vocabulary) -> None:

@@ -19,6 +19,7 @@ from elmo_cli.cli.merge import merge
 from elmo_cli.cli.models import models
 from elmo_cli.cli.perplexity import perplexity
 from elmo_cli.cli.predict import predict
+from elmo_cli.cli.tokens import tokens
 from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
 
@@ -59,5 +60,8 @@ def main() -> None:
     """
 
 
-for command in (embed, merge, cosine, models, download, info, convert, train, perplexity, predict):
+for command in (
+    *(embed, merge, cosine, models, download, info, convert, train),
+    *(perplexity, predict, tokens),
+):
     main.add_command(command)

@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.model_files import ModelFiles
     from elmo_cli.scoring import LanguageModel
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -16,13 +17,22 @@ _PATH = click.Path(path_type=str)
 
 
 def model_options(command: _Command) -> _Command:
-    """Add the options that choose a model and a device, for `load_embedder`."""
-    for option in reversed(_MODEL_OPTIONS):
+    """Add the options that choose a model and how it runs, for `load_embedder`."""
+    return _add([*_FILE_OPTIONS, *_RUN_OPTIONS], command)
+
+
+def file_options(command: _Command) -> _Command:
+    """Add those that choose a model and a device, for `get_files`."""
+    return _add(_FILE_OPTIONS, command)
+
+
+def _add(options: list[Callable[[_Command], _Command]], command: _Command) -> _Command:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-_MODEL_OPTIONS = [
+_FILE_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--model",
         metavar="NAME|FOLDER",
@@ -54,6 +64,8 @@ _MODEL_OPTIONS = [
         metavar="N",
         help="Run on GPU number N. [default: the CPU]",
     ),
+]
+_RUN_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--state",
         type=click.Choice(["zero", "warm", "carry"]),
@@ -72,14 +84,16 @@ _MODEL_OPTIONS = [
 ]
 
 
+softmax_option = click.option(
+    "--softmax-file",
+    metavar="FILE|URL",
+    help="softmax.hdf5 of a model. [default: that beside the weights]",
+)
+
+
 def language_model_options(command: _Command) -> _Command:
     """Add the options of `model_options` and that of a softmax, for `load_language_model`."""
-    softmax = click.option(
-        "--softmax-file",
-        metavar="FILE|URL",
-        help="softmax.hdf5 of a model. [default: that beside the weights]",
-    )
-    return model_options(softmax(command))
+    return model_options(softmax_option(command))
 
 
 tokenizer_option = click.option(
@@ -140,80 +154,59 @@ def say(message: str) -> None:
         click.echo(message, err=True)
 
 
-def load_embedder(
-    model: str | None,
-    options_file: str | None,
-    weight_file: str | None,
-    vocabulary_file: str | None,
-    cuda_device: int,
-    **settings: Any,
-) -> "ElmoEmbedder":
+def load_embedder(cuda_device: int, **settings: Any) -> "ElmoEmbedder":
     """Load the model of the shared options, and say which one it is."""
-    _check_model(model, options_file, weight_file)
-
-    from elmo_cli.cli.download import progress_bars
-    from elmo_cli.model_choice import choose_model
-
-    with progress_bars() as on_progress:  # nothing to show for files that are there
-        choose_model(model, options_file, weight_file, vocabulary_file, on_progress)
+    get_files(**{name: settings[name] for name in _FILES})
 
     from elmo_cli.embedder import ElmoEmbedder
 
-    embedder = ElmoEmbedder(
-        options_file,
-        weight_file,
-        cuda_device,
-        model=model,
-        vocabulary_file=vocabulary_file,
-        **settings,
-    )
-    _say_model(embedder.files.name)
+    embedder = ElmoEmbedder(cuda_device=cuda_device, **settings)
+    say_model(embedder.files.name)
     return embedder
 
 
-def load_language_model(
+def load_language_model(cuda_device: int, **settings: Any) -> "LanguageModel":
+    """The same with its softmax."""
+    files = {name: settings[name] for name in (*_FILES, "softmax_file")}
+    get_files(**files, with_softmax=True)
+
+    from elmo_cli.scoring import LanguageModel
+
+    model = LanguageModel(cuda_device=cuda_device, **settings)
+    say_model(model.files.name)
+    return model
+
+
+_FILES = ("model", "options_file", "weight_file", "vocabulary_file")
+
+
+def get_files(
     model: str | None,
     options_file: str | None,
     weight_file: str | None,
     vocabulary_file: str | None,
-    softmax_file: str | None,
-    cuda_device: int,
-    **settings: Any,
-) -> "LanguageModel":
-    """The same with its softmax."""
-    _check_model(model, options_file, weight_file)
-
-    from elmo_cli.cli.download import progress_bars
-    from elmo_cli.model_choice import choose_language_model
-
-    with progress_bars() as on_progress:
-        choose_language_model(
-            model, options_file, weight_file, vocabulary_file, softmax_file, on_progress
-        )
-
-    from elmo_cli.scoring import LanguageModel
-
-    language_model = LanguageModel(
-        options_file,
-        weight_file,
-        cuda_device,
-        model=model,
-        vocabulary_file=vocabulary_file,
-        softmax_file=softmax_file,
-        **settings,
-    )
-    _say_model(language_model.files.name)
-    return language_model
-
-
-def _check_model(model: str | None, options_file: str | None, weight_file: str | None) -> None:
+    softmax_file: str | None = None,
+    *,
+    with_softmax: bool = False,
+) -> "ModelFiles":
+    """The files of a model, those that are not there downloaded with a bar each."""
     if (options_file is None) != (weight_file is None):
         raise click.UsageError("--options-file and --weight-file go together")
     if model is not None and options_file is not None:
         raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
+    from elmo_cli.cli.download import progress_bars
+    from elmo_cli.model_choice import choose_language_model, choose_model
 
-def _say_model(name: str) -> None:
+    named = (model, options_file, weight_file, vocabulary_file)
+    with progress_bars() as on_progress:  # nothing to show for files that are there
+        if with_softmax:
+            return choose_language_model(*named, softmax_file, on_progress)
+        return choose_model(*named, on_progress)
+
+
+def say_model(name: str) -> None:
+    """Say which model runs."""
     from elmo_cli.pretrained import DEFAULT_MODEL
 
     note = f"Model: {name}"

@@ -1,0 +1,68 @@
+"""`elmo tokens`: vectors of words without a sentence."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from elmo_cli.cli import flags
+
+
+@click.command()
+@click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
+@click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
+@click.option(
+    "--softmax",
+    is_flag=True,
+    help="The vectors by which the softmax predicts words; <UNK>'s for those it does not know.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@flags.file_options
+@flags.softmax_option
+@flags.verbosity_options
+def tokens(
+    words_file: Path,
+    output: Path,
+    softmax: bool,
+    overwrite: bool,
+    cuda_device: int,
+    softmax_file: str | None,
+    **files: Any,
+) -> None:
+    """Write the vectors of the words of VOCABULARY, one a line, to OUT.
+
+    They are those of the token encoder, which do not depend on a sentence: layer 0 of
+    `elmo embed`. OUT is HDF5 (.hdf5, .h5), with a dataset "embedding", float32 of shape
+    (words, projection_dim), as bilm-tf has it; or word2vec's text (.txt, .vec, .w2v, also with
+    .gz). It appears when it is complete.
+
+    \b
+    $ elmo tokens vocab.txt tokens.hdf5
+    $ elmo tokens vocab.txt tokens.vec.gz --model original
+    $ elmo tokens vocab.txt output.hdf5 --softmax --model my-model
+    """
+    if softmax_file is not None and not softmax:
+        raise click.UsageError("--softmax-file goes with --softmax")
+
+    from elmo_cli.token_vectors import check_output_form, write_token_vectors
+
+    check_output_form(output, overwrite=overwrite, source=words_file)
+    found = flags.get_files(**files, softmax_file=softmax_file, with_softmax=softmax)
+    flags.say_model(found.name)
+
+    from tqdm import tqdm
+
+    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
+    with tqdm(unit=" words", disable=quiet or None, file=sys.stderr) as bar:
+        n_words = write_token_vectors(
+            words_file,
+            output,
+            softmax=softmax,
+            cuda_device=cuda_device,
+            softmax_file=softmax_file,
+            overwrite=overwrite,
+            on_progress=bar.update,
+            **files,
+        )
+    flags.say(f"{output}: {n_words:,} words")
