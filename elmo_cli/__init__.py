@@ -22,7 +22,11 @@ The data's way, and the file for each stage:
     selection.py       layers          -> what is asked of them: both of these
     embedder.py        sentences       -> activations          start reading here
     activations.py     activations     -> output file (HDF5), in one of two layouts:
-    allennlp_layout.py, packed_layout.py   a dataset a record, or one for all
+    allennlp_layout.py, packed_layout.py, compression.py
+                                           HDF5: a dataset a record, or one for all
+    text_formats.py, standard_output.py    lines of text
+    exports.py         packed file     -> npz, npy, safetensors, Parquet
+    output_formats.py                      which of them a name asks for
     reader.py          output file     -> activations
     tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
     vectorizer.py      texts           -> a matrix, for scikit-learn
@@ -47,7 +51,7 @@ The data's way, and the file for each stage:
                              the settings of a training run, and what it keeps and says
     tensor_files.py          named tensors: HDF5 or safetensors
     softmax_file.py          those of a softmax
-    convert.py               weights to another format or precision
+    convert.py, convert_activations.py   files to another format or precision
     model_choice.py, pretrained.py   a model's name -> its files
     cli/                     the command `elmo`
 

@@ -11,18 +11,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.allennlp_layout import AllenNlpLayout
 from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.compression import dataset_settings
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.exports import check_export, export
 from elmo_cli.finished_output import state_at_end
-from elmo_cli.packed_layout import PackedLayout
+from elmo_cli.output_formats import STANDARD_OUTPUT, TEXT_FORMATS, find_output_format
+from elmo_cli.packed_layout import PackedFile, PackedLayout
 from elmo_cli.reader import open_activations
+from elmo_cli.standard_output import StandardOutput
 from elmo_cli.text import Record
+from elmo_cli.text_formats import TextLayout
 
 LAYOUTS: Final = ("allennlp", "packed")
 
@@ -30,7 +36,7 @@ LAYOUTS: Final = ("allennlp", "packed")
 class Layout(Protocol):
     """How records lie in a file. The file holds its last checkpoint when it is opened."""
 
-    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+    def open(self, sink: Any, attributes: Mapping[str, str]) -> None:
         """Begin the file, or go on with it where the sink has a state."""
 
     def skip(self, number: int, record: Record) -> None:
@@ -49,18 +55,62 @@ class Layout(Protocol):
         """Let go of the sink after an error; also after `finish`."""
 
 
-def _layout(name: str, *, pooled: bool, forget_sentences: bool, use_sentence_keys: bool) -> Layout:
-    if name not in LAYOUTS:
-        raise InputError(f"layout {name!r}: expected {' or '.join(LAYOUTS)}")
-    if name == "allennlp":
+class Form(NamedTuple):
+    """What a file is to be; see `choose_form`."""
+
+    file_format: str
+    layout: str
+    compression: str | None
+    pooled: bool
+    forget_sentences: bool
+    use_sentence_keys: bool
+
+    @property
+    def is_exported(self) -> bool:
+        """Whether the file is made of a packed one, in the end."""
+        return self.file_format not in (*TEXT_FORMATS, "hdf5")
+
+    def open(self) -> Layout:
+        """How its records lie while it is written."""
+        sentences = {"forget_sentences": self.forget_sentences}
+        if self.file_format in TEXT_FORMATS:
+            return TextLayout(self.file_format, pooled=self.pooled, **sentences)
+        if self.is_exported or self.layout == "packed":
+            return PackedLayout(self.compression, pooled=self.pooled, **sentences)
         return AllenNlpLayout(
-            forget_sentences=forget_sentences, use_sentence_keys=use_sentence_keys
+            self.compression, use_sentence_keys=self.use_sentence_keys, **sentences
         )
-    if use_sentence_keys:
-        raise InputError(
-            "use_sentence_keys names datasets, of which the packed layout has one for all records"
-        )
-    return PackedLayout(pooled=pooled, forget_sentences=forget_sentences)
+
+
+def choose_form(
+    path: str | Path,
+    file_format: str | None = None,
+    layout: str | None = None,
+    compression: str | None = None,
+    *,
+    pooled: bool = False,
+    forget_sentences: bool = False,
+    use_sentence_keys: bool = False,
+) -> Form:
+    """What an output file is to be; the arguments are those of `ActivationsWriter`.
+
+    Raises:
+        InputError: there is no such form, or its parts do not go together.
+        ElmoError: a package for it is not installed.
+    """
+    form = find_output_format(path, file_format, pooled=pooled)
+    if layout is not None and layout not in LAYOUTS:
+        raise InputError(f"layout {layout!r}: expected {' or '.join(LAYOUTS)}")
+    for option, given in (("--layout", layout), ("--compression", compression)):
+        if form != "hdf5" and given is not None:
+            raise InputError(f"{option} is of HDF5, and the output is {form}")
+    if use_sentence_keys and (form, layout or "allennlp") != ("hdf5", "allennlp"):
+        raise InputError("--use-sentence-keys names datasets, which --layout allennlp has")
+    dataset_settings(compression)
+    check_export(form)
+    return Form(
+        form, layout or "allennlp", compression, pooled, forget_sentences, use_sentence_keys
+    )
 
 
 class ActivationsWriter:
@@ -80,7 +130,9 @@ class ActivationsWriter:
         dtype: str = "float32",
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
-        layout: str = "allennlp",
+        file_format: str | None = None,
+        layout: str | None = None,
+        compression: str | None = None,
         overwrite: bool = False,
         append: bool = False,
     ) -> None:
@@ -89,34 +141,42 @@ class ActivationsWriter:
         A finished file of the same settings is opened at its end (see `is_complete`).
 
         Args:
-            path: the output file.
+            path: the output file; `-` is standard output, for text.
             attributes: what to record about its making; `pooling` among them says that
                 the values of a record have no axis of tokens.
             dtype: of the values, `float32` or `float16`.
             forget_sentences: leave the sentences out.
             use_sentence_keys: name datasets by their text, not by key or number.
-            layout: `allennlp` or `packed`.
+            file_format: one of `OUTPUT_FORMATS`; by the suffix of the path if not given.
+            layout: of HDF5, `allennlp` (if not given) or `packed`.
+            compression: of HDF5, `gzip`, `lzf` or `zstd`.
             overwrite: replace a file that is there, and forget an unfinished run that has
                 other settings.
             append: a finished file may have an unfinished run beside it, which continues it.
 
         Raises:
-            InputError: there is no such layout, or it has no names for datasets.
+            InputError: there is no such form of a file, or its parts do not go together.
+            ElmoError: a package for it is not installed.
             OutputError: the file is there already and does not say what made it, or says
                 other settings than these; an unfinished run had others; the file cannot
                 be written, or another process is writing it.
         """
         self.path = Path(path)
         self._dtype = np.dtype(dtype)
-        self._layout = _layout(
+        self.form = choose_form(
+            path,
+            file_format,
             layout,
+            compression,
             pooled="pooling" in attributes,
             forget_sentences=forget_sentences,
             use_sentence_keys=use_sentence_keys,
         )
+        self._layout = self.form.open()
         self.settings: dict[str, str] = {
             **attributes,
-            "layout": layout,
+            "layout": self.form.layout,
+            **({"compression": compression} if compression else {}),
             "dtype": dtype,
             "sentence_keys": str(use_sentence_keys),
             "forget_sentences": str(forget_sentences),
@@ -166,6 +226,11 @@ class ActivationsWriter:
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     @property
+    def can_go_on(self) -> bool:
+        """Whether a run that is stopped can go on with what is written."""
+        return isinstance(self._sink, CheckpointedFile)
+
+    @property
     def partial(self) -> Path:
         """Where the file is until it is complete."""
         return self._sink.path
@@ -180,6 +245,7 @@ class ActivationsWriter:
         if self._is_open:
             return
         if self.is_complete:
+            assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
             try:
                 self._sink.copy_from(self.path)
                 self._sink.checkpoint(self._state())
@@ -263,9 +329,24 @@ class ActivationsWriter:
         self._check()
         try:
             self._sink.checkpoint(self._state())
-            self._sink.finish(self.path)
+            if self.form.is_exported:
+                self._export()
+            else:
+                self._sink.finish(self.path)
         except OSError as error:
             raise _output_error(self.path, error) from None
+
+    def _export(self) -> None:
+        """Make the file of what was packed, which goes away."""
+        new = self.path.with_name(f"{self.path.name}.partial.new")
+        try:
+            with h5py.File(self._sink, "r") as file:
+                export(self.form.file_format, PackedFile(file), new)
+            os.replace(new, self.path)
+            self._sink.clear()
+            self._sink.discard()
+        finally:
+            new.unlink(missing_ok=True)
 
     def _state(self) -> dict[str, Any]:
         return {"settings": self.settings, "n_records": self.n_records, "run": self.run_state}
@@ -301,7 +382,9 @@ def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     )
 
 
-def _open_partial(path: Path) -> CheckpointedFile:
+def _open_partial(path: Path) -> CheckpointedFile | StandardOutput:
+    if str(path) == STANDARD_OUTPUT:
+        return StandardOutput()
     partial = path.with_name(path.name + ".partial")
     try:
         return CheckpointedFile(partial)
@@ -331,6 +414,8 @@ def check_output(
             missing or not writable.
     """
     path = Path(path)
+    if str(path) == STANDARD_OUTPUT:
+        return
     both_there = source is not None and os.path.exists(path) and os.path.exists(source)
     if source is not None and both_there and os.path.samefile(path, source):
         raise OutputError(f"{path} is the input; choose another output")

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.errors import InputError
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
@@ -29,7 +31,10 @@ SENTENCE_TO_INDEX = "sentence_to_index"
 class AllenNlpLayout:
     """Writes it; see `activations.Layout`."""
 
-    def __init__(self, *, forget_sentences: bool, use_sentence_keys: bool) -> None:
+    def __init__(
+        self, compression: str | None = None, *, forget_sentences: bool, use_sentence_keys: bool
+    ) -> None:
+        self._settings = dataset_settings(compression)
         self._use_sentence_keys = use_sentence_keys
         self._index: dict[str, str | int] | None
         self._index = None if forget_sentences or use_sentence_keys else {}
@@ -56,7 +61,11 @@ class AllenNlpLayout:
         if self._use_sentence_keys:
             key = self._sentence_key(number, record.text)
         if key:
-            self._file.create_dataset(key, data=values).attrs.update(record.attributes)
+            settings: dict[str, Any] = {}
+            if self._settings and values.size:  # no chunk holds nothing
+                settings = {**self._settings, "chunks": _chunk(values)}
+            dataset = self._file.create_dataset(key, data=values, **settings)
+            dataset.attrs.update(record.attributes)
             self._note(record, number)
 
     def flush(self) -> None:
@@ -153,6 +162,14 @@ def _write_index(file: h5py.File, index: Mapping[str, str]) -> None:
     file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = json.dumps(index)
 
 
+def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
+    """Some tokens of a record, about as many bytes as HDF5 keeps at hand."""
+    if values.ndim == 1:
+        return values.shape
+    n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
+    return (*values.shape[:-2], min(n_rows, values.shape[-2]), values.shape[-1])
+
+
 class AllenNlpFile:
     """Reads it; see `reader.Activations`."""
 
@@ -167,6 +184,12 @@ class AllenNlpFile:
         numbered |= str(self._shard.place(0)) in file and str(last) in file
         self._named_by_text = not (self.has_keys or numbered)
         self.n_records = len(self._names) if self._named_by_text else n_names
+        self.has_sentences = SENTENCE_TO_INDEX in file or self._named_by_text
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values: that of the first record's."""
+        return np.dtype(self._dataset(0).dtype if self.n_records else np.float32)
 
     def values(self, number: int) -> NDArray[Any]:
         """The values of one record."""

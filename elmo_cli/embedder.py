@@ -190,8 +190,10 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: str | None = None,
         input_format: str | None = None,
-        layout: str = "allennlp",
         dtype: str = "float32",
+        file_format: str | None = None,
+        layout: str | None = None,
+        compression: str | None = None,
         overwrite: bool = True,
         append: bool = False,
         skip_errors: bool = False,
@@ -212,8 +214,11 @@ class ElmoEmbedder:
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
             input_format: `text` or `fasta`; by the suffix of the path if not given.
-            layout: of the file: `allennlp`, a dataset a line, or `packed`, one for all.
             dtype: of the values in the file, `float32` or `float16`.
+            file_format: of the output, one of `output_formats.OUTPUT_FORMATS`; by its suffix
+                if not given, else HDF5.
+            layout: of HDF5: `allennlp`, a dataset a line, if not given; or `packed`, one for all.
+            compression: of HDF5, `gzip`, `lzf` or `zstd`.
             overwrite: replace an output file that is there. Where False, one of the same
                 input and settings is left as it is, and any other is an error.
             append: where the output file is of the first lines of this input, add the others.
@@ -240,8 +245,10 @@ class ElmoEmbedder:
             output_file_path,
             self._attributes(selection, batch_size),
             input_format=input_format,
-            layout=layout,
             dtype=dtype,
+            file_format=file_format,
+            layout=layout,
+            compression=compression,
             forget_sentences=forget_sentences,
             use_sentence_keys=use_sentence_keys,
             overwrite=overwrite,

@@ -98,7 +98,7 @@ def _fault(entry: _Entry, first_lines: dict[str, int]) -> str | None:
     if entry.header is None:
         return (
             f"expected a header, `>` and an id, found {entry.sequence[:60]!r}; "
-            "--format text reads a sentence a line"
+            "--input-format text reads a sentence a line"
         )
     identifier = entry.identifier
     if not identifier:

@@ -20,6 +20,7 @@ from elmo_cli.errors import (
     OutputError,
     StoppedError,
 )
+from elmo_cli.output_formats import TEXT_FORMATS
 from elmo_cli.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
@@ -27,6 +28,9 @@ from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
 from elmo_cli.text import Record, Sentence
 
 logger = logging.getLogger(__name__)
+
+TEXT_VALUE_BYTES = 15
+"""The most that a float32 takes as text, and what separates it from the next."""
 
 CHECKPOINT_SECONDS = 30.0
 """How much work an end without warning can cost."""
@@ -153,9 +157,12 @@ def run(
         on_tokens(len(record.tokens))
         checkpoints.make_if_due()
         if should_stop() and checkpoints.make():
+            kept = (
+                f", which is kept with all before it in {writer.partial}; "
+                "the same command goes on from there"
+            )
             raise StoppedError(
-                f"Stopped after {format_.unit} {number:,}, which is kept with all before it in "
-                f"{writer.partial}; the same command goes on from there"
+                f"Stopped after {format_.unit} {number:,}{kept if writer.can_go_on else ''}"
             )
 
 
@@ -225,11 +232,16 @@ def _check_room(
     **form: Any,
 ) -> None:
     """See `output_size.check_room`."""
+    if not writer.can_go_on:  # a stream
+        return
     pooled = "pooling" in writer.settings
     shape = [
         n for axis, n in enumerate(embed.nothing.shape) if pooled or axis != embed.nothing.ndim - 2
     ]
-    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    file_format = writer.form.file_format
+    value_bytes = TEXT_VALUE_BYTES if file_format in TEXT_FORMATS else np.dtype(dtype).itemsize
+    # What is made of a packed file lies beside it in the end.
+    n_bytes = math.prod(shape) * value_bytes * (2 if writer.form.is_exported else 1)
     size = RecordSize(
         token_bytes=0 if pooled else n_bytes,
         record_bytes=RECORD_BYTES + (n_bytes if pooled else 0),
@@ -241,7 +253,7 @@ def _check_room(
         size,
         share=1 / share.total,
         n_bytes_there=0 if writer.is_complete else writer.partial.stat().st_size,
-        is_bound=form.get("compression") is not None,
+        is_bound=form.get("compression") is not None or file_format in TEXT_FORMATS,
     )
 
 

@@ -19,7 +19,7 @@ from elmo_cli.text import Record
 
 _SHOWN = 5
 
-_WRITERS_OWN = ("layout", "dtype", "sentence_keys", "forget_sentences")
+_WRITERS_OWN = ("layout", "compression", "dtype", "sentence_keys", "forget_sentences")
 """Attributes that a writer sets by its arguments."""
 
 
@@ -84,6 +84,7 @@ def _copy(
         forget_sentences=attributes["forget_sentences"] == "True",
         use_sentence_keys=attributes["sentence_keys"] == "True",
         layout=attributes["layout"],
+        compression=attributes.get("compression"),
         overwrite=overwrite,
     )
     with writer:

@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.shard import shard_of
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
@@ -31,8 +33,6 @@ LAYOUT: Final = "layout"
 """The attribute of a file that says so."""
 PACKED: Final = "packed"
 
-CHUNK_BYTES: Final = 1 << 19
-"""Of a chunk before compression: two fit into the least cache that HDF5 has for a dataset."""
 _BLOCK_BYTES: Final = 1 << 22
 """About how much is read at once where records are read in their order."""
 _BLOCK_RECORDS: Final = 1024
@@ -41,7 +41,10 @@ _BLOCK_RECORDS: Final = 1024
 class PackedLayout:
     """Writes it; see `activations.Layout`."""
 
-    def __init__(self, *, pooled: bool, forget_sentences: bool) -> None:
+    def __init__(
+        self, compression: str | None = None, *, pooled: bool, forget_sentences: bool
+    ) -> None:
+        self._settings = dataset_settings(compression)
         self._pooled = pooled
         self._forget_sentences = forget_sentences
         self._file: h5py.File
@@ -54,13 +57,14 @@ class PackedLayout:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
         self._file.attrs.update({**attributes, LAYOUT: PACKED})
-        self._offsets = _offsets(self._file, "offsets", 0)
+        self._offsets = _offsets(self._file, "offsets", 0, self._settings)
         self._n_rows = self._offsets.last()
         if "activations" in self._file:
             self._rows = _Growing(self._file["activations"])
         for column in ("sentence", "key", "attribute"):
-            if f"{column}s" in self._file:
-                self._texts[column] = _Texts(self._file, column, 0)
+            begins = column == "sentence" and not self._forget_sentences
+            if begins or f"{column}s" in self._file:
+                self._texts[column] = _Texts(self._file, column, 0, self._settings)
 
     def skip(self, number: int, record: Record) -> None:
         """Nothing: the file has it all."""
@@ -69,7 +73,9 @@ class PackedLayout:
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._pooled else np.moveaxis(values, -2, 0)  # (T, ..., W)
         if self._rows is None:
-            self._rows = _Growing(_create(self._file, "activations", rows.shape[1:], rows.dtype))
+            self._rows = _Growing(
+                _create(self._file, "activations", rows.shape[1:], rows.dtype, self._settings)
+            )
         self._rows.append(rows)
         self._n_rows += len(rows)
         self._offsets.append(np.array([self._n_rows]))
@@ -100,7 +106,7 @@ class PackedLayout:
 
     def _add_text(self, column: str, number: int, text: str) -> None:
         if text and column not in self._texts:
-            self._texts[column] = _Texts(self._file, column, number)
+            self._texts[column] = _Texts(self._file, column, number, self._settings)
         if column in self._texts:
             self._texts[column].append(text)
 
@@ -134,13 +140,15 @@ class _Growing:
 class _Texts:
     """A text for each record, one after another, and where each ends."""
 
-    def __init__(self, file: h5py.File, column: str, n_empty: int) -> None:
+    def __init__(
+        self, file: h5py.File, column: str, n_empty: int, settings: dict[str, Any]
+    ) -> None:
         """Go on, or begin after records that have none."""
         name = f"{column}s"
         if name not in file:
-            _create(file, name, (), np.dtype(np.uint8))
+            _create(file, name, (), np.dtype(np.uint8), settings)
         self._bytes = _Growing(file[name])
-        self._offsets = _offsets(file, f"{column}_offsets", n_empty)
+        self._offsets = _offsets(file, f"{column}_offsets", n_empty, settings)
         self._n_bytes = self._offsets.last()
 
     def append(self, text: str) -> None:
@@ -155,7 +163,11 @@ class _Texts:
 
 
 def _create(
-    file: h5py.File, name: str, row_shape: tuple[int, ...], dtype: np.dtype[Any]
+    file: h5py.File,
+    name: str,
+    row_shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    settings: dict[str, Any],
 ) -> h5py.Dataset:
     """An empty dataset of rows."""
     n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * dtype.itemsize))
@@ -165,6 +177,7 @@ def _create(
         maxshape=(None, *row_shape),
         dtype=dtype,
         chunks=(n_rows, *row_shape),
+        **settings,
     )
 
 
@@ -173,11 +186,11 @@ def _row_bytes(rows: h5py.Dataset) -> int:
     return n_values * int(rows.dtype.itemsize)
 
 
-def _offsets(file: h5py.File, name: str, n_empty: int) -> _Growing:
+def _offsets(file: h5py.File, name: str, n_empty: int, settings: dict[str, Any]) -> _Growing:
     """The ends of records, to go on; new ones start with those of records without anything."""
     if name in file:
         return _Growing(file[name])
-    dataset = _create(file, name, (), np.dtype(np.int64))
+    dataset = _create(file, name, (), np.dtype(np.int64), settings)
     dataset.resize(n_empty + 1, axis=0)  # zeros
     return _Growing(dataset)
 
@@ -190,6 +203,30 @@ class PackedFile:
         self.pooled = "pooling" in file.attrs
         self.n_records = len(file["offsets"]) - 1
         self.has_keys = "keys" in file
+        self.has_sentences = "sentences" in file
+        self.shard = shard_of(file.attrs)
+
+    @property
+    def file_attributes(self) -> dict[str, str]:
+        """What the file says of its making."""
+        return {name: str(value) for name, value in self._file.attrs.items()}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of all values."""
+        found = self._file["activations"].dtype if "activations" in self._file else np.float32
+        return np.dtype(found)
+
+    def shapes(self) -> Iterator[tuple[int, ...]]:
+        """The shape of each record."""
+        for start in range(0, self.n_records, _BLOCK_RECORDS):
+            ends = self._file["offsets"][start : start + _BLOCK_RECORDS + 1]
+            for n_rows in np.diff(ends).tolist():
+                yield self._shape(n_rows)
+
+    def _shape(self, n_rows: int) -> tuple[int, ...]:
+        row = self._file["activations"].shape[1:]
+        return tuple(row) if self.pooled else (*row[:-1], n_rows, row[-1])
 
     def values(self, number: int) -> Array:
         """The values of one record."""
@@ -220,7 +257,7 @@ class PackedFile:
 
     def text(self, number: int) -> str | None:
         """The sentence of a record; None where the file has none."""
-        if "sentences" not in self._file:
+        if not self.has_sentences:
             return None
         return self._texts("sentence", number, number + 1)[0]
 
@@ -250,7 +287,7 @@ class PackedFile:
     def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
         """The numbers of all records in the order of the hash of their names, and these."""
         column = "key" if self.has_keys else "sentence"
-        found = np.empty(self.n_records if f"{column}s" in self._file else 0, np.int64)
+        found = np.empty(self.n_records if self.has_keys or self.has_sentences else 0, np.int64)
         for start in range(0, len(found), _BLOCK_RECORDS):
             stop = min(start + _BLOCK_RECORDS, len(found))
             found[start:stop] = [hash(text) for text in self._texts(column, start, stop)]

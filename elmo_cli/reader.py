@@ -8,9 +8,11 @@ from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, overload
 
 import h5py
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.compression import check_readable
 from elmo_cli.errors import InputError
 from elmo_cli.packed_layout import LAYOUT, PACKED, PackedFile
 from elmo_cli.text import Record
@@ -23,8 +25,11 @@ class _LayoutFile(Protocol):
 
     n_records: int
     has_keys: bool
+    has_sentences: bool
     pooled: bool
 
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
     def block(self, start: int, stop: int) -> list[Array]: ...
     def blocks(self) -> Iterator[list[Array]]: ...
     def text(self, number: int) -> str | None: ...
@@ -124,9 +129,19 @@ class Activations:
         return self._file.key(self._number(number))
 
     @property
+    def dtype(self) -> str:
+        """The type of the values, `float32` or `float16`."""
+        return str(self._file.dtype)
+
+    @property
     def has_keys(self) -> bool:
         """Whether records have keys."""
         return self._file.has_keys
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether the file knows sentences."""
+        return self._file.has_sentences
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """All records in their order, as a writer takes them: what is known of each, its values."""
@@ -156,6 +171,7 @@ class Activations:
     def _open(self) -> None:
         self._process = os.getpid()
         self._hdf5 = _open_hdf5(self.path)
+        check_readable(str(self.path), self._hdf5.attrs.get("compression"))
         packed = self._hdf5.attrs.get(LAYOUT) == PACKED
         self._layout_file: _LayoutFile = (PackedFile if packed else AllenNlpFile)(self._hdf5)
 
@@ -190,6 +206,15 @@ def _open_hdf5(path: Path) -> h5py.File:
             f"{path}: expected activations, as `elmo embed` writes them, found {names}"
         )
     return file
+
+
+def is_activations(path: str | Path) -> bool:
+    """Whether a path is that of a file of activations, of either layout."""
+    try:
+        with h5py.File(path, "r") as file:
+            return holds_activations(file)
+    except OSError:
+        return False
 
 
 def holds_activations(file: h5py.File) -> bool:

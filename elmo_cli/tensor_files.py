@@ -108,7 +108,7 @@ def write_tensors(
         OutputError: the file cannot be written.
     """
     path = Path(path)
-    write = _write_safetensors if _is_safetensors(path) else _write_hdf5
+    write = write_safetensors if _is_safetensors(path) else _write_hdf5
     with replaced(path) as partial:
         write(partial, shapes, tensors, np.dtype(dtype), metadata or {})
 
@@ -312,7 +312,7 @@ def _open_safetensors(path: Path) -> Any:
         raise WeightsError(f"{path}: the weights file is damaged: {error}; get it again") from None
 
 
-def _write_safetensors(
+def write_safetensors(
     path: Path,
     shapes: Mapping[str, Shape],
     tensors: Iterable[tuple[str, Array]],

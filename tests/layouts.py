@@ -59,7 +59,7 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
 def write(
     corpus: Corpus,
     path: str | Path,
-    layout: str = "allennlp",
+    layout: str | None = None,
     *,
     stops: Iterable[int] = (),
     **settings: Any,
@@ -73,7 +73,7 @@ def write(
 
 
 def _write_on(
-    corpus: Corpus, path: str | Path, layout: str, stop: int | None, **settings: Any
+    corpus: Corpus, path: str | Path, layout: str | None, stop: int | None, **settings: Any
 ) -> None:
     with ActivationsWriter(path, corpus.attributes, layout=layout, **settings) as writer:
         n_written = writer.n_records

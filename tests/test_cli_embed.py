@@ -60,11 +60,6 @@ def test_a_packed_file_holds_all_lines_in_one_dataset() -> None:
     assert list(found["sentence_offsets"]) == [0, 11, 11, 15]
 
 
-def test_sentences_name_no_datasets_of_a_packed_file() -> None:
-    result = elmo("embed", "text", "out", "--layout", "packed", "--use-sentence-keys")
-    assert_misused(result, "--use-sentence-keys goes with --layout allennlp")
-
-
 # What allennlp wrote
 
 
@@ -273,12 +268,6 @@ def test_the_files_of_a_model_go_together() -> None:
         "--model takes the place of --options-file and --weight-file",
     )
     assert_no_output()
-
-
-def test_the_output_cannot_be_standard_output() -> None:
-    result = elmo("embed", "text", "-", *TINY_MODEL)
-    assert_misused(result, "OUTPUT is an HDF5 file, which cannot go to standard output")
-    assert not Path("-").exists()
 
 
 @pytest.mark.parametrize(

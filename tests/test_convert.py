@@ -464,7 +464,7 @@ def test_a_disk_that_fails_is_an_error_of_the_output(
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elmo_cli.tensor_files._write_safetensors", fail)
+    monkeypatch.setattr("elmo_cli.tensor_files.write_safetensors", fail)
     target = tmp_path / "out.safetensors"
     assert_fails(
         elmo("convert", WEIGHTS, target), f"{target}: cannot be written: No space left on device"
@@ -497,12 +497,12 @@ def test_what_is_no_weights_file_is_refused(tmp_path: Path, name: str, message: 
     assert not target.exists()
 
 
-def test_activations_are_refused(tmp_path: Path) -> None:
+def test_activations_are_no_weights(tmp_path: Path) -> None:
     source = GOLDEN / "tanh-clip" / "allennlp-all.hdf5"
-    assert_fails(
-        elmo("convert", source, tmp_path / "out.safetensors"),
-        f"{source}: expected a weights file, found a file of activations, "
-        "as `elmo embed` writes it",
+    with pytest.raises(WeightsError) as caught:
+        convert_weights(source, tmp_path / "out.safetensors")
+    assert str(caught.value) == (
+        f"{source}: expected a weights file, found a file of activations, as `elmo embed` writes it"
     )
 
 

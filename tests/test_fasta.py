@@ -108,7 +108,7 @@ def test_what_is_written_is_read(
         (
             "\nThe cat\nsat\n>a\nM\n",
             "line 2: expected a header, `>` and an id, found 'THECATSAT'; "
-            "--format text reads a sentence a line",
+            "--input-format text reads a sentence a line",
         ),
         (">a\nM\n> \nM\n", "line 3: expected an id after `>`, found none"),
         (

@@ -14,7 +14,14 @@ PACKAGE = Path(elmo_cli.__file__).parent
 
 HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
-MAY_IMPORT_H5PY = {"allennlp_layout.py", "packed_layout.py", "reader.py", "tensor_files.py"}
+MAY_IMPORT_H5PY = {
+    "activations.py",
+    "allennlp_layout.py",
+    "compression.py",
+    "packed_layout.py",
+    "reader.py",
+    "tensor_files.py",
+}
 """The files of the package that read or write HDF5."""
 
 TORCH_FREE = (
@@ -22,6 +29,7 @@ TORCH_FREE = (
     "text",
     "fasta",
     "records",
+    "output_formats",
     "characters",
     "vocabulary",
     "options",

@@ -1,30 +1,77 @@
-"""`elmo convert`: weights to another format or precision."""
+"""`elmo convert`: weights or activations to another format or precision."""
 
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.output_formats import OUTPUT_FORMATS
 
 
 @click.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(OUTPUT_FORMATS),
+    help="Of OUT, of activations. [default: by its suffix]",
+)
+@flags.output_options
+@click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
-    help="Of the values in OUT. [default: float16 where all of IN is, else float32]",
+    help="Of the values in OUT. [default: as in IN; of weights float16 where all of IN is]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @flags.verbosity_options
-def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert a file of weights: IN to OUT, HDF5 or safetensors by their names.
+def convert(
+    source: str,
+    target: str,
+    file_format: str | None,
+    layout: str | None,
+    compression: str | None,
+    dtype: str | None,
+    overwrite: bool,
+) -> None:
+    """Convert a file of weights or of activations: IN to OUT.
 
-    Of a biLM or of a softmax, from either format to either. float16 halves the size;
-    the weights are loaded as float32 all the same. OUT appears when it is complete.
+    Weights, of a biLM or of a softmax: HDF5 or safetensors by the names, from either to
+    either. float16 halves the size; the weights are loaded as float32 all the same.
+
+    Activations, as `elmo embed` or `allennlp elmo` wrote them: HDF5 of either layout to
+    the other, to another compression, or to any format that `elmo embed` writes.
+
+    OUT appears when it is complete.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
+    $ elmo convert vectors.hdf5 packed.hdf5 --layout packed --compression gzip
+    $ elmo convert vectors.hdf5 vectors.parquet
     """
+    from elmo_cli.reader import is_activations
+
+    if is_activations(source):
+        from elmo_cli.convert_activations import convert_activations
+
+        made = convert_activations(
+            source,
+            target,
+            dtype,
+            file_format=file_format,
+            layout=layout,
+            compression=compression,
+            overwrite=overwrite,
+        )
+        flags.say(f"{target}: {made.n_records:,} records, {made.dtype}, {made.n_bytes:,} bytes")
+        return
+    for option, given in (
+        ("format", file_format),
+        ("layout", layout),
+        ("compression", compression),
+    ):
+        if given is not None:
+            raise click.UsageError(f"--{option} is for activations, and {source} is none")
+
     from elmo_cli.convert import convert_weights
 
     converted = convert_weights(source, target, dtype, overwrite=overwrite)

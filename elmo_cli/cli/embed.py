@@ -1,10 +1,17 @@
 """`elmo embed`: a text or FASTA file to activations."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.errors import InputError
+from elmo_cli.output_formats import OUTPUT_FORMATS
+from elmo_cli.records import find_format
+
+INPUT_FORMATS = ("text", "fasta")
 
 
 def _numbers(
@@ -22,10 +29,17 @@ def _numbers(
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
 @click.option(
-    "--format",
-    "input_format",
-    type=click.Choice(["text", "fasta"]),
+    "--input-format",
+    type=click.Choice(INPUT_FORMATS),
     help="Of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, also with .gz; else text]",
+)
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice([*OUTPUT_FORMATS, *INPUT_FORMATS]),
+    metavar="[" + "|".join(OUTPUT_FORMATS) + "]",
+    help="Of OUTPUT. [default: by its suffix, else hdf5] text and fasta are taken for "
+    "--input-format.",
 )
 @click.option(
     "--layers",
@@ -49,13 +63,7 @@ def _numbers(
     help="One vector a sentence, from its tokens; zeros for a blank line. [default: all tokens]",
 )
 @flags.model_options
-@click.option(
-    "--layout",
-    type=click.Choice(["allennlp", "packed"]),
-    default="allennlp",
-    show_default=True,
-    help="Of OUTPUT: a dataset a line, or one for all lines, for large corpora.",
-)
+@flags.output_options
 @click.option(
     "--dtype",
     type=click.Choice(["float32", "float16"]),
@@ -105,6 +113,7 @@ def embed(
     input_file: str,
     output_file: str,
     input_format: str | None,
+    file_format: str | None,
     layers: str | None,
     all_layers: bool,
     top: bool,
@@ -112,7 +121,8 @@ def embed(
     mix: tuple[float, ...] | None,
     gamma: float | None,
     pooling: str | None,
-    layout: str,
+    layout: str | None,
+    compression: str | None,
     dtype: str,
     batch_size: int,
     forget_sentences: bool,
@@ -127,38 +137,48 @@ def embed(
     include_package: tuple[str, ...],
     **settings: Any,
 ) -> None:
-    """Embed a text file: INPUT, a sentence a line, to OUTPUT, an HDF5 file.
+    """Embed a text file: INPUT, a sentence a line, to OUTPUT, HDF5 or by its suffix another.
 
     Tokens are what white space separates; in FASTA, residues. INPUT may be gzip (by
     its suffix .gz), or - for standard input. OUTPUT holds one dataset a line,
     named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of shape
     (layers, tokens, width), without the axes that --layers, --mix and --pooling take
-    away. It appears when it is complete; a run that was interrupted goes on when the
+    away. Lines of text (.jsonl, .tsv) can go to standard output, OUTPUT -, with --format.
+    A file appears when it is complete; a run that was interrupted goes on when the
     same command is given again.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
-    $ elmo embed sentences.txt sentence-vectors.hdf5 --layers average --pooling mean
+    $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
+    $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    if output_file == "-":
-        raise click.UsageError("OUTPUT is an HDF5 file, which cannot go to standard output")
-    if use_sentence_keys and layout == "packed":
-        raise click.UsageError("--use-sentence-keys goes with --layout allennlp")
+    if file_format in INPUT_FORMATS:
+        input_format, file_format = input_format or file_format, None
     if gamma is not None and mix is None:
         raise click.UsageError("--gamma goes with --mix")
-    _check_format(input_file, input_format, use_sentence_keys)
+    with _as_usage_errors():
+        find_format(input_file, input_format).check_sentence_keys(use_sentence_keys)
     if shard is not None:
         _check_shard(shard, settings["state"])
     chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
     _warn_of_old_options(vocab_path, include_package)
 
-    from elmo_cli.activations import check_output
+    from elmo_cli.activations import check_output, choose_form
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.text import check_input
 
+    with _as_usage_errors():
+        choose_form(
+            output_file,
+            file_format,
+            layout,
+            compression,
+            pooled=pooling is not None,
+            use_sentence_keys=use_sentence_keys,
+        )
     check_input(input_file)  # before the model is loaded, which can take a while
     check_output(output_file, overwrite=overwrite, or_finished=True, source=input_file)
     embedder = flags.load_embedder(**settings)
@@ -179,8 +199,10 @@ def embed(
             gamma=gamma,
             pooling=pooling,
             input_format=input_format,
-            layout=layout,
             dtype=dtype,
+            file_format=file_format,
+            layout=layout,
+            compression=compression,
             overwrite=overwrite,
             append=append,
             skip_errors=skip_errors,
@@ -195,12 +217,11 @@ def embed(
     )
 
 
-def _check_format(input_file: str, input_format: str | None, use_sentence_keys: bool) -> None:
-    from elmo_cli.errors import InputError
-    from elmo_cli.records import find_format
-
+@contextmanager
+def _as_usage_errors() -> Iterator[None]:
+    """Show that options do not go together as wrong usage."""
     try:
-        find_format(input_file, input_format).check_sentence_keys(use_sentence_keys)
+        yield
     except InputError as error:
         raise click.UsageError(str(error)) from None
 

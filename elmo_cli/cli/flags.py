@@ -119,6 +119,28 @@ batch_size_option = click.option(
 )
 
 
+def output_options(command: _Command) -> _Command:
+    """Add the options that say how a file of activations holds them."""
+    for option in reversed(_OUTPUT_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OUTPUT_OPTIONS = [
+    click.option(
+        "--layout",
+        type=click.Choice(["allennlp", "packed"]),
+        help="Of HDF5: a dataset a line, or one for all lines, for large corpora. "
+        "[default: allennlp]",
+    ),
+    click.option(
+        "--compression",
+        type=click.Choice(["gzip", "lzf", "zstd"]),
+        help="Of HDF5. [default: none]",
+    ),
+]
+
+
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count

@@ -1,0 +1,76 @@
+"""A file of activations to the other layout, another format, precision or compression."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from elmo_cli.activations import ActivationsWriter, check_output
+from elmo_cli.errors import OutputError
+from elmo_cli.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.reader import open_activations
+
+
+class ConvertedActivations(NamedTuple):
+    """What was written."""
+
+    n_records: int
+    dtype: str
+    n_bytes: int
+
+
+def convert_activations(
+    source: str | Path,
+    target: str | Path,
+    dtype: str | None = None,
+    *,
+    file_format: str | None = None,
+    layout: str | None = None,
+    compression: str | None = None,
+    overwrite: bool = False,
+) -> ConvertedActivations:
+    """Write the activations of a file as another file, a few MB in memory at a time.
+
+    Sentences, keys and attributes are kept. AllenNLP's layout knows the text of the last of
+    equal sentences only; the others come out without.
+
+    Args:
+        source: HDF5 of either layout, as `elmo embed` or `allennlp elmo` wrote it.
+        target: appears when it is complete.
+        dtype: of the values, `float32` or `float16`; that of `source` if not given.
+        file_format: of `target`; by its suffix if not given.
+        layout: of HDF5; that of `source` if not given.
+        compression: of HDF5, `gzip`, `lzf` or `zstd`.
+        overwrite: replace a file that is there.
+
+    Raises:
+        InputError: `source` is no file of activations, or what is asked for contradicts itself.
+        OutputError: `target` is there already or cannot be written.
+        ElmoError: a package for a format or compression is not installed.
+    """
+    with open_activations(source) as activations:
+        check_output(target, overwrite=overwrite, source=source)
+        made = {name: str(value) for name, value in activations.attributes.items()}
+        for of_source in ("layout", "compression"):
+            made.pop(of_source, None)
+        dtype = dtype or activations.dtype
+        form = find_output_format(target, file_format, pooled="pooling" in made)
+        writer = ActivationsWriter(
+            target,
+            made,
+            dtype=dtype,
+            forget_sentences=not activations.has_sentences,
+            file_format=form,
+            layout=layout or (activations.layout if form == "hdf5" else None),
+            compression=compression,
+            overwrite=overwrite,
+        )
+        with writer:
+            if overwrite:
+                writer.clear()
+            if writer.n_records:  # a conversion makes no checkpoints before its last step
+                raise OutputError(
+                    f"{writer.partial} is of an unfinished run; --overwrite forgets that"
+                )
+            for record, values in activations.records():
+                writer.write(record, values)
+    n_bytes = 0 if str(target) == STANDARD_OUTPUT else Path(target).stat().st_size
+    return ConvertedActivations(writer.n_records, dtype, n_bytes)

@@ -1,0 +1,49 @@
+"""The formats of output files, and which one a name asks for."""
+
+from pathlib import Path
+from typing import Final
+
+from elmo_cli.errors import InputError
+from elmo_cli.text import STANDARD_INPUT
+
+STANDARD_OUTPUT: Final = STANDARD_INPUT
+
+SUFFIXES: Final = {
+    "hdf5": (".hdf5", ".h5"),
+    "jsonl": (".jsonl",),
+    "tsv": (".tsv",),
+    "npz": (".npz",),
+    "npy": (".npy",),
+    "safetensors": (".safetensors",),
+    "parquet": (".parquet",),
+}
+OUTPUT_FORMATS: Final = tuple(SUFFIXES)
+TEXT_FORMATS: Final = ("jsonl", "tsv")
+"""Those that are written line by line, also to standard output."""
+
+
+def find_output_format(path: str | Path, name: str | None = None, *, pooled: bool = False) -> str:
+    """The format of an output file, which can hold what it is to hold.
+
+    Args:
+        path: of the file, or `-` for standard output.
+        name: of the format; None goes by the suffix of the path, and is hdf5 without one.
+        pooled: whether there is one vector a record.
+
+    Raises:
+        InputError: there is no format of that name, or it does not go with the rest.
+    """
+    if name is not None and name not in SUFFIXES:
+        raise InputError(f"format {name!r}: expected {', '.join(OUTPUT_FORMATS)}")
+    suffix = Path(path).suffix.lower()
+    by_suffix = next((form for form, known in SUFFIXES.items() if suffix in known), "hdf5")
+    found = name or by_suffix
+    if str(path) == STANDARD_OUTPUT and found not in TEXT_FORMATS:
+        raise InputError(
+            f"format {found} cannot go to standard output; --format jsonl or --format tsv can"
+        )
+    if found == "npy" and not pooled:
+        raise InputError(
+            "format npy is one array of one vector a line; give --pooling, or write .npz"
+        )
+    return found
