@@ -167,6 +167,6 @@ def _write_text(path: Path, words: list[str], width: int, chunks: Chunks) -> Non
 def _open_text(path: Path, *, compressed: bool) -> TextIO:
     if compressed:
         # Without a time in its header, so that equal vectors make equal files.
-        raw = gzip.GzipFile(path, "wb", mtime=0)
+        raw = gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)
         return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
     return open(path, "w", encoding="utf-8", newline="\n")
