@@ -1,5 +1,6 @@
 """`elmo embed`: a text or FASTA file to activations."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -184,6 +185,7 @@ def embed(
     embedder = flags.load_embedder(**settings)
     quiet = click.get_current_context().meta.get("verbosity", 0) < 0
     n_bytes = flags.file_size(input_file)
+    was_there = os.path.exists(output_file)
     with (
         stop_on_signal() as should_stop,
         Progress(n_bytes, quiet=quiet, as_lines=file_friendly_logging) as progress,
@@ -211,6 +213,8 @@ def embed(
             should_stop=should_stop,
             on_progress=progress.update,
         )
+    if was_there and not progress.n_sentences:
+        return  # it was complete, which has been said
     flags.say(
         f"{output_file}: {progress.n_sentences:,} sentences, {progress.n_tokens:,} tokens, "
         f"{progress.n_tokens / progress.seconds:,.0f} tokens/s"

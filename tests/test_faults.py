@@ -1,0 +1,75 @@
+"""Runs that are cut short from outside, as processes of their own."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from commands import TINY, elmo, start_elmo
+
+from elmo_cli import open_activations
+from elmo_cli.checkpointed_file import _decode_log
+
+COMMAND = ("embed", "-", "out.hdf5", "--batch-tokens", "2", "--checkpoint-seconds", "0")
+LINES = b"The cat sat on the mat\n" * 40
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def n_lines_computed(stderr: str) -> int:
+    """How many lines a run says that it has embedded."""
+    return int(stderr.splitlines()[-1].split(": ")[1].split(" sentences")[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
+    process = start_elmo(*COMMAND, "--model", TINY, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(LINES + b"one more\n")
+    process.stdin.flush()
+    for _ in range(600):  # until it waits for more: two lines make a window
+        kept = _decode_log(Path("out.hdf5.partial.log"))
+        if kept is not None and kept[1]["n_records"] == 40:
+            break
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(number)
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert b"once more stops at once" in errors
+    assert not Path("out.hdf5").exists()
+    result = elmo(*COMMAND, "--model", TINY, stdin=LINES + b"one more\n")
+    assert result.exit_code == 0
+    assert n_lines_computed(result.stderr) == 1
+    with open_activations("out.hdf5") as found:
+        assert len(found) == 41
+
+
+def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
+        "from elmo_cli.cli import main; main()"
+    )
+    command = [sys.executable, "-c", limited, *COMMAND, "--model", str(TINY)]
+    full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=120)
+    assert full.returncode == 1
+    assert full.stderr.splitlines()[1:] == [
+        b"Error: out.hdf5: cannot write the output: File too large"
+    ]
+    assert not Path("out.hdf5").exists()
+    result = elmo(*COMMAND, "--model", TINY, stdin=LINES)
+    assert result.exit_code == 0
+    assert 0 < n_lines_computed(result.stderr) < 40
+    assert elmo("embed", "-", "whole.hdf5", "--model", TINY, stdin=LINES).exit_code == 0
+    with open_activations("out.hdf5") as found, open_activations("whole.hdf5") as whole:
+        assert len(found) == len(whole) == 40
+        assert all(abs(a - b).max() < 1e-6 for a, b in zip(found, whole, strict=True))
