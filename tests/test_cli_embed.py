@@ -16,7 +16,15 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from commands import LOADED, TINY, assert_fails, assert_misused, elmo, start_elmo
+from commands import (
+    LOADED,
+    TINY,
+    assert_fails,
+    assert_misused,
+    elmo,
+    start_elmo,
+    without_size,
+)
 from conftest import Golden
 from numpy.testing import assert_allclose
 
@@ -108,8 +116,11 @@ def test_an_old_command_line_works_as_it_is() -> None:
 def test_the_model_and_the_outcome_are_a_line_each_on_standard_error() -> None:
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
-    model, outcome = result.stderr.splitlines()
+    model, size, outcome = result.stderr.splitlines()
     assert model + "\n" == LOADED
+    assert re.fullmatch(
+        r"Output: about 2\.8 kB \(4 tokens in 3 lines\); [\d.,]+ [kMGT]B free", size
+    )
     assert outcome.startswith("out.hdf5: 3 sentences, 4 tokens, ")
     assert outcome.endswith(" tokens/s")
 
@@ -533,7 +544,7 @@ def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Progress, "update", interrupted)
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert (result.exit_code, result.stderr) == (130, f"{LOADED}Interrupted.\n")
+    assert (result.exit_code, without_size(result.stderr)) == (130, f"{LOADED}Interrupted.\n")
     assert_no_output()
 
 
@@ -569,7 +580,7 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_no_output() -> None:
         "from elmo_cli.cli import main; main()"
     )
     command = [sys.executable, "-c", limited, "embed", "text", "out.hdf5", *TINY_MODEL]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     size = r"Output: about 818 kB \(1,800 tokens in 300 lines\); [\d.,]+ [kMGT]B free\n"
     message = "Error: out.hdf5: cannot write the output: File too large\n"
     assert found.returncode == 1

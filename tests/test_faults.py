@@ -43,7 +43,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
     process.send_signal(number)
     time.sleep(0.2)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert b"once more stops at once" in errors
     assert not Path("out.hdf5").exists()
@@ -60,7 +60,7 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
         "from elmo_cli.cli import main; main()"
     )
     command = [sys.executable, "-c", limited, *COMMAND, "--model", str(TINY)]
-    full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=120)
+    full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
         b"Error: out.hdf5: cannot write the output: File too large"
