@@ -102,7 +102,7 @@ def test_merged_shards_are_what_one_run_writes(layout: str, source: str, total: 
     [
         {"forget_sentences": True},
         {"dtype": "float16", "output_format": "top"},
-        {"pooling": "mean"},
+        {"pooling": "mean", "compression": "gzip"},
         {"pooling": "max", "layout": "packed", "forget_sentences": True},
     ],
 )
