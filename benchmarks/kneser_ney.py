@@ -39,6 +39,9 @@ def main() -> None:
     parser.add_argument("--distinct", action="store_true", help="train on each sentence once")
     parser.add_argument("--memory", default="2G", help="of lmplz; 2G if not given")
     asked = parser.parse_args()
+    for program in ("lmplz", "query"):
+        if not (asked.kenlm / program).is_file():
+            raise SystemExit(f"{asked.kenlm}: expected {program} there; make_kenlm.sh builds it")
     vocabulary = read_vocabulary(asked.vocabulary)
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model.arpa"

@@ -8,8 +8,7 @@ The model, with its softmax, scores it four times:
 zero: every sentence starts from the zero state.
 warm: from the state after a fixed text.
 carry: as `--state carry` does, from where the sentence 64 lines before ended.
-carry, in order: from where the sentence just before ended, and in the first of a stretch
-from the end of another stretch's text.
+carry, in order: from where the sentence just before ended; the first of a stretch from zero.
 
 The perplexity of both directions is given with its standard error, and how much it is above
 that of zero with the standard error of this, by drawing stretches again.
