@@ -82,9 +82,13 @@ def _check_kind(options_file: str | Path) -> None:
 
 def written_options(content: dict[str, Any], options: TrainingOptions) -> dict[str, Any]:
     """The options.json of a trained model: its architecture, and how its sentences start."""
-    written = {key: content[key] for key in ("lstm", "char_cnn") if content.get(key) is not None}
-    if "char_cnn" in written:  # 261 in bilm-tf's training, 262 where a model is used
-        written["char_cnn"] = {**written["char_cnn"], "n_characters": 262}
+    # AllenNLP wants every key to be there.
+    lstm = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
+    written = {"lstm": {**lstm, **content["lstm"]}}
+    if content.get("char_cnn") is not None:
+        # n_characters is 261 in bilm-tf's training, 262 where a model is used.
+        char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
+        written["char_cnn"] = char_cnn
     return {**written, "training": {"state": options.state}}
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -116,6 +117,25 @@ def test_a_word_model_is_trained_with_its_words() -> None:
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
     with open_tensors("model/weights.hdf5") as file:
         assert file.shape("embedding") == (29, 3)
+
+
+def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:
+    folder = GOLDEN / "trained"
+    embedder = ElmoEmbedder(model=folder)
+    sentences = (folder / "sentences.txt").read_text().splitlines()
+    with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
+        for number, sentence in enumerate(sentences):
+            found = embedder.embed_sentence(sentence.split())
+            np.testing.assert_allclose(found, allennlp[str(number)][:], atol=1e-5)
+    allennlps = json.loads((folder / "options.json").read_text())
+    # Every key that AllenNLP wants is written, though none of these need be given.
+    content = small_architecture()
+    del content["lstm"]["use_skip_connections"]
+    Path("options.json").write_text(json.dumps(content))
+    train("model", epochs=None, steps=1)
+    written = json.loads(Path("model/options.json").read_text())
+    for section in ("lstm", "char_cnn"):
+        assert written[section].keys() == allennlps[section].keys()
 
 
 def test_steps_take_the_place_of_epochs_and_a_longer_run_goes_on() -> None:
