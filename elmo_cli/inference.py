@@ -132,16 +132,20 @@ class FastLstm:
             that order.
         """
         hidden, cell = state
-        outputs, ended = [], []
+        # All that stays is allocated first: between what comes and goes it would break up memory.
+        outputs = hidden.new_empty(sum(map(len, steps.parents)), hidden.shape[1])  # (M, P)
+        n_ended = sum(map(len, steps.ends))
+        ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
+        start = first = 0
         for gates, parents, ends in zip(input_gates, steps.parents, steps.ends, strict=True):
             cell = cell.index_select(0, parents)  # (n, D), a copy, which is overwritten
             gates = self.from_hidden.plus(hidden.index_select(0, parents), gates)  # (n, 4 D)
             hidden = self._finish_step(gates.float(), cell)  # (n, P)
-            outputs.append(hidden)
-            if len(ends):
-                ended.append(LstmState(hidden[ends], cell[ends]))
-        final = LstmState(*(torch.cat(parts) for parts in zip(*ended, strict=True)))
-        return torch.cat(outputs), final
+            outputs[start : start + len(parents)] = hidden
+            ended.hidden[first : first + len(ends)] = hidden[ends]
+            ended.cell[first : first + len(ends)] = cell[ends]
+            start, first = start + len(parents), first + len(ends)
+        return outputs, ended
 
     def _finish_step(self, gates: Tensor, cell: Tensor) -> Tensor:
         """Gates to hidden states, in float32; both are used up, the cell is updated in place."""
