@@ -24,6 +24,7 @@ The data's way, and the file for each stage:
     activations.py     activations     -> output file (HDF5), in one of two layouts:
     allennlp_layout.py, packed_layout.py, compression.py
                                            HDF5: a dataset a record, or one for all
+    sentence_index.py, heap_string.py      sentences to the names of their datasets
     text_formats.py, standard_output.py    lines of text
     exports.py         packed file     -> npz, npy, safetensors, Parquet
     output_formats.py                      which of them a name asks for

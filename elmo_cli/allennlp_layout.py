@@ -9,11 +9,12 @@ Attributes of the file say what made it.
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import h5py
 import numpy as np
@@ -22,10 +23,16 @@ from numpy.typing import NDArray
 from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.errors import InputError
+from elmo_cli.heap_string import MOST_BYTES, create_empty_string, write_string
+from elmo_cli.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
 
+logger = logging.getLogger(__name__)
+
 SENTENCE_TO_INDEX = "sentence_to_index"
+LONG_BYTES: Final = 1 << 25
+"""A string from here on is written in pieces; HDF5 holds three copies of one."""
 
 
 class AllenNlpLayout:
@@ -36,15 +43,17 @@ class AllenNlpLayout:
     ) -> None:
         self._settings = dataset_settings(compression)
         self._use_sentence_keys = use_sentence_keys
-        self._index: dict[str, str | int] | None
-        self._index = None if forget_sentences or use_sentence_keys else {}
+        self._has_index = not (forget_sentences or use_sentence_keys)
+        self._index: SentenceIndex | None = None
         self._file: h5py.File
+        self._sink: CheckpointedFile
         self._shard = WHOLE
 
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
         self._file.attrs.update(attributes)
+        self._sink = sink
         self._shard = shard_of(attributes)
 
     def skip(self, number: int, record: Record) -> None:
@@ -75,24 +84,47 @@ class AllenNlpLayout:
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Add `sentence_to_index`."""
         self._file.attrs.update(attributes)
-        if self._index is not None:
+        if self._has_index:
             if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
                 del self._file[SENTENCE_TO_INDEX]
-            named = {text: self._name(key) for text, key in self._index.items()}
-            _write_index(self._file, named)
-        self._file.close()
+            self._write_index()
+        self.close()
+
+    def _write_index(self) -> None:
+        """Add `sentence_to_index`, and close the file where it is long."""
+        with (self._index or SentenceIndex()).write_json(self._name) as text:
+            n_bytes = text.tell()
+            if n_bytes > MOST_BYTES:
+                logger.warning(
+                    "Warning: sentence_to_index would have %s bytes, and a string of HDF5 has "
+                    "%s at most; it is left out",
+                    f"{n_bytes:,}",
+                    f"{MOST_BYTES:,}",
+                )
+            elif n_bytes < LONG_BYTES:
+                text.seek(0)
+                string = h5py.string_dtype(encoding="utf-8")
+                dataset = self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
+                dataset[0] = text.read().decode()
+            else:
+                reference = create_empty_string(self._file, SENTENCE_TO_INDEX)
+                self._file.close()
+                write_string(self._sink, reference, text)
 
     def close(self) -> None:
         """Let go of the sink."""
         self._file.close()
+        if self._index is not None:
+            self._index.close()
 
     def _name(self, key: str | int) -> str:
         """The name of the dataset of a record, by its key or its number."""
         return key if isinstance(key, str) else str(self._shard.place(key))
 
     def _note(self, record: Record, number: int) -> None:
-        if self._index is not None and record.text:
-            self._index[record.text] = record.key or number
+        if self._has_index and record.text:
+            self._index = self._index or SentenceIndex()
+            self._index.add(record.text, record.key or number)
 
     def _sentence_key(self, number: int, sentence: str) -> str:
         """The sentence as the name of a dataset; "" for a blank line, which has none."""

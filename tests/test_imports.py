@@ -17,7 +17,7 @@ HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 MAY_IMPORT_H5PY = {
     "activations.py",
     "allennlp_layout.py",
-    "compression.py",
+    "heap_string.py",
     "packed_layout.py",
     "reader.py",
     "tensor_files.py",
