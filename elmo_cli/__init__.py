@@ -29,6 +29,7 @@ The data's way, and the file for each stage:
     exports.py         packed file     -> npz, npy, safetensors, Parquet
     output_formats.py                      which of them a name asks for
     reader.py          output file     -> activations
+    torch_dataset.py                      as a data set of torch
     tfhub.py           sentences       -> the outputs of TF-Hub's module, with gradients
     vectorizer.py      texts           -> a matrix, for scikit-learn
     similarity.py      a word in two sentences -> cosines
@@ -74,12 +75,14 @@ if TYPE_CHECKING:
     from elmo_cli.scoring import LanguageModel
     from elmo_cli.tfhub import HubElmo
     from elmo_cli.token_vectors import write_token_vectors
+    from elmo_cli.torch_dataset import ActivationsDataset
     from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
 __version__ = "0.1.0"
 
 # Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it takes.
 __all__ = [
+    "ActivationsDataset",
     "BiLm",
     "Elmo",
     "ElmoEmbedder",
@@ -97,6 +100,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ActivationsDataset": "elmo_cli.torch_dataset",
     "BiLm": "elmo_cli.bilm",
     "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
