@@ -111,6 +111,7 @@ def test_too_little_room_is_an_error_with_the_figures(
         f"{output}: about 12 GB (1,000,000 tokens in 1,000 lines) to be written, and 12 GB free "
         "on the disk; --layers average, --pooling mean or --dtype float16 write less"
     )
+    caplog.clear()  # a test before may have set the level
     with caplog.at_level(logging.INFO, "elmo_cli"):
         check_room(output, count, size, n_bytes_there=1_000_000_000)
         check_room(output, count, size, share=1 / 16)
