@@ -30,6 +30,7 @@ from elmo_cli.errors import ComputationError, InputError
 from elmo_cli.integrity import sha256
 from elmo_cli.memory import by_halves
 from elmo_cli.model_choice import choose_model
+from elmo_cli.options import start_of_sentences
 from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
 from elmo_cli.text import Sentence
@@ -65,7 +66,7 @@ class ElmoEmbedder:
         *,
         model: str | Path | None = None,
         vocabulary_file: str | Path | None = None,
-        state: State = "zero",
+        state: State | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
     ) -> None:
@@ -81,21 +82,23 @@ class ElmoEmbedder:
                 weights if not given.
             state: where sentences start. "zero": the zero state. "warm": the state
                 after a fixed text. "carry": where the sentence in the same place of
-                the batch before ended, as AllenNLP and bilm-tf did.
+                the batch before ended, as AllenNLP and bilm-tf did. Not given: "zero", or
+                "warm" for a model that says it was trained with carried state.
             precision: of the arithmetic.
             batch_tokens: the most tokens that are computed at once.
 
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
-        check_choice("state", state, get_args(State))
+        if state is not None:
+            check_choice("state", state, get_args(State))
         check_choice("precision", precision, get_args(Precision))
         if batch_tokens is not None and batch_tokens < 1:
             raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
         device = choose_device(cuda_device)
         self.cuda_device = cuda_device
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
-        self.state = state
+        self.state: State = state or start_of_sentences(self.files.options)
         self.precision = precision
         self.batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
         bilm = load_bilm(self.files)
@@ -103,10 +106,10 @@ class ElmoEmbedder:
         encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
         self._device = device
         self._states: FixedStart | CarriedStates
-        if state == "carry":
+        if self.state == "carry":
             self._states = CarriedStates(encoder)
         else:
-            self._states = FixedStart(encoder, warm=state == "warm")
+            self._states = FixedStart(encoder, warm=self.state == "warm")
 
     @cached_property
     def elmo_bilm(self) -> BiLm:

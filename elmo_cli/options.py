@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from elmo_cli.errors import OptionsError
 
@@ -83,6 +83,18 @@ def read_options(path: str | Path) -> ModelOptions:
         return parse_options(content)
     except OptionsError as error:
         raise OptionsError(f"{path}: {error}") from None
+
+
+def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
+    """Where the sentences of a model start when nobody says: as in its training, if that is known.
+
+    `elmo train` writes it into the options.json. A model trained with carried state starts
+    warm: it never met the zero state, and a fixed start leaves sentences independent.
+    """
+    content = read_json(path)
+    training = content.get("training") if isinstance(content, dict) else None
+    carried = isinstance(training, dict) and training.get("state") == "carry"
+    return "warm" if carried else "zero"
 
 
 def read_json(path: str | Path) -> Any:

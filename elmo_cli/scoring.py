@@ -29,6 +29,7 @@ from elmo_cli.embedder import (
 from elmo_cli.errors import InputError
 from elmo_cli.full_softmax import FullSoftmax
 from elmo_cli.model_choice import choose_language_model
+from elmo_cli.options import start_of_sentences
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
 from elmo_cli.text import Sentence
 from elmo_cli.vocabulary import UNKNOWN_TOKEN, read_vocabulary
@@ -67,7 +68,7 @@ class LanguageModel:
         model: str | Path | None = None,
         vocabulary_file: str | Path | None = None,
         softmax_file: str | Path | None = None,
-        state: State = "zero",
+        state: State | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
     ) -> None:
@@ -85,7 +86,8 @@ class LanguageModel:
             ElmoError: the model, its softmax or the device is not there, or not as it
                 should be.
         """
-        check_choice("state", state, get_args(State))
+        if state is not None:
+            check_choice("state", state, get_args(State))
         check_choice("precision", precision, get_args(Precision))
         device = choose_device(cuda_device)
         self.files = choose_language_model(
@@ -95,14 +97,14 @@ class LanguageModel:
         assert self.files.softmax is not None
         self.vocabulary = read_vocabulary(self.files.vocabulary)
         bilm = load_bilm(self.files)
-        self.state = state
+        self.state: State = state or start_of_sentences(self.files.options)
         self.softmax = FullSoftmax(
             self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, device
         )
         self._batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
         self._encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
-        self._start = FixedStart(self._encoder, warm=state == "warm")
-        self._states = CarriedStates(self._encoder) if state == "carry" else self._start
+        self._start = FixedStart(self._encoder, warm=self.state == "warm")
+        self._states = CarriedStates(self._encoder) if self.state == "carry" else self._start
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
         self._boundaries = self.vocabulary.indices([START_TOKEN, END_TOKEN])
 

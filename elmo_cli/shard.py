@@ -47,7 +47,7 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
-def check_shard(text: str, state: str) -> None:
+def check_shard(text: str, state: str | None) -> None:
     """Make sure that there is such a shard, and that sentences do not depend on one another.
 
     Raises:

@@ -25,6 +25,7 @@ from strategies import make_model, small_architecture
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
+from elmo_cli.scoring import LanguageModel
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
 from elmo_cli.training import train_model
@@ -87,6 +88,9 @@ def test_a_trained_folder_is_a_model(state: str) -> None:
     found = train("model", state=state)
     assert {name for name in WRITTEN if (Path("model") / name).exists()} == set(WRITTEN)
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    assert ElmoEmbedder(model="model").state == {"zero": "zero", "carry": "warm"}[state]
+    assert LanguageModel(model="model").state == ElmoEmbedder(model="model").state
+    assert ElmoEmbedder(model="model", state="zero").state == "zero"
     options = json.loads(Path("model/options.json").read_text())
     assert options["training"] == {"state": state}
     assert options["char_cnn"]["n_characters"] == 262
@@ -121,7 +125,7 @@ def test_a_word_model_is_trained_with_its_words() -> None:
 
 def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:
     folder = GOLDEN / "trained"
-    embedder = ElmoEmbedder(model=folder)
+    embedder = ElmoEmbedder(model=folder, state="zero")
     sentences = (folder / "sentences.txt").read_text().splitlines()
     with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
         for number, sentence in enumerate(sentences):

@@ -230,7 +230,7 @@ def _as_usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def _check_shard(shard: str, state: str) -> None:
+def _check_shard(shard: str, state: str | None) -> None:
     from elmo_cli.errors import InputError
     from elmo_cli.shard import check_shard
 

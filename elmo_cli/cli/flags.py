@@ -69,10 +69,8 @@ _RUN_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--state",
         type=click.Choice(["zero", "warm", "carry"]),
-        default="zero",
-        show_default=True,
         help="Where sentences start: at zero; after a fixed text; or where an earlier one ended, "
-        "as AllenNLP did.",
+        "as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
     ),
     click.option(
         "--precision",
