@@ -22,7 +22,7 @@ from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.compression import dataset_settings
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.exports import check_export, export
-from elmo_cli.finished_output import state_at_end
+from elmo_cli.finished_output import is_state, state_at_end
 from elmo_cli.output_formats import STANDARD_OUTPUT, TEXT_FORMATS, find_output_format
 from elmo_cli.packed_layout import PackedFile, PackedLayout
 from elmo_cli.reader import open_activations
@@ -213,6 +213,10 @@ class ActivationsWriter:
                 )
         if state is None:
             return
+        if not is_state(state):
+            raise OutputError(
+                f"{self.partial} is of no run that is known here; remove it and its log"
+            )
         differences = _differences(state["settings"], self.settings)
         if differences and overwrite:
             self._sink.clear()

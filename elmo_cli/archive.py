@@ -8,10 +8,10 @@ import os
 import shutil
 import stat
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
 
 from elmo_cli.errors import ModelError
+from elmo_cli.integrity import ARCHIVE_ERRORS
 from elmo_cli.model_files import MANY_LANGS_FILES
 
 _WEIGHTS = (".hdf5", ".safetensors")
@@ -47,11 +47,13 @@ def unpack(archive: Path, folder: Path) -> None:
         # The weights last: a model counts as there when they are.
         for name in sorted(members, key=lambda name: name.endswith((*_WEIGHTS, ".pkl"))):
             os.replace(temporary / name, folder / name)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ModelError(f"{archive}: damaged zip file: {error}; get it again") from None
+    except ModelError:
+        raise
     except OSError as error:
         reason = error.strerror or error
         raise ModelError(f"{folder}: cannot unpack {archive.name}: {reason}") from None
+    except ARCHIVE_ERRORS as error:
+        raise ModelError(f"{archive}: damaged zip file: {error}; get it again") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -64,7 +66,7 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
         if path.is_absolute() or ".." in path.parts:
             raise ModelError(f"{archive}: refused, {member.filename} leads out of the folder")
         wanted = path.suffix in _KINDS or path.name in _MANY_LANGS
-        if member.is_dir() or not wanted or path.name.startswith("."):
+        if not wanted or member.is_dir() or path.name.startswith("."):
             continue
         if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
             raise ModelError(f"{archive}: refused, {member.filename} is a link, not a file")

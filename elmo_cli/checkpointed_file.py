@@ -253,20 +253,37 @@ def _encode_log(size: int, state: dict[str, Any], pages: dict[int, bytearray]) -
 
 
 def _decode_log(path: Path) -> tuple[int, dict[str, Any], dict[int, bytearray]] | None:
-    """What `_encode_log` was given; None where there is no whole log."""
+    """What `_encode_log` was given; None where there is no whole log.
+
+    Raises:
+        OSError: it is whole and has another content.
+    """
     try:
         checksum, body = path.read_bytes().split(b"\n", 1)
     except (FileNotFoundError, ValueError):
         return None
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         return None
+    try:
+        return _decode_body(body)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        reason = f"{path} is no log of an unfinished run; remove it to start anew"
+        raise OSError(errno.EINVAL, reason) from None
+
+
+def _decode_body(body: bytes) -> tuple[int, dict[str, Any], dict[int, bytearray]]:
     header, content = body.split(b"\n", 1)
     found = json.loads(header)
-    pages, start = {}, 0
+    size, state, pages, start = found["size"], found["state"], {}, 0
     for number, length in found["pages"].items():
         pages[int(number)] = bytearray(content[start : start + length])
         start += length
-    return found["size"], found["state"], pages
+    places = [size, *(number * PAGE_BYTES for number in pages)]
+    if not isinstance(state, dict) or any(
+        type(place) is not int or not 0 <= place < 1 << 62 for place in places
+    ):
+        raise ValueError
+    return size, state, pages
 
 
 def _sync_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ from elmo_cli.tensor_files import (
     Array,
     Shape,
     TensorFile,
+    check_claim,
     damage_named,
     open_tensors,
     write_tensors,
@@ -85,6 +86,7 @@ def _shapes(source: Path, file: TensorFile) -> dict[str, Shape]:
     ]
     if faults:
         raise WeightsError(f"{source}: {'; '.join(faults)}")
+    check_claim(source, shapes.values())
     return shapes
 
 

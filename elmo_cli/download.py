@@ -43,19 +43,16 @@ def download(
     expected_bytes: int | None = None,
     check: Check = lambda path: None,
     on_progress: OnProgress = silent,
-    *,
-    allow_http: bool = False,
 ) -> None:
     """Download a file, unless it is there.
 
     Args:
-        urls: where it can be had, tried in order.
+        urls: where it can be had, tried in order. Those of http, and redirects to such, are
+            only followed where the environment variable ELMO_ALLOW_HTTP is 1.
         destination: its path; folders are made.
         expected_bytes: its exact size, where it is known.
         check: looks at the complete file before it moves into place.
         on_progress: told of each piece.
-        allow_http: take the http URLs among `urls` too. The environment variable
-            ELMO_ALLOW_HTTP=1 does the same, also for redirects.
 
     Raises:
         ModelError: no URL gave the file, all are named with the reason; or it cannot
@@ -67,7 +64,7 @@ def download(
         with locked(destination.with_name(f".{destination.name}.lock")):
             if not destination.exists():  # another process may have been faster
                 transfer = Transfer(destination, expected_bytes, check, on_progress)
-                _from_first(urls, transfer, allow_http)
+                _from_first(urls, transfer)
     except OSError as error:
         raise _not_written(destination, error) from None
 
@@ -93,12 +90,12 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _from_first(urls: Sequence[str], transfer: Transfer, allow_http: bool) -> None:
+def _from_first(urls: Sequence[str], transfer: Transfer) -> None:
     faults = []
     # The host that the first bytes are from has the rest of them.
     for url in sorted(urls, key=lambda url: url != transfer.url):
         try:
-            return _persist(url, transfer, allow_http)
+            return _persist(url, transfer)
         except FaultError as fault:
             logger.info("%s: %s", url, fault)
             faults.append(f"{url} ({fault})")
@@ -108,9 +105,9 @@ def _from_first(urls: Sequence[str], transfer: Transfer, allow_http: bool) -> No
     )
 
 
-def _persist(url: str, transfer: Transfer, allow_http: bool) -> None:
+def _persist(url: str, transfer: Transfer) -> None:
     """Try a URL until the file is whole, or a few attempts in a row bring nothing."""
-    opener = opener_for(url, allow_http=allow_http)
+    opener = opener_for(url)
     failures, most_bytes = 0, transfer.n_bytes
     while True:
         try:

@@ -35,12 +35,36 @@ def state_at_end(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     if not all(name in attributes for name in _END_ATTRIBUTES[:3]):
         return None
     settings = {n: str(value) for n, value in attributes.items() if n not in _END_ATTRIBUTES}
-    return {
-        "settings": settings,
-        "n_records": int(attributes["records"]),
-        "run": {
-            "place": (int(attributes["input_records"]), attributes["input_sha256"]),
-            "embed": None if settings.get("state") == "carry" else {},
-            "skipped": json.loads(attributes.get("skipped", "{}")),
-        },
-    }
+    try:
+        state = {
+            "settings": settings,
+            "n_records": int(attributes["records"]),
+            "run": {
+                "place": (int(attributes["input_records"]), attributes["input_sha256"]),
+                "embed": None if settings.get("state") == "carry" else {},
+                "skipped": json.loads(attributes.get("skipped", "{}")),
+            },
+        }
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return state if is_state(state) else None
+
+
+def is_state(state: Any) -> bool:
+    """Whether what was read from a file is the state of a writer, or of one that has begun."""
+    match state:
+        case {"settings": dict(), "n_records": int(n_records), "run": dict(run)}:
+            return n_records >= 0 and (not run or _is_run_state(run))
+    return False
+
+
+def _is_run_state(run: dict[str, Any]) -> bool:
+    match run:
+        case {
+            "place": [int(n_records), str()],
+            "embed": dict() | None as embed,
+            "skipped": dict(skipped),
+        }:
+            texts = (*(embed or {}).values(), *skipped.values())
+            return n_records >= 0 and all(isinstance(text, str) for text in texts)
+    return False

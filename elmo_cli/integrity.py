@@ -8,6 +8,7 @@ in `checksums.json` beside it.
 import hashlib
 import json
 import os
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,6 +18,12 @@ from elmo_cli.download import Check
 from elmo_cli.errors import ModelError
 
 CHECKSUMS: Final = "checksums.json"
+
+ARCHIVE_ERRORS: Final = (
+    *(zipfile.BadZipFile, zlib.error, EOFError, RuntimeError),  # what zipfile promises
+    *(IndexError, OverflowError, ValueError, struct.error),  # and what it also raises
+)
+"""Raised for a zip file that is damaged, besides OSError."""
 
 _HDF5_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
 _FIRST_OFFSETS = (0, 512, 1024, 2048, 4096)
@@ -82,7 +89,7 @@ def safetensors_fault(path: Path) -> str | None:
     try:
         tensors = [value for name, value in json.loads(header).items() if name != "__metadata__"]
         end += max((int(tensor["data_offsets"][1]) for tensor in tensors), default=0)
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return "expected safetensors, found a header that cannot be read"
     return f"cut off: expected {end:,} bytes, found {size:,}" if size < end else None
 
@@ -115,7 +122,7 @@ def archive_fault(path: Path) -> str | None:
             damaged = file.testzip()
     except (RuntimeError, NotImplementedError):  # encrypted, or packed in a new way
         return None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (*ARCHIVE_ERRORS, OSError) as error:
         return f"damaged zip file: {error}"
     return None if damaged is None else f"damaged zip file: {damaged} is not whole"
 
@@ -178,7 +185,7 @@ def _read_checksums(folder: Path) -> dict[str, dict[str, Any]]:
         content = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         content = None
     if isinstance(content, dict) and all(isinstance(record, dict) for record in content.values()):
         return content

@@ -26,6 +26,8 @@ START_TOKEN: Final = "<bos>"
 END_TOKEN: Final = "<eos>"
 
 _UNKNOWN: Final = "<oov>"
+_MOST_DIGITS: Final = 9
+"""Of a number of a lexicon: more are no row of a table."""
 _PADDING: Final = "<pad>"
 # Each has the other's name in the lexicons: so the models were trained.
 _WORD_START: Final = "<eow>"
@@ -211,11 +213,11 @@ def _read_lexicon(path: Path, required: Sequence[str]) -> Lexicon:
         if not line.strip():
             continue
         symbol, _, row = line.rpartition("\t")
-        if not row.strip().isdecimal():
+        if not row.strip().isdecimal() or len(row.strip()) > _MOST_DIGITS:
             raise ModelError(
                 f"{path}: line {number}: expected a symbol, a tab and a number, found {line[:40]!r}"
             )
-        rows[symbol.lstrip() or _NAMELESS] = int(row)
+        rows[symbol.lstrip() or _NAMELESS] = int(row.strip())
     missing = [symbol for symbol in required if symbol not in rows]
     if missing:
         raise ModelError(f"{path}: expected the symbols {', '.join(missing)}, found none of them")

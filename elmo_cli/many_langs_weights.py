@@ -30,6 +30,7 @@ from elmo_cli.lstm import FORGET_BIAS
 from elmo_cli.many_langs import Lexicons, ManyLangsOptions, read_lexicons
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import CharacterOptions, LstmOptions
+from elmo_cli.tensor_files import check_claim
 from elmo_cli.weights import Uninitialized
 
 Shape = tuple[int, ...]
@@ -146,6 +147,7 @@ def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
             f"{path} does not fit the options and the lexicons, {len(mismatches)} of "
             f"{len(expected)} tensors: {'; '.join(mismatches)}"
         )
+    check_claim(path, expected.values())
     faulty = [name for name in expected if not found[name].isfinite().all()]
     if faulty:
         raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")
@@ -175,4 +177,8 @@ def _describe(found: object) -> str:
         return "nothing"
     if not isinstance(found, Tensor):
         return type(found).__name__
+    if found.layout != torch.strided or found.device.type != "cpu":
+        return f"a {found.layout} on {found.device}"
+    if found.untyped_storage().nbytes() < found.nbytes:
+        return f"{tuple(found.shape)} with {found.untyped_storage().nbytes():,} bytes of data"
     return f"{tuple(found.shape)}" if found.is_floating_point() else f"{found.dtype} values"

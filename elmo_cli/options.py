@@ -139,7 +139,7 @@ def _lstm(section: Section, faults: Faults) -> LstmOptions:
     return LstmOptions(
         dim=_take(section, "lstm.dim", _positive, faults),
         projection_dim=_take(section, "lstm.projection_dim", _positive, faults),
-        n_layers=_take(section, "lstm.n_layers", _positive, faults),
+        n_layers=_take(section, "lstm.n_layers", _layers, faults),
         cell_clip=_take(section, "lstm.cell_clip", _clip, faults, default=None),
         proj_clip=_take(section, "lstm.proj_clip", _clip, faults, default=None),
         use_skip_connections=_take(
@@ -163,7 +163,7 @@ def _char_cnn(section: Section, faults: Faults) -> CharacterOptions:
     return CharacterOptions(
         embedding_dim=_take(embedding, "char_cnn.embedding.dim", _positive, faults),
         filters=tuple((width, count) for width, count in filters),
-        n_highway=_take(section, "char_cnn.n_highway", _count, faults),
+        n_highway=_take(section, "char_cnn.n_highway", _highways, faults),
         activation=_take(section, "char_cnn.activation", _activation, faults),
         max_characters_per_token=longest,
     )
@@ -218,6 +218,8 @@ def _kind(value: Any) -> str:
 
 _LARGEST = 1 << 20
 """Larger sizes are a mistake, and would only end in an allocation that fails."""
+_MOST = 100
+"""Layers, likewise; each is made before it is known whether the weights have it."""
 
 
 def _whole(value: Any, least: int) -> bool:
@@ -228,8 +230,12 @@ def _positive(value: Any) -> str | None:
     return None if _whole(value, 1) else "a whole number above 0"
 
 
-def _count(value: Any) -> str | None:
-    return None if _whole(value, 0) else "a whole number, 0 or more"
+def _layers(value: Any) -> str | None:
+    return None if _whole(value, 1) and value <= _MOST else f"a whole number from 1 to {_MOST}"
+
+
+def _highways(value: Any) -> str | None:
+    return None if _whole(value, 0) and value <= _MOST else f"a whole number from 0 to {_MOST}"
 
 
 def _clip(value: Any) -> str | None:
@@ -259,4 +265,4 @@ def _filters(value: Any) -> str | None:
         isinstance(pair, list) and len(pair) == 2 and all(_whole(number, 1) for number in pair)
         for pair in value
     )
-    return None if pairs and value else "a list of [width, count] pairs"
+    return None if pairs and 0 < len(value) <= _MOST else "a list of [width, count] pairs"

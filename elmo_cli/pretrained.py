@@ -235,7 +235,7 @@ def _download_model(model: PublishedModel, folder: Path, on_progress: OnProgress
 
 def _download_archive(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
     archive = folder / "archive.zip"
-    download(model.archive, archive, check=archive_fault, on_progress=on_progress, allow_http=True)
+    download(model.archive, archive, check=archive_fault, on_progress=on_progress)
     unpack(archive, folder)
     archive.unlink(missing_ok=True)
 
@@ -252,7 +252,6 @@ def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: 
         expected_bytes=model.weights_bytes if role == "weights" else None,
         check=check_of(role),
         on_progress=on_progress,
-        allow_http=True,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.tensor_files import TensorFile, damage_named, open_tensors, write_tensors
+from elmo_cli.tensor_files import TensorFile, check_claim, damage_named, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 
@@ -59,6 +59,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
             f"{path} does not fit a vocabulary of {n_words:,} words and a projection_dim of "
             f"{dim}: {'; '.join(mismatches)}"
         )
+    check_claim(path, expected.values())
 
 
 def read_softmax(path: str | Path, n_words: int, dim: int) -> tuple[Array, Array]:

@@ -29,6 +29,9 @@ SAFETENSORS_SUFFIX: Final = ".safetensors"
 
 _DTYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 """The values of safetensors that are read."""
+_LARGEST_RATIO: Final = 32
+"""Bytes of values for a byte of a file: weights hardly compress."""
+_RATIO_MATTERS_FROM: Final = 64 << 20
 _CODES: Final = {name: code for code, name in _DTYPES.items()}
 
 
@@ -77,6 +80,27 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             yield _Hdf5File(file)
 
 
+def check_claim(path: str | Path, shapes: Iterable[Shape]) -> None:
+    """Make sure that a file is not far too small for what it claims to hold.
+
+    Compression and one tensor under many names could make it claim anything, and memory is
+    taken before the values are read.
+
+    Args:
+        path: of the file.
+        shapes: of the tensors that are to be read, as float32.
+
+    Raises:
+        WeightsError: it is too small.
+    """
+    n_bytes = 4 * sum(map(math.prod, shapes))
+    size = Path(path).stat().st_size
+    if n_bytes > max(_RATIO_MATTERS_FROM, _LARGEST_RATIO * size):
+        raise WeightsError(
+            f"{path}: refused, a file of {size:,} bytes that claims to hold {n_bytes:,}"
+        )
+
+
 @contextmanager
 def damage_named(path: str | Path) -> Iterator[None]:
     """Turn what is raised for damaged structures or data into one error."""
@@ -84,7 +108,7 @@ def damage_named(path: str | Path) -> Iterator[None]:
         yield
     except WeightsError:
         raise
-    except (KeyError, OSError, RuntimeError, ValueError) as error:
+    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
         raise WeightsError(f"{path}: the weights file is damaged: {error}; get it again") from None
 
 
@@ -166,7 +190,21 @@ class _Hdf5File:
         self._file = file
 
     def __contains__(self, name: str) -> bool:
-        return name in self._file
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> h5py.Dataset | h5py.Group | None:
+        """What is there, if anything. Not by way of links, which may lead to any other file."""
+        item = self._file
+        for part in name.split("/"):
+            if not isinstance(item, h5py.Group) or not item.id.links.exists(part.encode()):
+                return None
+            if item.id.links.get_info(part.encode()).type != h5py.h5l.TYPE_HARD:
+                raise WeightsError(
+                    f"{self._file.filename}: expected values in the file itself, found a link at "
+                    f"{part} of {name}"
+                )
+            item = item[part]
+        return item
 
     def groups(self) -> list[str]:
         return list(self._file)
@@ -182,27 +220,40 @@ class _Hdf5File:
         return found
 
     def dtype(self, name: str) -> str:
-        return str(self._file[name].dtype.name)
+        return str(self._tensor(name).dtype.name)
 
     def shape(self, name: str) -> Shape:
-        shape: Shape | None = self._file[name].shape
+        shape: Shape | None = self._tensor(name).shape
         return shape or ()
 
+    def _tensor(self, name: str) -> h5py.Dataset:
+        item = self._find(name)
+        if not isinstance(item, h5py.Dataset):
+            raise KeyError(name)
+        return item
+
     def describe(self, name: str) -> str:
-        found = self._file.get(name)
+        found = self._find(name)
         if found is None:
             return "nothing"
         if not isinstance(found, h5py.Dataset):
             return "a group"
         if found.dtype.kind not in "fiu":
             return f"{found.dtype} values"
+        if found.shape is None:
+            return "no values"
+        if found.is_virtual or found.external:
+            return "values of another file"
+        chunk_bytes = math.prod(found.chunks or ()) * found.dtype.itemsize
+        if chunk_bytes > max(_RATIO_MATTERS_FROM, 2 * found.nbytes):
+            return f"{found.shape} in chunks of {chunk_bytes:,} bytes"
         stored = found.id.get_storage_size()
         if found.compression is None and stored < found.nbytes:
             return f"{found.shape} with {stored:,} bytes of data"
         return f"{found.shape}"
 
     def read(self, name: str) -> Array:
-        dataset = self._file[name]
+        dataset = self._tensor(name)
         values = np.empty(dataset.shape, dtype=np.float32)
         if dataset.size:
             dataset.read_direct(values)
@@ -210,7 +261,7 @@ class _Hdf5File:
 
     def read_rows(self, name: str, first: int, last: int) -> Array:
         # numpy converts float16 faster than HDF5 does.
-        return np.asarray(self._file[name][first:last], dtype=np.float32)
+        return np.asarray(self._tensor(name)[first:last], dtype=np.float32)
 
 
 def _open_hdf5(path: Path) -> h5py.File:

@@ -41,6 +41,8 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     path = folder / NAME
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise TypeError(f"expected a dictionary, found {type(state).__name__}")
     except FileNotFoundError:
         return None
     except Exception as error:  # whatever the file holds

@@ -19,10 +19,11 @@ from torch import Tensor
 from elmo_cli.bilm import BiLm, BiLmState, map_state
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.language_model import Softmax
+from elmo_cli.memory import first_line
 from elmo_cli.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.sampled_softmax import Samples, draw_words
 from elmo_cli.training_batches import Portion, Position, Row, make_batch, n_steps, n_tokens
-from elmo_cli.training_checkpoint import save_checkpoint
+from elmo_cli.training_checkpoint import NAME, save_checkpoint
 from elmo_cli.training_objective import Objective
 from elmo_cli.training_options import TrainingOptions, differences, shown
 from elmo_cli.training_processes import Processes
@@ -193,9 +194,21 @@ class Run:
         """Go on from what `load_checkpoint` gave.
 
         Raises:
-            ModelError: it is of another run.
+            ModelError: it is of another run, or not as `save` wrote it.
         """
-        self._check_same(state, folder)
+        try:
+            self._check_same(state, folder)
+            self._load(state)
+        except ElmoError:
+            raise
+        except Exception as error:  # whatever the file holds
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            raise ModelError(
+                f"{folder / NAME}: the checkpoint is damaged ({reason}); remove it to train from "
+                "the start"
+            ) from None
+
+    def _load(self, state: dict[str, Any]) -> None:
         self.step, self.n_tokens = state["step"], state["n_tokens"]
         self.seconds = state["seconds"]
         self.position = Position.from_json(json.loads(state["position"]))

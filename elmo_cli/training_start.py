@@ -2,6 +2,7 @@
 
 import json
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,10 +147,11 @@ def _counted(text: TrainingText, folder: Path, n_words: int | None) -> int:
         "vocabulary_size": n_words,
     }
     path = folder / COUNTS
-    if path.exists():
+    with suppress(OptionsError):  # not there, or damaged: it is made again
         found = read_json(path)
-        if isinstance(found, dict) and found.get("made_of") == made_of:
-            return int(found["n_tokens"])
+        n_tokens = found.get("n_tokens") if isinstance(found, dict) else None
+        if type(n_tokens) is int and n_tokens > 0 and found.get("made_of") == made_of:
+            return n_tokens
     logger.info("counting the tokens of %d files", len(text.paths))
     heldout: list[str] = []
     count = count_text(text, heldout.append)

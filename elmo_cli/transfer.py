@@ -55,6 +55,15 @@ class _Origin:
     """The server's ETag or time of change."""
     total: int | None
 
+    def is_sound(self) -> bool:
+        """Whether its fields are what they should be: it was read from a file."""
+        texts = isinstance(self.url, str) and isinstance(self.version, (str, type(None)))
+        return (
+            texts
+            and (self.version or "").isprintable()
+            and isinstance(self.total, (int, type(None)))
+        )
+
 
 class Transfer:
     """A file on its way."""
@@ -158,9 +167,10 @@ class Transfer:
 
     def _origin(self) -> _Origin | None:
         try:
-            return _Origin(**json.loads(self._record.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            origin = _Origin(**json.loads(self._record.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
+        return origin if origin.is_sound() else None
 
 
 def _extent(response: http.client.HTTPResponse) -> tuple[int, int | None]:
@@ -232,18 +242,16 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(*arguments)
 
 
-def opener_for(url: str, *, allow_http: bool) -> urllib.request.OpenerDirector:
+def opener_for(url: str) -> urllib.request.OpenerDirector:
     """What opens a URL, with the proxies of the environment.
 
     Args:
-        url: an https URL, or an http one where that is allowed.
-        allow_http: whether an http URL may be opened. ELMO_ALLOW_HTTP=1 allows all.
+        url: an https URL, or an http one where ELMO_ALLOW_HTTP is 1.
 
     Raises:
         FaultError: the URL may not be opened.
     """
-    everywhere = os.environ.get(ALLOW_HTTP) == "1"
-    plain = everywhere or (allow_http and url.lower().startswith("http:"))
+    plain = os.environ.get(ALLOW_HTTP) == "1"
     schemes = ("https://", "http://") if plain else ("https://",)
     _check_scheme(url, schemes)
     return urllib.request.build_opener(_Redirects(schemes))

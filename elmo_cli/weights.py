@@ -25,7 +25,7 @@ from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.options import ModelOptions, read_options
 from elmo_cli.pretrained import ModelFiles
-from elmo_cli.tensor_files import TensorFile, damage_named, open_tensors, write_tensors
+from elmo_cli.tensor_files import TensorFile, check_claim, damage_named, open_tensors, write_tensors
 from elmo_cli.vocabulary import Vocabulary, read_vocabulary
 
 Transform = Callable[[Tensor], Tensor]
@@ -204,6 +204,7 @@ def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[
             f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
             + "; ".join(mismatches)
         )
+    check_claim(path, (file.shape(entry.dataset) for entry in entries))
 
 
 def _other_kind(file: TensorFile) -> str:

@@ -222,7 +222,8 @@ def test_http_must_be_allowed(
     with pytest.raises(ModelError, match=r"not encrypted; ELMO_ALLOW_HTTP=1 allows http"):
         download([url], destination)
     assert site.requests == []
-    download([url], destination, allow_http=True)
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    download([url], destination)
     assert destination.exists()
 
 

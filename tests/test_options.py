@@ -88,7 +88,7 @@ def test_options_cannot_be_changed() -> None:
         ("lstm.dim", True, "expected a whole number above 0, found true"),
         ("lstm.dim", 1 << 21, "expected a whole number above 0, found 2097152"),
         ("lstm.projection_dim", 1.5, "expected a whole number above 0, found 1.5"),
-        ("lstm.n_layers", "2", 'expected a whole number above 0, found "2"'),
+        ("lstm.n_layers", "2", 'expected a whole number from 1 to 100, found "2"'),
         ("lstm.cell_clip", -1, "expected a number, 0 or more, or null, found -1"),
         ("lstm.proj_clip", float("inf"), "expected a number, 0 or more, or null, found Infinity"),
         ("lstm.proj_clip", float("nan"), "expected a number, 0 or more, or null, found NaN"),
@@ -96,7 +96,7 @@ def test_options_cannot_be_changed() -> None:
         ("lstm.use_skip_connections", None, "expected true or false, found nothing"),
         ("char_cnn.embedding", [], "expected an object, found a list"),
         ("char_cnn.embedding.dim", None, "expected a whole number above 0, found nothing"),
-        ("char_cnn.n_highway", -1, "expected a whole number, 0 or more, found -1"),
+        ("char_cnn.n_highway", -1, "expected a whole number from 0 to 100, found -1"),
         ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
         ("char_cnn.n_characters", 260, "expected 261 or 262, found 260"),
         ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 or more, found 2"),
@@ -162,7 +162,7 @@ def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     path.write_text(json.dumps(replaced("lstm.n_layers", 0)), encoding="utf-8")
     with pytest.raises(OptionsError) as caught:
         read_options(path)
-    expected = f"{path}: lstm.n_layers: expected a whole number above 0, found 0"
+    expected = f"{path}: lstm.n_layers: expected a whole number from 1 to 100, found 0"
     assert str(caught.value) == expected
 
 

@@ -30,7 +30,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
     server = Site()
     yield server
     server.close()
@@ -243,10 +244,7 @@ def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     assert model_from_files("o", "w", "v").vocabulary == Path("v")
 
 
-def test_urls_are_downloaded_once(
-    site: Site, cache: Path, weights: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> None:
     options_url = site.put("/a/o.json", OPTIONS)
     weights_url = site.put("/b/..%2Fw%20.hdf5?x=/y", weights)
     vocabulary_url = site.put("/v", b"the\n")

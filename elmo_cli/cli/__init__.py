@@ -40,10 +40,16 @@ class ElmoGroup(click.Group):
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(_one_line(str(error))) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             sys.exit(INTERRUPTED)
+
+
+def _one_line(message: str) -> str:
+    """A message without what would move the cursor: files may have such names and texts."""
+    shown = (char if char.isprintable() else " " for char in message.strip())
+    return "".join(shown)
 
 
 @click.group(
