@@ -28,7 +28,7 @@ def main() -> None:
     from stopwatch import Stopwatch
 
     from elmo_cli import ElmoEmbedder
-    from elmo_cli.activations import ActivationsWriter
+    from elmo_cli.outputs.activations import ActivationsWriter
     from elmo_cli.run_input import RunInput
 
     n_tokens = 0

@@ -12,7 +12,6 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.checkpoints import Checkpoints
 from elmo_cli.errors import (
     ComputationError,
@@ -20,8 +19,9 @@ from elmo_cli.errors import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.output_formats import TEXT_FORMATS
-from elmo_cli.output_size import RECORD_BYTES, RecordSize, check_room, count_input
+from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.output_formats import TEXT_FORMATS
+from elmo_cli.outputs.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
 from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard

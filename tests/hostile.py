@@ -134,7 +134,7 @@ def _read_fasta(path: Path) -> None:
 
 
 def _count_text(path: Path) -> None:
-    from elmo_cli.output_size import count_input
+    from elmo_cli.outputs.output_size import count_input
     from elmo_cli.records import FASTA, TEXT
 
     for form in (TEXT, FASTA):
@@ -142,7 +142,7 @@ def _count_text(path: Path) -> None:
 
 
 def _read_training_text(path: Path) -> None:
-    from elmo_cli.training_text import Place, TrainingText, count_text
+    from elmo_cli.training.text import Place, TrainingText, count_text
 
     text = TrainingText((path,), 0.5, 1)
     count_text(text, lambda line: None)
@@ -206,14 +206,14 @@ def _unpack(path: Path) -> None:
 
 
 def _read_training_log(path: Path) -> None:
-    from elmo_cli.training_log import TrainingLog
+    from elmo_cli.training.log import TrainingLog
 
     TrainingLog(path.parent, 2, 10, tensorboard=False).write({"step": 3})
 
 
 def _read_run_log(path: Path) -> None:
     """The log beside an unfinished output, with its sum made right."""
-    from elmo_cli.activations import ActivationsWriter
+    from elmo_cli.outputs.activations import ActivationsWriter
 
     _seal(path)
     output = path.with_name("out.hdf5")
@@ -233,8 +233,8 @@ def _seal(path: Path) -> None:
 
 
 def _read_counts(path: Path) -> None:
-    from elmo_cli.training_start import _counted
-    from elmo_cli.training_text import TrainingText
+    from elmo_cli.training.start import _counted
+    from elmo_cli.training.text import TrainingText
 
     text = path.with_name("text.txt")
     text.write_text("a b c\n")
@@ -244,7 +244,7 @@ def _read_counts(path: Path) -> None:
 
 
 def _read_checkpoint(path: Path) -> None:
-    from elmo_cli.training_checkpoint import load_checkpoint
+    from elmo_cli.training.checkpoint import load_checkpoint
 
     load_checkpoint(path.parent)
 
@@ -276,7 +276,7 @@ def _read_many_langs(path: Path) -> None:
 
 
 def _read_activations(path: Path) -> None:
-    from elmo_cli.reader import open_activations
+    from elmo_cli.outputs.reader import open_activations
 
     with open_activations(path) as activations:
         for _ in activations:
@@ -290,14 +290,14 @@ def _read_activations(path: Path) -> None:
 
 def _go_on(path: Path) -> None:
     """A finished output that a run is to continue."""
-    from elmo_cli.activations import ActivationsWriter
+    from elmo_cli.outputs.activations import ActivationsWriter
 
     with ActivationsWriter(path, {"model": "m"}, append=True) as writer:
         _ = writer.n_records, writer.run_state
 
 
 def _merge(path: Path) -> None:
-    from elmo_cli.merge import merge_shards
+    from elmo_cli.outputs.merge import merge_shards
 
     other = path.with_name("other.hdf5")
     other.write_bytes(_shards()[1])
@@ -381,7 +381,7 @@ def _whole_run() -> tuple[bytes, bytes]:
     if not _CACHE.get("run"):
         import numpy as np
 
-        from elmo_cli.activations import ActivationsWriter
+        from elmo_cli.outputs.activations import ActivationsWriter
         from elmo_cli.text import line_record
 
         with TemporaryDirectory() as folder:

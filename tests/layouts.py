@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.activations import ActivationsWriter
+from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.text import Record
 
 Array = NDArray[Any]

@@ -11,8 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.outputs.activations import ActivationsWriter, check_output
 from elmo_cli.text import line_record
 
 
@@ -37,7 +37,7 @@ def replace_writes(
     """Take the place of the system's write under HDF5; `act` gets the real one first."""
     real = os.pwrite
     monkeypatch.setattr(
-        "elmo_cli.checkpointed_file.os.pwrite",
+        "elmo_cli.outputs.checkpointed_file.os.pwrite",
         lambda descriptor, data, position: act(real, descriptor, data, position),
     )
 

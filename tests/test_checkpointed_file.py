@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_cli.checkpointed_file import PAGE_BYTES, CheckpointedFile
+from elmo_cli.outputs.checkpointed_file import PAGE_BYTES, CheckpointedFile
 
 Step = tuple[str, int, bytes]
 
@@ -92,7 +92,7 @@ def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
                 shutil.copy(path, snapshots[-1].parent / path.name)
             return original(*arguments)
 
-        monkeypatch.setattr(f"elmo_cli.checkpointed_file.os.{name}", step)
+        monkeypatch.setattr(f"elmo_cli.outputs.checkpointed_file.os.{name}", step)
 
     for name in ("fsync", "replace", "ftruncate", "pwrite"):
         snapshot_before(name)
@@ -167,7 +167,7 @@ def test_an_error_is_kept_and_nothing_is_written_after_it(
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elmo_cli.checkpointed_file.os.pwrite", full)
+    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.os.pwrite", full)
     assert file.write(b" and lost") == 9  # HDF5 hears nothing of it
     monkeypatch.undo()
     file.write(b" and more")

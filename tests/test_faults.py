@@ -10,7 +10,7 @@ import pytest
 from commands import TINY, elmo, start_elmo
 
 from elmo_cli import open_activations
-from elmo_cli.checkpointed_file import _decode_log
+from elmo_cli.outputs.checkpointed_file import _decode_log
 
 COMMAND = ("embed", "-", "out.hdf5", "--batch-tokens", "2", "--checkpoint-seconds", "0")
 LINES = b"The cat sat on the mat\n" * 40

@@ -10,8 +10,8 @@ import pytest
 from test_resume import GOLDEN, assert_equal, embed, stop_after
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.checkpointed_file import CheckpointedFile
 from elmo_cli.errors import InputError, OutputError, StoppedError
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 
 FIRST = "The cat sat\n\na bank\nthe river bank\na bank\n"
 MORE = "the cat\n\nbirds sang by the river\n"
@@ -158,7 +158,7 @@ def test_a_copy_needs_no_help_of_the_file_system(
     output = text.parent / "out"
     embed(text, output)
     text.write_text(FIRST + MORE)
-    monkeypatch.setattr("elmo_cli.checkpointed_file.os.copy_file_range", refuse)
+    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.os.copy_file_range", refuse)
     assert written(text, output, append=True) == 3
     embed(text, text.parent / "whole")
     assert_equal(output, text.parent / "whole")

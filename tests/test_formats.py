@@ -19,10 +19,10 @@ from layouts import Array, Corpus, assert_holds, corpora, write
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
-from elmo_cli.activations import LAYOUTS
-from elmo_cli.compression import COMPRESSIONS
-from elmo_cli.convert_activations import convert_activations
 from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.outputs.activations import LAYOUTS
+from elmo_cli.outputs.compression import COMPRESSIONS
+from elmo_cli.outputs.convert_activations import convert_activations
 from elmo_cli.text import line_record
 
 FORMATS = ("jsonl", "tsv", "npz", "npy", "safetensors", "parquet")
@@ -184,8 +184,8 @@ def test_many_rows_of_parquet_are_written_in_groups(
 ) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr("elmo_cli.exports._ROW_GROUP_BYTES", 1000)
-    monkeypatch.setattr("elmo_cli.packed_layout._BLOCK_BYTES", 100)
+    monkeypatch.setattr("elmo_cli.outputs.exports._ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("elmo_cli.outputs.packed_layout._BLOCK_BYTES", 100)
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups > 3
@@ -206,7 +206,7 @@ def test_a_run_killed_in_its_last_step_does_it_again(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("elmo_cli.activations.export", fail)
+        patched.setattr("elmo_cli.outputs.activations.export", fail)
         with pytest.raises(OSError, match="make room and run the command again"):
             write(corpus, tmp_path / f"out.{form}")
     assert {path.name for path in tmp_path.iterdir()} == {

@@ -21,19 +21,19 @@ from hostile import MANY_LANGS, TARGETS
 from website import zip_with
 
 from elmo_cli import ElmoError
-from elmo_cli.activations import ActivationsWriter
 from elmo_cli.archive import unpack
 from elmo_cli.convert import convert_weights
 from elmo_cli.errors import ModelError, OptionsError, OutputError, WeightsError
 from elmo_cli.integrity import check_unchanged, safetensors_fault
 from elmo_cli.many_langs import ManyLangsOptions, read_lexicons
 from elmo_cli.options import read_options
+from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.pretrained import find_model
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
-from elmo_cli.training_checkpoint import load_checkpoint
-from elmo_cli.training_start import _counted
-from elmo_cli.training_text import TrainingText
+from elmo_cli.training.checkpoint import load_checkpoint
+from elmo_cli.training.start import _counted
+from elmo_cli.training.text import TrainingText
 from elmo_cli.transfer import Transfer
 from elmo_cli.weights import load_bilm, read_weights
 

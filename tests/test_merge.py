@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
-from elmo_cli.merge import merge_shards
+from elmo_cli.outputs.merge import merge_shards
 from elmo_cli.run_input import RunInput
 from elmo_cli.shard import Shard, parse_shard
 from elmo_cli.text import line_record

@@ -11,7 +11,7 @@ from conftest import GOLDEN
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import OutputError
-from elmo_cli.output_size import (
+from elmo_cli.outputs.output_size import (
     COUNTED_BYTES,
     InputCount,
     RecordSize,
@@ -35,7 +35,7 @@ def free(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def set_free(n_bytes: int) -> None:
         monkeypatch.setattr(
-            "elmo_cli.output_size.shutil.disk_usage", lambda path: Usage(9**20, 0, n_bytes)
+            "elmo_cli.outputs.output_size.shutil.disk_usage", lambda path: Usage(9**20, 0, n_bytes)
         )
 
     return set_free
@@ -90,7 +90,7 @@ def test_what_is_told_is_what_is_written(
         told.append(n_bytes)
         return ""
 
-    monkeypatch.setattr("elmo_cli.output_size._in_words", note)
+    monkeypatch.setattr("elmo_cli.outputs.output_size._in_words", note)
     text = tmp_path / "text"
     text.write_text("The cat sat on the mat and looked at the bank\n" * 300)
     embedder = ElmoEmbedder(model=GOLDEN / "relu")

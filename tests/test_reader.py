@@ -15,8 +15,8 @@ from layouts import Corpus, assert_holds, corpora, write
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
-from elmo_cli.activations import LAYOUTS, ActivationsWriter
 from elmo_cli.errors import InputError
+from elmo_cli.outputs.activations import LAYOUTS, ActivationsWriter
 from elmo_cli.text import Record, line_record
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
@@ -107,7 +107,7 @@ def test_texts_of_equal_hash_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
-    monkeypatch.setattr("elmo_cli.packed_layout.hash", lambda text: 7, raising=False)
+    monkeypatch.setattr("elmo_cli.outputs.packed_layout.hash", lambda text: 7, raising=False)
     with open_activations(tmp_path / "out") as activations:
         assert [activations.number_of(text) for text in "abc"] == [2, 1, 3]
         assert "d" not in activations

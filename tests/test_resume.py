@@ -255,7 +255,9 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
     embed(text, tmp_path / "whole.hdf5", state)
     context = multiprocessing.get_context("forkserver")
     # The server imports and computes nothing, so that its children can.
-    context.set_forkserver_preload(["elmo_cli.embedder", "elmo_cli.activations", "h5py", "torch"])
+    context.set_forkserver_preload(
+        ["elmo_cli.embedder", "elmo_cli.outputs.activations", "h5py", "torch"]
+    )
     moments = random.Random(2)
     n_kills = 0
     n_lines_kept = []

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import torch
 
-from elmo_cli.language_model import Predictions, Softmax
-from elmo_cli.sampled_softmax import Samples, draw_words, sampled_loss
+from elmo_cli.training.sampled_softmax import Samples, draw_words, sampled_loss
+from elmo_cli.training.softmax import Predictions, Softmax
 
 
 def test_samples_are_distinct_words_and_the_same_for_a_seed() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from layouts import Corpus, assert_holds, corpora, write
 
 from elmo_cli import open_activations
-from elmo_cli.checkpointed_file import CheckpointedFile
-from elmo_cli.heap_string import create_empty_string, write_string
-from elmo_cli.sentence_index import SentenceIndex
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.heap_string import create_empty_string, write_string
+from elmo_cli.outputs.sentence_index import SentenceIndex
 
 
 @given(
@@ -23,7 +23,7 @@ def test_the_last_of_equal_sentences_wins_wherever_they_are_kept(
 ) -> None:
     index = SentenceIndex()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("elmo_cli.sentence_index.MEMORY_BYTES", full)
+        patched.setattr("elmo_cli.outputs.sentence_index.MEMORY_BYTES", full)
         for number, sentence in enumerate(sentences):
             index.add(sentence, number if number % 2 else f"key {number}")
         with index.write_json(lambda place: f"<{place}>") as file:
@@ -73,8 +73,8 @@ def test_a_long_index_survives_interruptions(
 ) -> None:
     path = tmp_path_factory.mktemp("file") / "out.hdf5"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("elmo_cli.allennlp_layout.LONG_BYTES", 0)
-        patched.setattr("elmo_cli.sentence_index.MEMORY_BYTES", 400)
+        patched.setattr("elmo_cli.outputs.allennlp_layout.LONG_BYTES", 0)
+        patched.setattr("elmo_cli.outputs.sentence_index.MEMORY_BYTES", 400)
         write(corpus, path, stops=stops)
     assert_holds(path, corpus)
     assert [name.name for name in path.parent.iterdir()] == ["out.hdf5"]
@@ -85,7 +85,7 @@ def test_an_index_beyond_what_hdf5_holds_is_left_out(
 ) -> None:
     from test_reader import lines
 
-    monkeypatch.setattr("elmo_cli.allennlp_layout.MOST_BYTES", 10)
+    monkeypatch.setattr("elmo_cli.outputs.allennlp_layout.MOST_BYTES", 10)
     write(lines("a", "b"), tmp_path / "out")
     assert "sentence_to_index would have 20 bytes" in caplog.text
     with open_activations(tmp_path / "out") as activations:

@@ -28,8 +28,8 @@ from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.scoring import LanguageModel
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
-from elmo_cli.training import train_model
-from elmo_cli.training_checkpoint import save_checkpoint, write_text
+from elmo_cli.training.checkpoint import save_checkpoint, write_text
+from elmo_cli.training.trainer import train_model
 from elmo_cli.vocabulary import read_vocabulary
 from elmo_cli.weights import load_bilm, write_weights
 
@@ -503,7 +503,7 @@ def test_training_that_fails_says_so_and_keeps_the_checkpoint(
     train("model", epochs=None, steps=2)
     before = Path("model/checkpoint.pt").read_bytes()
     monkeypatch.setattr(
-        "elmo_cli.training_run.set_learning_rate",
+        "elmo_cli.training.run.set_learning_rate",
         lambda optimizer, *_: optimizer.param_groups[0].update(lr=float("nan")),
     )
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, training has failed"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.training_batches import (
+from elmo_cli.training.batches import (
     Piece,
     Portion,
     Position,
@@ -24,8 +24,8 @@ from elmo_cli.training_batches import (
     new_streams,
     portions,
 )
-from elmo_cli.training_options import TrainingOptions
-from elmo_cli.training_text import TrainingText
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.text import TrainingText
 from elmo_cli.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])

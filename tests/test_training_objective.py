@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from strategies import architectures, small_architecture
 
 from elmo_cli.bilm import BiLm
-from elmo_cli.language_model import Predictions, Softmax
-from elmo_cli.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.options import parse_options
-from elmo_cli.training_batches import Piece, Row, make_batch
-from elmo_cli.training_heldout import heldout_perplexity
-from elmo_cli.training_objective import Objective
-from elmo_cli.training_options import TrainingOptions
+from elmo_cli.training.batches import Piece, Row, make_batch
+from elmo_cli.training.heldout import heldout_perplexity
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.softmax import Predictions, Softmax
 from elmo_cli.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])

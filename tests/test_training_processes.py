@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from elmo_cli.training_batches import Position, portions
-from elmo_cli.training_options import TrainingOptions
-from elmo_cli.training_processes import all_processes
-from elmo_cli.training_run import Run
-from elmo_cli.training_start import choose_architecture, start_weights
-from elmo_cli.training_text import TrainingText
+from elmo_cli.training.batches import Position, portions
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.processes import all_processes
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import choose_architecture, start_weights
+from elmo_cli.training.text import TrainingText
 from elmo_cli.vocabulary import Vocabulary
 
 state, output = sys.argv[1:]

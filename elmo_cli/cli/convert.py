@@ -3,7 +3,7 @@
 import click
 
 from elmo_cli.cli import flags
-from elmo_cli.output_formats import OUTPUT_FORMATS
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
 
 
 @click.command()
@@ -48,10 +48,10 @@ def convert(
     $ elmo convert vectors.hdf5 packed.hdf5 --layout packed --compression gzip
     $ elmo convert vectors.hdf5 vectors.parquet
     """
-    from elmo_cli.reader import is_activations
+    from elmo_cli.outputs.reader import is_activations
 
     if is_activations(source):
-        from elmo_cli.convert_activations import convert_activations
+        from elmo_cli.outputs.convert_activations import convert_activations
 
         made = convert_activations(
             source,

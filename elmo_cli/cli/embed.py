@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import flags
 from elmo_cli.errors import InputError
-from elmo_cli.output_formats import OUTPUT_FORMATS
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
 from elmo_cli.records import find_format
 
 INPUT_FORMATS = ("text", "fasta")
@@ -166,9 +166,9 @@ def embed(
     chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
     _warn_of_old_options(vocab_path, include_package)
 
-    from elmo_cli.activations import check_output, choose_form
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.outputs.activations import check_output, choose_form
     from elmo_cli.text import check_input
 
     with _as_usage_errors():

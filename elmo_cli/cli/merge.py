@@ -26,7 +26,7 @@ def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool
     $ elmo embed corpus.txt shard-2.hdf5 --shard 2/2
     $ elmo merge vectors.hdf5 shard-*.hdf5
     """
-    from elmo_cli.merge import merge_shards
+    from elmo_cli.outputs.merge import merge_shards
 
     n_records = merge_shards(output_file, shards, link=link, overwrite=overwrite)
     flags.say(f"{output_file}: {len(shards):,} shards, {n_records:,} records")

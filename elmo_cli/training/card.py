@@ -7,7 +7,7 @@ from typing import Any
 from elmo_cli import __version__
 from elmo_cli.options import parse_options
 from elmo_cli.parameters import parameters_by_part
-from elmo_cli.training_log import duration
+from elmo_cli.training.log import duration
 from elmo_cli.vocabulary import Vocabulary
 
 _STATES = {

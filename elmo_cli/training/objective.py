@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.language_model import Predictions, Softmax
-from elmo_cli.sampled_softmax import Samples, sampled_loss
-from elmo_cli.training_batches import Batch
+from elmo_cli.training.batches import Batch
+from elmo_cli.training.sampled_softmax import Samples, sampled_loss
+from elmo_cli.training.softmax import Predictions, Softmax
 
 MOST_LOGITS = 1 << 25
 """Logits of the full softmax in memory at once, without gradients: 128 MiB."""

@@ -12,7 +12,7 @@ from typing import IO, Final
 
 import h5py
 
-from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 
 MOST_BYTES: Final = (1 << 32) - 1
 """The length of a string has 4 bytes."""

@@ -10,9 +10,9 @@ import torch
 from elmo_cli.batching import batches_by_length, windows
 from elmo_cli.errors import InputError
 from elmo_cli.text import read_sentences
-from elmo_cli.training_batches import Piece, Row, fill_block, make_batch, new_streams
-from elmo_cli.training_objective import Objective
-from elmo_cli.training_options import TrainingOptions
+from elmo_cli.training.batches import Piece, Row, fill_block, make_batch, new_streams
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.options import TrainingOptions
 from elmo_cli.vocabulary import Vocabulary
 
 N_STREAMS = 32

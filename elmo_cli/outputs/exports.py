@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.packed_layout import LAYOUT, PackedFile
+from elmo_cli.outputs.packed_layout import LAYOUT, PackedFile
 from elmo_cli.tensor_files import write_safetensors
 
 Array = NDArray[Any]

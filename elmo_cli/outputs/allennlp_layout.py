@@ -20,11 +20,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.checkpointed_file import CheckpointedFile
-from elmo_cli.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.errors import InputError
-from elmo_cli.heap_string import MOST_BYTES, create_empty_string, write_string
-from elmo_cli.sentence_index import SentenceIndex
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
+from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
 

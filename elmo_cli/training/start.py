@@ -10,16 +10,16 @@ import torch
 
 from elmo_cli.bilm import BiLm
 from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.language_model import Softmax
 from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import parse_options, read_json, read_options
 from elmo_cli.pretrained import find_model, model_from_files
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
-from elmo_cli.training_checkpoint import write_text
-from elmo_cli.training_options import PRESETS, TrainingOptions
-from elmo_cli.training_text import TrainingText, count_text
+from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.options import PRESETS, TrainingOptions
+from elmo_cli.training.softmax import Softmax
+from elmo_cli.training.text import TrainingText, count_text
 from elmo_cli.vocabulary import UNKNOWN_TOKEN, Vocabulary, read_vocabulary
 from elmo_cli.weights import load_bilm
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.output_formats import STANDARD_OUTPUT
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 
 
 class StandardOutput:

@@ -1,12 +1,4 @@
-"""Text to a model: `train_model` is what `elmo train` does.
-
-training_text.py       files -> windows of sentences, from any place
-training_batches.py    windows -> batches: sentences of like length, or blocks
-training_objective.py  a batch -> losses (sampled_softmax.py)
-optimizers.py          gradients -> weights
-training_run.py        all of it, a step at a time, and its checkpoint
-training_heldout.py    weights -> perplexity
-"""
+"""Text to a model: `train_model` is what `elmo train` does."""
 
 import json
 import logging
@@ -20,15 +12,15 @@ from typing import Any
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
 from elmo_cli.softmax_file import write_softmax
 from elmo_cli.text import check_input
-from elmo_cli.training_batches import portions
-from elmo_cli.training_card import training_card
-from elmo_cli.training_checkpoint import load_checkpoint, owned, write_text
-from elmo_cli.training_heldout import Perplexity, heldout_perplexity
-from elmo_cli.training_log import TrainingLog
-from elmo_cli.training_options import TrainingOptions, training_options
-from elmo_cli.training_processes import Processes, all_processes
-from elmo_cli.training_run import Run
-from elmo_cli.training_start import (
+from elmo_cli.training.batches import portions
+from elmo_cli.training.card import training_card
+from elmo_cli.training.checkpoint import load_checkpoint, owned, write_text
+from elmo_cli.training.heldout import Perplexity, heldout_perplexity
+from elmo_cli.training.log import TrainingLog
+from elmo_cli.training.options import TrainingOptions, training_options
+from elmo_cli.training.processes import Processes, all_processes
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import (
     HELDOUT,
     Architecture,
     choose_architecture,
@@ -36,7 +28,7 @@ from elmo_cli.training_start import (
     start_weights,
     written_options,
 )
-from elmo_cli.training_text import TrainingText, find_files
+from elmo_cli.training.text import TrainingText, find_files
 from elmo_cli.weights import write_weights
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.language_model import Predictions, Softmax
+from elmo_cli.training.softmax import Predictions, Softmax
 
 _NEVER = -1e30
 """A logit whose probability is 0; infinity has no gradient where all are."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from elmo_cli.training_options import TrainingOptions
+from elmo_cli.training.options import TrainingOptions
 
 
 def make_optimizer(

@@ -17,18 +17,18 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.allennlp_layout import AllenNlpLayout
-from elmo_cli.checkpointed_file import CheckpointedFile
-from elmo_cli.compression import dataset_settings
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.exports import check_export, export
-from elmo_cli.finished_output import is_state, state_at_end
-from elmo_cli.output_formats import STANDARD_OUTPUT, TEXT_FORMATS, find_output_format
-from elmo_cli.packed_layout import PackedFile, PackedLayout
-from elmo_cli.reader import open_activations
-from elmo_cli.standard_output import StandardOutput
+from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.compression import dataset_settings
+from elmo_cli.outputs.exports import check_export, export
+from elmo_cli.outputs.finished_output import is_state, state_at_end
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, TEXT_FORMATS, find_output_format
+from elmo_cli.outputs.packed_layout import PackedFile, PackedLayout
+from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.standard_output import StandardOutput
+from elmo_cli.outputs.text_formats import TextLayout
 from elmo_cli.text import Record
-from elmo_cli.text_formats import TextLayout
 
 LAYOUTS: Final = ("allennlp", "packed")
 

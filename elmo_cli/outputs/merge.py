@@ -8,11 +8,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.activations import ActivationsWriter, check_output
-from elmo_cli.allennlp_layout import link_datasets
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.finished_output import end_attributes, state_at_end
-from elmo_cli.reader import Activations, Array, open_activations
+from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.allennlp_layout import link_datasets
+from elmo_cli.outputs.finished_output import end_attributes, state_at_end
+from elmo_cli.outputs.reader import Activations, Array, open_activations
 from elmo_cli.run_input import Place
 from elmo_cli.shard import shard_of
 from elmo_cli.text import Record

@@ -18,15 +18,15 @@ from torch import Tensor
 
 from elmo_cli.bilm import BiLm, BiLmState, map_state
 from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.language_model import Softmax
 from elmo_cli.memory import first_line
-from elmo_cli.optimizers import make_optimizer, set_learning_rate
-from elmo_cli.sampled_softmax import Samples, draw_words
-from elmo_cli.training_batches import Portion, Position, Row, make_batch, n_steps, n_tokens
-from elmo_cli.training_checkpoint import NAME, save_checkpoint
-from elmo_cli.training_objective import Objective
-from elmo_cli.training_options import TrainingOptions, differences, shown
-from elmo_cli.training_processes import Processes
+from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
+from elmo_cli.training.checkpoint import NAME, save_checkpoint
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
+from elmo_cli.training.options import TrainingOptions, differences, shown
+from elmo_cli.training.processes import Processes
+from elmo_cli.training.sampled_softmax import Samples, draw_words
+from elmo_cli.training.softmax import Softmax
 from elmo_cli.vocabulary import Vocabulary
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import ElmoError, OutputError
-from elmo_cli.training_checkpoint import write_text
+from elmo_cli.training.checkpoint import write_text
 
 logger = logging.getLogger(__name__)
 

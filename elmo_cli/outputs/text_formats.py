@@ -17,9 +17,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.standard_output import StandardOutput
 from elmo_cli.shard import WHOLE, shard_of
-from elmo_cli.standard_output import StandardOutput
 from elmo_cli.text import Record
 
 Array = NDArray[Any]

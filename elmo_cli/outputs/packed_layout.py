@@ -22,8 +22,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.checkpointed_file import CheckpointedFile
-from elmo_cli.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.shard import shard_of
 from elmo_cli.text import Record
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from elmo_cli.reader import open_activations
+from elmo_cli.outputs.reader import open_activations
 
 
 class ActivationsDataset(Dataset[Tensor]):

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.activations import ActivationsWriter, check_output
 from elmo_cli.errors import OutputError
-from elmo_cli.output_formats import STANDARD_OUTPUT, find_output_format
-from elmo_cli.reader import open_activations
+from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.outputs.reader import open_activations
 
 
 class ConvertedActivations(NamedTuple):

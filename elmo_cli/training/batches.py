@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from elmo_cli.batching import batches_by_length
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.text import Sentence
-from elmo_cli.training_options import TrainingOptions
-from elmo_cli.training_text import Place, TrainingText, Window
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.text import Place, TrainingText, Window
 from elmo_cli.vocabulary import Vocabulary
 
 

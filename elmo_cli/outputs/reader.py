@@ -11,10 +11,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.compression import check_readable
 from elmo_cli.errors import InputError
-from elmo_cli.packed_layout import LAYOUT, PACKED, PackedFile
+from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.compression import check_readable
+from elmo_cli.outputs.packed_layout import LAYOUT, PACKED, PackedFile
 from elmo_cli.text import Record
 
 Array = NDArray[Any]

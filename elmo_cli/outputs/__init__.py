@@ -1,0 +1,25 @@
+"""Activations to files, and files to activations.
+
+Records go into a file as they are computed:
+
+    output_formats.py     which format a name or a suffix asks for
+    activations.py        the file: complete, or at the checkpoint from which a run goes on
+    checkpointed_file.py, standard_output.py   the bytes under it
+    finished_output.py    what a complete file says of the run that made it
+    output_size.py        how large it will be, and whether there is room
+
+as its layout wants them:
+
+    allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py)
+    packed_layout.py      HDF5, one dataset for all
+    compression.py        of both
+    text_formats.py       JSON lines, tab-separated values
+    exports.py            npz, npy, safetensors, Parquet: made of a packed file
+
+and go out again:
+
+    reader.py             activations by number, sentence or key
+    torch_dataset.py      the same as a data set of torch
+    merge.py              the files of all shards to one
+    convert_activations.py   to another layout or format
+"""
