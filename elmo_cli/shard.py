@@ -43,7 +43,7 @@ def parse_shard(text: str) -> Shard:
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     shard = Shard(*map(int, found.groups())) if found else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
-        raise InputError(f"shard {text!r}: expected a number of how many, such as 3/16")
+        raise InputError(f"shard {text!r}: expected I/N, I from 1 to N, such as 3/16")
     return shard
 
 

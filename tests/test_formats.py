@@ -301,6 +301,29 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     assert run.returncode == 1
 
 
+def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
+    warning = "Warning: out.csv will be HDF5; --format or the suffix names another format.\n"
+    result = elmo("embed", text, "out.csv", "--model", TINY)
+    assert (result.exit_code, warning in result.stderr) == (0, True)
+    assert h5py.is_hdf5("out.csv")
+    assert "Warning" not in elmo("embed", text, "v", "--model", TINY).stderr
+    options = ("--format", "tsv")
+    assert "Warning" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
+    assert elmo("convert", "v", "v.jsonl.gz").stderr.startswith("Warning: v.jsonl.gz will be HDF5")
+
+
+def test_standard_output_without_room_is_one_line(text: Path) -> None:
+    options = ("--model", TINY, "--pooling", "mean", "--format", "jsonl", "-q")
+    with (
+        open("/dev/full", "wb") as full,
+        start_elmo("embed", text, "-", *options, stdout=full) as run,
+    ):
+        assert run.stderr is not None
+        message = b"Error: standard output: cannot write it: No space left on device\n"
+        assert run.stderr.read() == message
+    assert run.returncode == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -313,11 +336,13 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
         (("o.tsv", "--compression", "lzf"), "--compression is of HDF5, and the output is tsv"),
         (
             ("out.hdf5", "--layout", "packed", "--use-sentence-keys"),
-            "--use-sentence-keys names datasets, which --layout allennlp has",
+            "--use-sentence-keys names datasets of HDF5, which --layout allennlp has; the output "
+            "is --layout packed",
         ),
         (
             ("out.jsonl", "--use-sentence-keys"),
-            "--use-sentence-keys names datasets, which --layout allennlp has",
+            "--use-sentence-keys names datasets of HDF5, which --layout allennlp has; the output "
+            "is jsonl",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "１/３", " 1/3"])
 def test_what_is_no_shard_is_an_error(text: str) -> None:
-    with pytest.raises(InputError, match="expected a number of how many, such as 3/16"):
+    with pytest.raises(InputError, match="expected I/N, I from 1 to N, such as 3/16"):
         parse_shard(text)
 
 
@@ -259,8 +259,11 @@ def test_the_commands_do_it_from_a_stream() -> None:
     assert_fails(elmo("merge", "out", "s1", "s2"), "out exists already; --overwrite replaces it")
     assert_fails(elmo("merge", "new", "s2"), "expected 2 shards, found 1: without 1/2")
     assert elmo("merge", "new").exit_code == 2
+    for output in ("new.jsonl", "-"):
+        message = "shards are merged to a file of HDF5; `elmo convert` makes other formats of it"
+        assert_fails(elmo("merge", output, "s1", "s2"), f"{output}: {message}")
     for options, message in (
-        (("3/2",), "shard '3/2': expected a number of how many, such as 3/16"),
+        (("3/2",), "shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
         (
             ("1/2", "--state", "carry"),
             "--shard goes with --state zero or warm: carried states need all lines in their order",

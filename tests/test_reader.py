@@ -175,6 +175,6 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
 def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^layout 'rows': expected allennlp or packed$"):
         ActivationsWriter(tmp_path / "out", {}, layout="rows")
-    with pytest.raises(InputError, match="names datasets, which --layout allennlp has"):
+    with pytest.raises(InputError, match="names datasets of HDF5, which --layout allennlp has"):
         ActivationsWriter(tmp_path / "out", {}, layout="packed", use_sentence_keys=True)
     assert list(tmp_path.iterdir()) == []

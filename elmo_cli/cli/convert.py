@@ -53,6 +53,7 @@ def convert(
     if is_activations(source):
         from elmo_cli.outputs.convert_activations import convert_activations
 
+        flags.warn_of_odd_suffix(target, file_format)
         made = convert_activations(
             source,
             target,

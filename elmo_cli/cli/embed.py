@@ -182,6 +182,7 @@ def embed(
         )
     check_input(input_file)  # before the model is loaded, which can take a while
     check_output(output_file, overwrite=overwrite, or_finished=True, source=input_file)
+    flags.warn_of_odd_suffix(output_file, file_format)
     embedder = flags.load_embedder(**settings)
     quiet = click.get_current_context().meta.get("verbosity", 0) < 0
     n_bytes = flags.file_size(input_file)

@@ -174,6 +174,14 @@ def say(message: str) -> None:
         click.echo(message, err=True)
 
 
+def warn_of_odd_suffix(path: str, file_format: str | None) -> None:
+    """Say that an output is HDF5, where its name says something else."""
+    from elmo_cli.outputs.output_formats import has_odd_suffix
+
+    if file_format is None and has_odd_suffix(path):
+        say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
+
+
 def load_embedder(cuda_device: int, **settings: Any) -> "ElmoEmbedder":
     """Load the model of the shared options, and say which one it is."""
     get_files(**{name: settings[name] for name in _FILES})

@@ -105,7 +105,11 @@ def choose_form(
         if form != "hdf5" and given is not None:
             raise InputError(f"{option} is of HDF5, and the output is {form}")
     if use_sentence_keys and (form, layout or "allennlp") != ("hdf5", "allennlp"):
-        raise InputError("--use-sentence-keys names datasets, which --layout allennlp has")
+        found = "--layout packed" if form == "hdf5" else form
+        raise InputError(
+            f"--use-sentence-keys names datasets of HDF5, which --layout allennlp has; the output "
+            f"is {found}"
+        )
     dataset_settings(compression)
     check_export(form)
     return Form(
@@ -380,7 +384,7 @@ def _finished_state(path: Path) -> dict[str, Any]:
 
 def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{name} ({there.get(name)} there, {here.get(name)} here)"
+        f"{name} ({there.get(name, 'none')} there, {here.get(name, 'none')} here)"
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
     )

@@ -12,6 +12,7 @@ from elmo_cli.errors import InputError, OutputError
 from elmo_cli.outputs.activations import ActivationsWriter, check_output
 from elmo_cli.outputs.allennlp_layout import link_datasets
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.reader import Activations, Array, open_activations
 from elmo_cli.run_input import Place
 from elmo_cli.shard import shard_of
@@ -43,10 +44,16 @@ def merge_shards(
         The number of records.
 
     Raises:
-        InputError: a shard is missing, is there twice or is none, or they do not fit together.
+        InputError: a shard is missing, is there twice or is none, or they do not fit together;
+            or the name of the output asks for another format than HDF5.
         OutputError: the output is there already or cannot be written.
     """
     output = Path(output)
+    if str(output) == STANDARD_OUTPUT or find_output_format(output, pooled=True) != "hdf5":
+        raise InputError(
+            f"{output}: shards are merged to a file of HDF5; `elmo convert` makes other formats of "
+            "it"
+        )
     for path in shards:
         check_output(output, overwrite=overwrite, source=path)
     with ExitStack() as stack:

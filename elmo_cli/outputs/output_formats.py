@@ -22,6 +22,12 @@ TEXT_FORMATS: Final = ("jsonl", "tsv")
 """Those that are written line by line, also to standard output."""
 
 
+def has_odd_suffix(path: str | Path) -> bool:
+    """Whether a name ends like that of a format which is none of these, as `.csv` or `.gz`."""
+    suffix = Path(path).suffix.lower()
+    return suffix != "" and not any(suffix in known for known in SUFFIXES.values())
+
+
 def find_output_format(path: str | Path, name: str | None = None, *, pooled: bool = False) -> str:
     """The format of an output file, which can hold what it is to hold.
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.errors import OutputError
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 
 
@@ -25,9 +26,15 @@ class StandardOutput:
 
         Raises:
             BrokenPipeError: nobody reads any more.
+            OutputError: it cannot be written; a file behind it may have no room.
         """
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OutputError(f"standard output: cannot write it: {error.strerror}") from None
         return len(data)
 
     def checkpoint(self, state: dict[str, Any]) -> None:
