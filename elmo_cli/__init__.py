@@ -15,9 +15,9 @@ The data's way, in ten files:
 
 Around it:
 
-    token_cache.py, trie.py, directions.py, memory.py
+    token_cache.py, trie.py, directions.py, memory.py, allocator.py
                        each token once, each beginning once, both directions at the same
-                       time, and a batch too large for memory by halves
+                       time, a batch too large for memory by halves, free memory given back
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
     devices.py         the number of a GPU
 

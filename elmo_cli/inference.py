@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_cli.allocator import return_free_memory
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
@@ -211,6 +212,8 @@ class FastBiLm:
             return self._run(lstms, vectors, trie, starts, layers[1:, :, direction], check)
 
         if self.device.type == "cpu":
+            if len(rows) > TABLE_ROWS:
+                return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
             ended = run_both(run)
         else:
             ended = run(FORWARD, lambda: None), run(BACKWARD, lambda: None)

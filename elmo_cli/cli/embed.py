@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from elmo_cli.allocator import keep_few_primitives
 from elmo_cli.cli import flags
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
@@ -183,6 +184,7 @@ def embed(
     check_input(input_file)  # before the model is loaded, which can take a while
     check_output(output_file, overwrite=overwrite, or_finished=True, source=input_file)
     flags.warn_of_odd_suffix(output_file, file_format)
+    keep_few_primitives()
     embedder = flags.load_embedder(**settings)
     quiet = click.get_current_context().meta.get("verbosity", 0) < 0
     n_bytes = flags.file_size(input_file)
