@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.inference import OneDnnProduct, Product, product
+from elmo_cli.products import OneDnnProduct, Product, product
 
 Shape = tuple[int, int, int]
 """Rows, inputs, outputs."""

@@ -15,9 +15,10 @@ The data's way, in ten files:
 
 Around it:
 
-    token_cache.py, trie.py, directions.py, memory.py, allocator.py
+    token_cache.py, trie.py, directions.py, products.py, allocator.py, memory.py
                        each token once, each beginning once, both directions at the same
-                       time, a batch too large for memory by halves, free memory given back
+                       time, by fast products, with free memory given back; and a batch too
+                       large for memory by halves
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
     devices.py         the number of a GPU
 
@@ -33,7 +34,8 @@ The files of a model:
                        registry.py; got by download.py, transfer.py and archive.py; whole by
                        integrity.py
     options.py, weights.py, vocabulary.py   options.json, weights.hdf5, vocab.txt
-    tensor_files.py    named tensors: HDF5 or safetensors (convert.py, softmax_file.py)
+    tensor_files.py    named tensors: HDF5 or safetensors (hdf5_tensors.py, safetensors_tensors.py;
+                       convert.py, softmax_file.py)
     many_langs.py, many_langs_weights.py, lexicon_encoder.py   those of ELMoForManyLangs
     parameters.py      how many there are
 

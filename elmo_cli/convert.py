@@ -12,7 +12,7 @@ import numpy as np
 import elmo_cli
 from elmo_cli.errors import OutputError, WeightsError
 from elmo_cli.integrity import sha256
-from elmo_cli.outputs.activations import check_output
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.tensor_files import (
     HDF5_SUFFIXES,
     SAFETENSORS_SUFFIX,

@@ -19,8 +19,9 @@ from elmo_cli.errors import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput

@@ -13,73 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from elmo_cli.allocator import return_free_memory
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
+from elmo_cli.products import PRODUCT_ROWS, Product, product
 from elmo_cli.trie import Trie, build_trie
 
-PRODUCT_ROWS = 128
-"""Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
-would not fit the caches."""
 TABLE_ROWS = 1024
-"""The same where inputs are tokens: the more steps, the more of their tokens are equal, and the
-more memory their gates take, 64 KiB each."""
-
-
-class Product:
-    """x W + b for constant weights."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.weight = weight.contiguous()  # (out, in)
-        self.bias = bias
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
-        return functional.linear(inputs, self.weight, self.bias)
-
-    def plus(self, inputs: Tensor, other: Tensor) -> Tensor:
-        """The product plus `other`, float, shape (N, out)."""
-        return self(inputs).add_(other)
-
-
-class OneDnnProduct(Product):
-    """The same through oneDNN, with weights packed beforehand: float32 on x86 CPUs.
-
-    Measured 1.1 to 2 times the plain product, the more the fewer the rows
-    (`docs/performance.md`). torch offers this layout only under private names.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PRODUCT_ROWS)
-        self.bias = bias
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self.weight, self.bias, "none", [], ""
-        )
-        return product
-
-    def plus(self, inputs: Tensor, other: Tensor) -> Tensor:
-        """The product plus `other`, float, shape (N, out)."""
-        total: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            inputs, other, self.weight, self.bias, "add"
-        )
-        return total
-
-
-def product(weight: Tensor, bias: Tensor | None = None) -> Product:
-    """The fastest product there is for these weights, with the same meaning as any other."""
-    packs = (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    )
-    return OneDnnProduct(weight, bias) if packs else Product(weight, bias)
+"""As `PRODUCT_ROWS`, where inputs are tokens: the more steps, the more of their tokens are
+equal, and the more memory their gates take, 64 KiB each."""
 
 
 class Steps(NamedTuple):

@@ -24,7 +24,7 @@ from elmo_cli.errors import InputError, OutputError
 from elmo_cli.model_choice import choose_language_model, choose_model
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import read_options
-from elmo_cli.outputs.activations import check_output
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.softmax_file import check_softmax, read_vectors
 from elmo_cli.tensor_files import HDF5_SUFFIXES, replaced, write_rows
 from elmo_cli.token_cache import encode_by_length

@@ -12,7 +12,8 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.text import line_record
 
 

@@ -16,7 +16,7 @@ import setting
 from products import ProductLog, bare_seconds
 from stopwatch import Stopwatch
 
-from elmo_cli.inference import product
+from elmo_cli.products import product
 
 
 def test_every_row_is_measured(

@@ -439,7 +439,7 @@ def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_cli.tensor_files._Hdf5File.read", interrupt)
+    monkeypatch.setattr("elmo_cli.hdf5_tensors._Hdf5Tensors.read", interrupt)
     result = elmo("convert", WEIGHTS, tmp_path / "out.safetensors")
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
     assert_only(tmp_path)

@@ -20,9 +20,9 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.outputs.activations import LAYOUTS
 from elmo_cli.outputs.compression import COMPRESSIONS
 from elmo_cli.outputs.convert_activations import convert_activations
+from elmo_cli.outputs.form import LAYOUTS
 from elmo_cli.text import line_record
 
 FORMATS = ("jsonl", "tsv", "npz", "npy", "safetensors", "parquet")

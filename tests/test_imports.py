@@ -20,7 +20,7 @@ MAY_IMPORT_H5PY = {
     "outputs/heap_string.py",
     "outputs/packed_layout.py",
     "outputs/reader.py",
-    "tensor_files.py",
+    "hdf5_tensors.py",
 }
 """The files of the package that read or write HDF5."""
 

@@ -14,15 +14,8 @@ from torch import Tensor
 
 from elmo_cli.batching import pack, sentence_order
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.inference import (
-    PRODUCT_ROWS,
-    TABLE_ROWS,
-    FastBiLm,
-    OneDnnProduct,
-    Product,
-    _groups,
-    product,
-)
+from elmo_cli.inference import TABLE_ROWS, FastBiLm, _groups
+from elmo_cli.products import PRODUCT_ROWS, OneDnnProduct, Product, product
 from elmo_cli.weights import load_bilm
 
 CPU = torch.device("cpu")

@@ -16,7 +16,8 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.activations import LAYOUTS, ActivationsWriter
+from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.form import LAYOUTS
 from elmo_cli.text import Record, line_record
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)

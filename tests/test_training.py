@@ -29,7 +29,7 @@ from elmo_cli.scoring import LanguageModel
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
 from elmo_cli.training.checkpoint import save_checkpoint, write_text
-from elmo_cli.training.trainer import train_model
+from elmo_cli.training.train import train_model
 from elmo_cli.vocabulary import read_vocabulary
 from elmo_cli.weights import load_bilm, write_weights
 

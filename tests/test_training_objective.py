@@ -1,5 +1,6 @@
 """A batch to its loss: against the readable biLM, and blocks against whole streams."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import architectures, small_architecture
 
+from elmo_cli import LanguageModel, measure_perplexity
 from elmo_cli.bilm import BiLm
 from elmo_cli.options import parse_options
+from elmo_cli.softmax_file import write_softmax
 from elmo_cli.training.batches import Piece, Row, make_batch
 from elmo_cli.training.heldout import heldout_perplexity
 from elmo_cli.training.objective import Objective
@@ -19,6 +22,7 @@ from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.softmax import Predictions, Softmax
 from elmo_cli.vocabulary import Vocabulary
+from elmo_cli.weights import write_weights
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
@@ -134,6 +138,26 @@ def test_one_stream_of_one_sentence_is_the_same_carried_or_not(tmp_path: Path) -
     assert zero["tokens"] == carry["tokens"] == 7
     for direction in ("forward", "backward", "average"):
         assert abs(zero[direction] - carry[direction]) < 1e-4
+
+
+def test_from_the_zero_state_it_is_the_perplexity_of_the_model_that_is_written(
+    tmp_path: Path,
+) -> None:
+    content = small_architecture()
+    model = objective(content)
+    (tmp_path / "heldout.txt").write_text("a b x\n\nc\nb a c c a\n")
+    found = heldout_perplexity(model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions())
+    (tmp_path / "options.json").write_text(json.dumps(content))
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY.words) + "\n")
+    write_weights(tmp_path / "weights.hdf5", model.bilm)
+    weight, bias = (values.detach().numpy() for values in model.softmax.parameters())
+    write_softmax(tmp_path / "softmax.hdf5", weight, bias)
+    sentences = [["a", "b", "x"], ["c"], ["b", "a", "c", "c", "a"]]
+    other = measure_perplexity(LanguageModel(model=tmp_path), sentences)
+    assert (found["tokens"], found["unknown"]) == (other.tokens, other.unknown)
+    assert found["forward"] == pytest.approx(other.all_words.forward, rel=1e-5)
+    assert found["backward"] == pytest.approx(other.all_words.backward, rel=1e-5)
+    assert found["average"] == pytest.approx(other.all_words.average, rel=1e-5)
 
 
 # The optimizers.

@@ -169,7 +169,8 @@ def embed(
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.outputs.activations import check_output, choose_form
+    from elmo_cli.outputs.form import choose_form
+    from elmo_cli.outputs.output_path import check_output
     from elmo_cli.text import check_input
 
     with _as_usage_errors():

@@ -161,7 +161,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
         raise click.UsageError("--heldout-share takes the place of --heldout")
 
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.training.trainer import train_model
+    from elmo_cli.training.train import train_model
 
     with stop_on_signal() as should_stop:
         perplexity = train_model(texts, folder, should_stop=should_stop, **settings)

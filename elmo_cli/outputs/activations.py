@@ -1,120 +1,27 @@
 """Activations to an output file, which is complete or goes on where it was.
 
-How the records lie in the file is the business of a layout: AllenNLP's, one dataset
-a line (`allennlp_layout`), or one dataset for all of them (`packed_layout`). Here is
-what they share: the name until the file is complete, checkpoints, and errors.
+How the records lie in the file is the business of its form (`form`). Here is what all
+forms share: the name until the file is complete, checkpoints, and errors.
 """
 
-import errno
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError, OutputError
-from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
+from elmo_cli.errors import OutputError
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.compression import dataset_settings
-from elmo_cli.outputs.exports import check_export, export
-from elmo_cli.outputs.finished_output import is_state, state_at_end
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, TEXT_FORMATS, find_output_format
-from elmo_cli.outputs.packed_layout import PackedFile, PackedLayout
-from elmo_cli.outputs.reader import open_activations
-from elmo_cli.outputs.standard_output import StandardOutput
-from elmo_cli.outputs.text_formats import TextLayout
+from elmo_cli.outputs.exports import export
+from elmo_cli.outputs.finished_output import is_state
+from elmo_cli.outputs.form import choose_form
+from elmo_cli.outputs.output_path import check_output, finished_state, open_partial, output_error
+from elmo_cli.outputs.packed_layout import PackedFile
 from elmo_cli.text import Record
-
-LAYOUTS: Final = ("allennlp", "packed")
-
-
-class Layout(Protocol):
-    """How records lie in a file. The file holds its last checkpoint when it is opened."""
-
-    def open(self, sink: Any, attributes: Mapping[str, str]) -> None:
-        """Begin the file, or go on with it where the sink has a state."""
-
-    def skip(self, number: int, record: Record) -> None:
-        """Take note of a record that the file has already."""
-
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
-        """Add the next record."""
-
-    def flush(self) -> None:
-        """Pass on to the sink all that was written."""
-
-    def finish(self, attributes: Mapping[str, str]) -> None:
-        """Add what belongs at the end, these attributes among it, and let go of the sink."""
-
-    def close(self) -> None:
-        """Let go of the sink after an error; also after `finish`."""
-
-
-class Form(NamedTuple):
-    """What a file is to be; see `choose_form`."""
-
-    file_format: str
-    layout: str
-    compression: str | None
-    pooled: bool
-    forget_sentences: bool
-    use_sentence_keys: bool
-
-    @property
-    def is_exported(self) -> bool:
-        """Whether the file is made of a packed one, in the end."""
-        return self.file_format not in (*TEXT_FORMATS, "hdf5")
-
-    def open(self) -> Layout:
-        """How its records lie while it is written."""
-        sentences = {"forget_sentences": self.forget_sentences}
-        if self.file_format in TEXT_FORMATS:
-            return TextLayout(self.file_format, pooled=self.pooled, **sentences)
-        if self.is_exported or self.layout == "packed":
-            return PackedLayout(self.compression, pooled=self.pooled, **sentences)
-        return AllenNlpLayout(
-            self.compression, use_sentence_keys=self.use_sentence_keys, **sentences
-        )
-
-
-def choose_form(
-    path: str | Path,
-    file_format: str | None = None,
-    layout: str | None = None,
-    compression: str | None = None,
-    *,
-    pooled: bool = False,
-    forget_sentences: bool = False,
-    use_sentence_keys: bool = False,
-) -> Form:
-    """What an output file is to be; the arguments are those of `ActivationsWriter`.
-
-    Raises:
-        InputError: there is no such form, or its parts do not go together.
-        ElmoError: a package for it is not installed.
-    """
-    form = find_output_format(path, file_format, pooled=pooled)
-    if layout is not None and layout not in LAYOUTS:
-        raise InputError(f"layout {layout!r}: expected {' or '.join(LAYOUTS)}")
-    for option, given in (("--layout", layout), ("--compression", compression)):
-        if form != "hdf5" and given is not None:
-            raise InputError(f"{option} is of HDF5, and the output is {form}")
-    if use_sentence_keys and (form, layout or "allennlp") != ("hdf5", "allennlp"):
-        found = "--layout packed" if form == "hdf5" else form
-        raise InputError(
-            f"--use-sentence-keys names datasets of HDF5, which --layout allennlp has; the output "
-            f"is {found}"
-        )
-    dataset_settings(compression)
-    check_export(form)
-    return Form(
-        form, layout or "allennlp", compression, pooled, forget_sentences, use_sentence_keys
-    )
 
 
 class ActivationsWriter:
@@ -187,7 +94,7 @@ class ActivationsWriter:
         }
         """What the file says of its making, and has to be the same to go on with it."""
         check_output(self.path, overwrite=overwrite, or_finished=True)
-        self._sink = _open_partial(self.path)
+        self._sink = open_partial(self.path)
         self.is_complete = False
         """Whether the file is there and finished. With a record more, it is continued in a
         copy, which takes its place at the end."""
@@ -209,7 +116,7 @@ class ActivationsWriter:
         state = self._sink.state
         if os.path.exists(self.path) and not overwrite:
             if state is None:
-                state, self.is_complete = _finished_state(self.path), True
+                state, self.is_complete = finished_state(self.path), True
             elif not append:
                 raise OutputError(
                     f"{self.path} exists already, and an unfinished run beside it; --append goes "
@@ -258,7 +165,7 @@ class ActivationsWriter:
                 self._sink.copy_from(self.path)
                 self._sink.checkpoint(self._state())
             except OSError as error:
-                raise _output_error(self.path, error) from None
+                raise output_error(self.path, error) from None
             self.is_complete = False
         self._layout.open(self._sink, self.settings)
         self._is_open = True
@@ -300,7 +207,7 @@ class ActivationsWriter:
         try:
             self._sink.checkpoint(self._state())
         except OSError as error:
-            raise _output_error(self.path, error) from None
+            raise output_error(self.path, error) from None
 
     def complete(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
         """Say that all records are written.
@@ -342,7 +249,7 @@ class ActivationsWriter:
             else:
                 self._sink.finish(self.path)
         except OSError as error:
-            raise _output_error(self.path, error) from None
+            raise output_error(self.path, error) from None
 
     def _export(self) -> None:
         """Make the file of what was packed, which goes away."""
@@ -363,23 +270,9 @@ class ActivationsWriter:
         """Raise what went wrong under HDF5."""
         error = self._sink.error
         if isinstance(error, OSError):
-            raise _output_error(self.path, error) from None
+            raise output_error(self.path, error) from None
         if error is not None:
             raise error
-
-
-def _finished_state(path: Path) -> dict[str, Any]:
-    """The state in which a run finished a file.
-
-    Raises:
-        OutputError: the file does not say.
-    """
-    state = None
-    with suppress(InputError), open_activations(path) as activations:
-        state = state_at_end(activations.attributes)
-    if state is None:
-        raise OutputError(f"{path} exists already; --overwrite replaces it")
-    return state
 
 
 def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -388,60 +281,3 @@ def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
     )
-
-
-def _open_partial(path: Path) -> CheckpointedFile | StandardOutput:
-    if str(path) == STANDARD_OUTPUT:
-        return StandardOutput()
-    partial = path.with_name(path.name + ".partial")
-    try:
-        return CheckpointedFile(partial)
-    except BlockingIOError:
-        raise OutputError(f"{path}: another process is writing it; wait, or stop it") from None
-    except OSError as error:
-        raise _output_error(path, error) from None
-
-
-def check_output(
-    path: str | Path,
-    *,
-    overwrite: bool,
-    or_finished: bool = False,
-    source: str | Path | None = None,
-) -> None:
-    """Make sure that an output file can be written, before anything is computed.
-
-    Args:
-        path: the output file.
-        overwrite: whether it may replace one that is there.
-        or_finished: accept a file that a run has finished: this one may be the same.
-        source: the input file, which it may not replace.
-
-    Raises:
-        OutputError: it is there already, is a directory or the input, or its folder is
-            missing or not writable.
-    """
-    path = Path(path)
-    if str(path) == STANDARD_OUTPUT:
-        return
-    both_there = source is not None and os.path.exists(path) and os.path.exists(source)
-    if source is not None and both_there and os.path.samefile(path, source):
-        raise OutputError(f"{path} is the input; choose another output")
-    # Not the methods of Path: they raise where a name is too long.
-    if os.path.isdir(path):
-        raise OutputError(f"{path}: expected an output file, found a directory")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise OutputError(f"{path}: expected an output file, found a device or a pipe")
-    if os.path.exists(path) and not overwrite:
-        if not or_finished:
-            raise OutputError(f"{path} exists already; --overwrite replaces it")
-        _finished_state(path)
-    if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path}: the folder {path.parent} is not writable")
-
-
-def _output_error(path: Path, error: OSError) -> OutputError:
-    advice = "; make room and run the command again" if error.errno == errno.ENOSPC else ""
-    return OutputError(f"{path}: cannot write the output: {error.strerror}{advice}")

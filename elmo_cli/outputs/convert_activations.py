@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_cli.errors import OutputError
-from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import open_activations
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.outputs.packed_layout import LAYOUT, PackedFile
-from elmo_cli.tensor_files import write_safetensors
+from elmo_cli.safetensors_tensors import write_safetensors
 
 Array = NDArray[Any]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.outputs.activations import ActivationsWriter, check_output
+from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.allennlp_layout import link_datasets
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import Activations, Array, open_activations
 from elmo_cli.run_input import Place
 from elmo_cli.shard import shard_of

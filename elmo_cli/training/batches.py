@@ -7,7 +7,9 @@ boundary, so for T tokens there are T + 1 steps:
     backward    reads </S> c b a      predicts c b a <S>
 
 A row of a batch is one piece of a sentence, or in a block the pieces that follow one
-another in a stream. Every batch comes with the place where the text goes on after it.
+another in a stream. So a stream never reads the boundary that it predicts, as in bilm-tf's
+training; where models are used, bilm-tf, AllenNLP and `sentence_states` read it.
+Every batch comes with the place where the text goes on after it.
 """
 
 import random

@@ -1,0 +1,152 @@
+"""Text to a model: `train_model` is what `elmo train` does."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import InputError, ModelError, OptionsError
+from elmo_cli.text import check_input
+from elmo_cli.training.checkpoint import load_checkpoint, owned
+from elmo_cli.training.heldout import Perplexity
+from elmo_cli.training.options import TrainingOptions, training_options
+from elmo_cli.training.processes import Processes, all_processes
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import (
+    HELDOUT,
+    Architecture,
+    choose_architecture,
+    choose_vocabulary,
+    start_weights,
+)
+from elmo_cli.training.text import TrainingText, find_files
+from elmo_cli.training.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT_SECONDS = 300.0
+EVALUATE_STEPS = 1000
+
+
+def train_model(
+    texts: Sequence[str | Path],
+    folder: str | Path,
+    *,
+    options_file: str | Path | None = None,
+    preset: str | None = None,
+    from_model: str | Path | None = None,
+    heldout: str | Path | None = None,
+    heldout_share: float = 0.0,
+    vocabulary_file: str | Path | None = None,
+    vocabulary_size: int = 25_000,
+    cuda_device: int = -1,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    evaluate_steps: int = EVALUATE_STEPS,
+    tensorboard: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+    **settings: Any,
+) -> Perplexity | None:
+    """Train a model on text, into a folder; go on where a run in that folder was stopped.
+
+    Args:
+        texts: files of tokenized text, a sentence a line, plain or gzip, and patterns.
+        folder: gets the model; made if it is not there.
+        options_file: options.json of the architecture.
+        preset: an architecture by name, in its place.
+        from_model: a model to start from, in its place: a name, folder or zip, or a file
+            of weights together with `options_file`.
+        heldout: a file of text to measure perplexity on.
+        heldout_share: in its place, the share of the lines that is not trained on.
+        vocabulary_file: the words to predict, by falling count.
+        vocabulary_size: how many, where they are counted.
+        cuda_device: the number of a GPU; -1 is the CPU.
+        checkpoint_seconds: how much work an end without warning can cost.
+        evaluate_steps: steps from one writing of the model to the next.
+        tensorboard: log for TensorBoard too.
+        should_stop: asked after each step; True makes a checkpoint and stops.
+        settings: fields of `TrainingOptions`.
+
+    Returns:
+        The held-out perplexity; None without held-out text.
+
+    Raises:
+        StoppedError: it was told to stop.
+        ElmoError: a file, a setting or the model is not as it should be.
+    """
+    if heldout is not None and heldout_share:
+        raise InputError("expected a held-out file or a share to hold out, found both")
+    if not 0 <= heldout_share < 1:
+        raise InputError(f"heldout_share: expected 0 to below 1, found {heldout_share}")
+    folder = Path(folder)
+    architecture = choose_architecture(options_file, preset, from_model)
+    options = training_options(architecture.content, **settings)
+    if architecture.files and architecture.files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(f"{folder}: expected another folder than that of the model to start from")
+    text = TrainingText(find_files(texts), heldout_share, options.seed)
+    if heldout is not None:
+        check_input(heldout)
+    with all_processes(cuda_device) as (processes, device), _owned(folder, processes):
+        run = _prepare(
+            *(text, folder, architecture, options, vocabulary_file, vocabulary_size, processes),
+            device,
+        )
+        heldout_file = None if heldout is None else Path(heldout)
+        trainer = Trainer(
+            *(run, text, folder, architecture),
+            heldout=folder / HELDOUT if heldout_share else heldout_file,
+            checkpoint_seconds=checkpoint_seconds,
+            evaluate_steps=evaluate_steps,
+            tensorboard=tensorboard,
+        )
+        return trainer.train(should_stop)
+
+
+@contextmanager
+def _owned(folder: Path, processes: Processes) -> Iterator[None]:
+    if not processes.is_first:
+        yield
+        return
+    with owned(folder):
+        yield
+
+
+def _prepare(
+    text: TrainingText,
+    folder: Path,
+    architecture: Architecture,
+    options: TrainingOptions,
+    vocabulary_file: str | Path | None,
+    vocabulary_size: int,
+    processes: Processes,
+    device: Any,
+) -> Run:
+    """The run of a command, at its last checkpoint."""
+    if options.state == "carry" and options.batch_size % processes.count:
+        raise OptionsError(
+            f"batch_size {options.batch_size}: expected a multiple of the {processes.count} "
+            "processes"
+        )
+
+    def read() -> tuple[Any, int | None]:
+        return choose_vocabulary(
+            *(text, folder, architecture, vocabulary_file, vocabulary_size),
+            need_count=options.steps is None,
+        )
+
+    if processes.is_first:
+        read()
+    processes.wait()
+    vocabulary, n_tokens = read()  # what the first process counted is there
+    bilm, softmax = start_weights(architecture, vocabulary, options)
+    run = Run(
+        *(bilm.to(device), softmax.to(device), vocabulary, options),
+        {"architecture": architecture.content, "text": [text.identity(), text.heldout_share]},
+        text_tokens=n_tokens,
+        processes=processes,
+    )
+    state = load_checkpoint(folder)
+    if state is not None:
+        run.load(state, folder)
+        logger.info("going on after step %d", run.step)
+    return run
