@@ -29,7 +29,7 @@ from strategies import (
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder, embedder, sentence_states
-from elmo_cli.errors import DeviceError, InputError, OutputError
+from elmo_cli.errors import DeviceError, InputError
 from elmo_cli.pretrained import ModelFiles
 
 Array = NDArray[np.float32]
@@ -409,6 +409,13 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
         "precision": "bfloat16",
         "elmo_cli_version": elmo_cli.__version__,
         "format": "text",
+        "layout": "allennlp",
+        "dtype": "float32",
+        "forget_sentences": "False",
+        "sentence_keys": "False",
+        "records": "1",
+        "input_records": "1",
+        "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
     }
 
 
@@ -432,7 +439,7 @@ def test_a_file_is_replaced_as_by_allennlps_class_unless_told_not_to(
     tiny.embed_file(io.StringIO("a\n"), output)
     tiny.embed_file(io.StringIO("a\nb\n"), output)
     assert sorted(read_output(output)[0]) == ["0", "1"]
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(InputError, match="is complete, of another input"):
         tiny.embed_file(io.StringIO("c\n"), output, overwrite=False)
     assert read_output(output)[1] == {"a": "0", "b": "1"}
 
