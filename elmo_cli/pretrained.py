@@ -156,7 +156,10 @@ def download_model(
     folder = published_folder(model)
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
         known = ", ".join(models_with_softmax())
-        raise ModelError(f"no softmax of the model {model.name} is published, only of {known}")
+        raise ModelError(
+            f"no softmax of the model {model.name} is published, only of {known}; name one of "
+            "those, or a folder that `elmo train` made"
+        )
     if model.name == BUNDLED:
         return _bundled()
     if not is_downloaded(model):

@@ -287,6 +287,10 @@ def test_lines_go_to_standard_output(form: str, text: Path) -> None:
     converted = elmo("embed", text, "out.hdf5", *options)
     converted = elmo("convert", "out.hdf5", "-", "--format", form)
     assert converted.stdout == result.stdout
+    assert converted.stderr == "-: 3 records, float32\n"
+    message = "expected activations of HDF5, or weights of HDF5 or safetensors"
+    again = elmo("convert", f"out.{form}", "out.h5")
+    assert_misused(again, f"out.{form}: {message}; {form} is written, not read")
 
 
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:

@@ -3,7 +3,11 @@
 import click
 
 from elmo_cli.cli import flags
-from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
+from elmo_cli.outputs.output_formats import (
+    OUTPUT_FORMATS,
+    STANDARD_OUTPUT,
+    find_output_format,
+)
 
 
 @click.command()
@@ -63,8 +67,15 @@ def convert(
             compression=compression,
             overwrite=overwrite,
         )
-        flags.say(f"{target}: {made.n_records:,} records, {made.dtype}, {made.n_bytes:,} bytes")
+        size = "" if target == STANDARD_OUTPUT else f", {made.n_bytes:,} bytes"
+        flags.say(f"{target}: {made.n_records:,} records, {made.dtype}{size}")
         return
+    found = find_output_format(source, pooled=True)
+    if source != STANDARD_OUTPUT and found not in ("hdf5", "safetensors"):
+        raise click.UsageError(
+            f"{source}: expected activations of HDF5, or weights of HDF5 or safetensors; {found} "
+            "is written, not read"
+        )
     for option, given in (
         ("format", file_format),
         ("layout", layout),

@@ -129,7 +129,7 @@ _OUTPUT_OPTIONS = [
         "--layout",
         type=click.Choice(["allennlp", "packed"]),
         help="Of HDF5: a dataset a line, or one for all lines, for large corpora. "
-        "[default: allennlp]",
+        "[default: allennlp; of `elmo convert` that of IN]",
     ),
     click.option(
         "--compression",
