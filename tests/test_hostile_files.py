@@ -23,14 +23,16 @@ from website import zip_with
 from elmo_cli import ElmoError
 from elmo_cli.archive import unpack
 from elmo_cli.convert import convert_weights
-from elmo_cli.errors import ModelError, OptionsError, OutputError, WeightsError
+from elmo_cli.errors import InputError, ModelError, OptionsError, OutputError, WeightsError
 from elmo_cli.integrity import check_unchanged, safetensors_fault
 from elmo_cli.many_langs import ManyLangsOptions, read_lexicons
 from elmo_cli.options import read_options
 from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.pretrained import find_model
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
+from elmo_cli.text import line_record
 from elmo_cli.training.checkpoint import load_checkpoint
 from elmo_cli.training.start import _counted
 from elmo_cli.training.text import TrainingText
@@ -41,7 +43,7 @@ DEEP = b"[" * 100_000
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize("name", TARGETS.keys() - {"activations", "append", "merge"})
+@pytest.mark.parametrize("name", TARGETS.keys() - {"merge"})
 def test_damaged_files_end_in_an_error_of_ours_or_are_read(name: str) -> None:
     assert run(TARGETS[name], 0, 40 if TARGETS[name].is_python else 15) == {}
 
@@ -413,6 +415,61 @@ def test_a_file_of_counts_that_is_damaged_is_made_again(tmp_path: Path, content:
     (tmp_path / "counts.json").write_bytes(content)
     assert _counted(TrainingText((tmp_path / "text.txt",)), tmp_path, None) == 3
     assert json.loads((tmp_path / "counts.json").read_text())["n_tokens"] == 3
+
+
+# Activations.
+
+
+def packed(path: Path, change: Callable[[h5py.File], object]) -> Path:
+    with ActivationsWriter(path, {"layers": "all"}, layout="packed") as writer:
+        writer.write(line_record("the cat"), np.zeros((3, 2, 4), np.float32))
+    with h5py.File(path, "r+") as file:
+        change(file)
+    return path
+
+
+def spoil_text(file: h5py.File) -> None:
+    file["sentences"][...] = 0xFF
+
+
+def spoil_offsets(file: h5py.File) -> None:
+    file["offsets"][...] = [5, -(1 << 40)]
+
+
+def spoil_type(file: h5py.File) -> None:
+    del file["activations"]
+    file["activations"] = ["a", "b"]
+
+
+def spoil_size(file: h5py.File) -> None:
+    del file["activations"]
+    file.create_dataset("activations", (1 << 40, 3, 4), "f4", compression="gzip")
+    file["offsets"][...] = [0, 1 << 40]
+
+
+def spoil_attributes(file: h5py.File) -> None:
+    file.attrs["shard"] = np.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "change", [spoil_text, spoil_offsets, spoil_type, spoil_size, spoil_attributes]
+)
+def test_damaged_activations_are_named(
+    tmp_path: Path, change: Callable[[h5py.File], object]
+) -> None:
+    path = packed(tmp_path / "out.hdf5", change)
+    with pytest.raises(InputError, match="the file is damaged"), open_activations(path) as found:
+        list(found.records())
+    result = elmo("convert", path, tmp_path / "converted.hdf5")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert not (tmp_path / "converted.hdf5").exists()
+
+
+def test_groups_in_a_circle_are_no_activations(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "out.hdf5", "w") as file:
+        file["a"] = file["/"]
+    with pytest.raises(InputError, match="expected activations"):
+        open_activations(tmp_path / "out.hdf5")
 
 
 def test_an_error_is_one_line_whatever_a_file_says(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.compression import CHUNK_BYTES, check_claim, dataset_settings
 from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
 from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
@@ -225,7 +225,9 @@ class AllenNlpFile:
 
     def values(self, number: int) -> NDArray[Any]:
         """The values of one record."""
-        values: NDArray[Any] = self._dataset(number)[()]
+        dataset = self._dataset(number)
+        check_claim(dataset, dataset.shape)
+        values: NDArray[Any] = dataset[()]
         return values
 
     def block(self, start: int, stop: int) -> list[NDArray[Any]]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.compression import CHUNK_BYTES, check_claim, dataset_settings
 from elmo_cli.shard import shard_of
 from elmo_cli.text import Record
 
@@ -201,6 +201,7 @@ class PackedFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self.pooled = "pooling" in file.attrs
+        check_claim(file["offsets"], file["offsets"].shape)
         self.n_records = len(file["offsets"]) - 1
         self.has_keys = "keys" in file
         self.has_sentences = "sentences" in file
@@ -237,7 +238,11 @@ class PackedFile:
         if stop <= start:
             return []
         offsets = self._file["offsets"][start : stop + 1]
-        rows = self._file["activations"][offsets[0] : offsets[-1]]
+        if offsets[0] < 0 or (np.diff(offsets) < 0).any():
+            raise ValueError("offsets that fall")
+        activations = self._file["activations"]
+        check_claim(activations, (int(offsets[-1] - offsets[0]), *activations.shape[1:]))
+        rows = activations[offsets[0] : offsets[-1]]
         parts = np.split(rows, offsets[1:-1] - offsets[0])
         return [
             np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
@@ -296,7 +301,9 @@ class PackedFile:
 
     def _texts(self, column: str, start: int, stop: int) -> list[str]:
         ends = self._file[f"{column}_offsets"][start : stop + 1]
-        content = self._file[f"{column}s"][ends[0] : ends[-1]].tobytes()
+        texts = self._file[f"{column}s"]
+        check_claim(texts, (int(ends[-1] - ends[0]),))
+        content = texts[ends[0] : ends[-1]].tobytes()
         ends -= ends[0]
         return [
             content[first:last].decode("utf-8", "surrogatepass") for first, last in pairwise(ends)

@@ -3,6 +3,7 @@
 import operator
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, overload
@@ -11,13 +12,21 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED, PackedFile
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
+
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, RuntimeError),
+    *(TypeError, ValueError),
+)
+"""What h5py, numpy and json raise for structures and values that are not as they should be."""
+_DEEPEST = 1000
+"""Groups inside of groups."""
 
 
 class _LayoutFile(Protocol):
@@ -67,7 +76,8 @@ class Activations:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._open()
-        self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
+        with self._damage_named():
+            self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
         """What the file says of its making."""
         self.layout: str = self.attributes.get(LAYOUT, "allennlp")
         """`allennlp` or `packed`."""
@@ -90,19 +100,26 @@ class Activations:
             which = self.number_of(which)
         if not isinstance(which, slice):
             number = self._number(which)
-            return self._file.block(number, number + 1)[0]
+            with self._damage_named():
+                return self._file.block(number, number + 1)[0]
         start, stop, step = which.indices(len(self))
-        if step == 1:
-            return self._file.block(start, max(start, stop))
-        return [self._file.block(number, number + 1)[0] for number in range(start, stop, step)]
+        with self._damage_named():
+            if step == 1:
+                return self._file.block(start, max(start, stop))
+            return [self._file.block(number, number + 1)[0] for number in range(start, stop, step)]
 
     def __iter__(self) -> Iterator[Array]:
-        for block in self._file.blocks():
+        blocks = self._file.blocks()
+        while True:
+            with self._damage_named():
+                block = next(blocks, None)
+            if block is None:
+                return
             yield from block
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a record of that key or sentence."""
-        return isinstance(name, str) and self._file.find(name) is not None
+        return isinstance(name, str) and self._find(name) is not None
 
     def number_of(self, name: str) -> int:
         """The number of a record by its key, or by its sentence where there are no keys.
@@ -112,26 +129,35 @@ class Activations:
         Raises:
             KeyError: there is none.
         """
-        number = self._file.find(name)
+        number = self._find(name)
         if number is None:
             raise KeyError(name)
         return number
+
+    def _find(self, name: str) -> int | None:
+        with self._damage_named():
+            return self._file.find(name)
 
     def sentence(self, number: int) -> str | None:
         """The text of a record, if the file has it.
 
         AllenNLP's layout has that of the last of equal sentences only.
         """
-        return self._file.text(self._number(number))
+        number = self._number(number)
+        with self._damage_named():
+            return self._file.text(number)
 
     def key(self, number: int) -> str | None:
         """The key of a record, if it has one."""
-        return self._file.key(self._number(number))
+        number = self._number(number)
+        with self._damage_named():
+            return self._file.key(number)
 
     @property
     def dtype(self) -> str:
         """The type of the values, `float32` or `float16`."""
-        return str(self._file.dtype)
+        with self._damage_named():
+            return str(self._file.dtype)
 
     @property
     def has_keys(self) -> bool:
@@ -147,8 +173,10 @@ class Activations:
         """All records in their order, as a writer takes them: what is known of each, its values."""
         file = self._file
         for number, values in enumerate(self):
-            text = file.text(number) or ""
-            yield Record(text, text.split(), file.key(number), file.attributes(number)), values
+            with self._damage_named():
+                text = file.text(number) or ""
+                record = Record(text, text.split(), file.key(number), file.attributes(number))
+            yield record, values
 
     def close(self) -> None:
         """Close the file."""
@@ -171,9 +199,25 @@ class Activations:
     def _open(self) -> None:
         self._process = os.getpid()
         self._hdf5 = _open_hdf5(self.path)
-        check_readable(str(self.path), self._hdf5.attrs.get("compression"))
-        packed = self._hdf5.attrs.get(LAYOUT) == PACKED
-        self._layout_file: _LayoutFile = (PackedFile if packed else AllenNlpFile)(self._hdf5)
+        try:
+            with self._damage_named():
+                check_readable(str(self.path), self._hdf5.attrs.get("compression"))
+                packed = self._hdf5.attrs.get(LAYOUT) == PACKED
+                file = PackedFile if packed else AllenNlpFile
+                self._layout_file: _LayoutFile = file(self._hdf5)
+        except ElmoError:
+            self._hdf5.close()
+            raise
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        """Turn what is raised for damaged structures or data into one error."""
+        try:
+            yield
+        except ElmoError:
+            raise
+        except _DAMAGE as error:
+            raise InputError(f"{self.path}: the file is damaged: {_first_line(error)}") from None
 
     @property
     def _file(self) -> _LayoutFile:
@@ -199,8 +243,12 @@ def _open_hdf5(path: Path) -> h5py.File:
     except OSError as error:
         reason = "found something else" if "signature" in str(error) else f"found {error}"
         raise InputError(f"{path}: expected activations (HDF5), {reason}") from None
-    if not holds_activations(file):
-        names = ", ".join(sorted(file)[:5]) or "nothing"
+    try:
+        names = "" if holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"
+    except _DAMAGE as error:
+        file.close()
+        raise InputError(f"{path}: the file is damaged: {_first_line(error)}") from None
+    if names:
         file.close()
         raise InputError(
             f"{path}: expected activations, as `elmo embed` writes them, found {names}"
@@ -213,7 +261,7 @@ def is_activations(path: str | Path) -> bool:
     try:
         with h5py.File(path, "r") as file:
             return holds_activations(file)
-    except OSError:
+    except _DAMAGE:
         return False
 
 
@@ -224,6 +272,12 @@ def holds_activations(file: h5py.File) -> bool:
     if any(name in file for name in ("char_embed", "embedding", "RNN_0", "softmax")):
         return False
     item = file  # AllenNLP's --use-sentence-keys, where a "/" makes groups
-    while isinstance(item, h5py.Group) and len(item):
+    for _ in range(_DEEPEST):  # links may lead in a circle
+        if not isinstance(item, h5py.Group) or not len(item):
+            break
         item = item[next(iter(item))]
     return isinstance(item, h5py.Dataset) and item.dtype.kind == "f" and item.ndim in (2, 3)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
