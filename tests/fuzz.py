@@ -151,9 +151,7 @@ def read_one(target: Target, content: bytes, *, show: bool = False) -> str:
 
 
 def _bad_message(message: str) -> str:
-    """What is wrong with the text of an error: it should be one line for a terminal."""
-    if "\n" in message or "\0" in message:
-        return "an error of several lines"
+    """What is wrong with the text of an error; the command makes one line of it."""
     return "an error of more than 10,000 characters" if len(message) > 10_000 else ""
 
 

@@ -34,6 +34,7 @@ from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
 from elmo_cli.text import line_record
 from elmo_cli.training.checkpoint import load_checkpoint
+from elmo_cli.training.log import TrainingLog
 from elmo_cli.training.start import _counted
 from elmo_cli.training.text import TrainingText
 from elmo_cli.transfer import Transfer
@@ -43,7 +44,7 @@ DEEP = b"[" * 100_000
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize("name", TARGETS.keys() - {"merge"})
+@pytest.mark.parametrize("name", TARGETS.keys() - {"activations", "append", "merge"})
 def test_damaged_files_end_in_an_error_of_ours_or_are_read(name: str) -> None:
     assert run(TARGETS[name], 0, 40 if TARGETS[name].is_python else 15) == {}
 
@@ -415,6 +416,12 @@ def test_a_file_of_counts_that_is_damaged_is_made_again(tmp_path: Path, content:
     (tmp_path / "counts.json").write_bytes(content)
     assert _counted(TrainingText((tmp_path / "text.txt",)), tmp_path, None) == 3
     assert json.loads((tmp_path / "counts.json").read_text())["n_tokens"] == 3
+
+
+def test_a_line_of_a_training_log_may_say_anything(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(b'{"step": 1}\n' + DEEP + b'\n[]\n{"step": "a"}\n')
+    TrainingLog(tmp_path, 2, 0, tensorboard=False)
+    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n'
 
 
 # Activations.

@@ -90,7 +90,7 @@ def _keep_entries(path: Path, step: int) -> None:
         try:
             if json.loads(line)["step"] <= step:
                 kept.append(f"{line}\n")
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     write_text(path, "".join(kept))
 
