@@ -142,7 +142,7 @@ MODELS: Final = (
     PublishedModel(
         name=BUNDLED,
         language="English",
-        text="public-domain and freely licensed text, 6.7 million tokens",
+        text="public-domain and freely licensed text, 11.2 million tokens",
         parameters=5_550_672,
     ),
     PublishedModel(
