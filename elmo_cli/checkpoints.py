@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from elmo_cli.errors import ComputationError, ElmoError, InputError
-from elmo_cli.memory import first_line
+from elmo_cli.errors import ComputationError, ElmoError, InputError, first_line
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.finished_output import end_attributes
 from elmo_cli.run_input import Place

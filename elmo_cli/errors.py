@@ -67,3 +67,8 @@ class ComputationError(ElmoError, RuntimeError):
 
 class StoppedError(ElmoError):
     """A run that was told to stop; what it did is kept."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the pages that torch and h5py may add."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

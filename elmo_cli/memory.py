@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from elmo_cli.errors import ComputationError
+from elmo_cli.errors import ComputationError, first_line
 
 _Result = TypeVar("_Result")
 
@@ -57,8 +57,3 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(
         sign in text for sign in ("can't allocate memory", "std::bad_alloc", "out of memory")
     )
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, without the pages that torch may add."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ComputationError
-from elmo_cli.memory import by_halves, first_line, is_out_of_memory
+from elmo_cli.errors import ComputationError, first_line
+from elmo_cli.memory import by_halves, is_out_of_memory
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))

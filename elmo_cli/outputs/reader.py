@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.errors import ElmoError, InputError, first_line
 from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED, PackedFile
@@ -217,7 +217,7 @@ class Activations:
         except ElmoError:
             raise
         except _DAMAGE as error:
-            raise InputError(f"{self.path}: the file is damaged: {_first_line(error)}") from None
+            raise InputError(f"{self.path}: the file is damaged: {first_line(error)}") from None
 
     @property
     def _file(self) -> _LayoutFile:
@@ -247,7 +247,7 @@ def _open_hdf5(path: Path) -> h5py.File:
         names = "" if holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"
     except _DAMAGE as error:
         file.close()
-        raise InputError(f"{path}: the file is damaged: {_first_line(error)}") from None
+        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
     if names:
         file.close()
         raise InputError(
@@ -277,7 +277,3 @@ def holds_activations(file: h5py.File) -> bool:
             break
         item = item[next(iter(item))]
     return isinstance(item, h5py.Dataset) and item.dtype.kind == "f" and item.ndim in (2, 3)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

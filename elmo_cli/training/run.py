@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.bilm import BiLm, BiLmState, map_state
-from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.memory import first_line
+from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.checkpoint import NAME, save_checkpoint
 from elmo_cli.training.objective import Objective
