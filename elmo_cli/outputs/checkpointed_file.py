@@ -24,6 +24,8 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.whole_file import sync_folder, write_synced
+
 PAGE_BYTES = 4096
 COPIED_BYTES = 1 << 26
 
@@ -123,17 +125,7 @@ class CheckpointedFile(FileIO):
         os.ftruncate(self.fileno(), max(self._size, self._kept))
         os.fsync(self.fileno())
         content = _encode_log(self._size, state, self._pages)
-        partial = self.log.with_name(self.log.name + ".partial")
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, self.log)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
-        _sync_folder(self.path.parent)
+        write_synced(self.log, lambda file: file.write(content))
         self.state = state
         self._apply(self._size, self._pages)
 
@@ -155,7 +147,7 @@ class CheckpointedFile(FileIO):
         """Give the file its final name, after a last checkpoint."""
         os.replace(self.path, final)
         self.log.unlink(missing_ok=True)
-        _sync_folder(final.parent)
+        sync_folder(final.parent)
         self.close()
 
     def clear(self) -> None:
@@ -284,12 +276,3 @@ def _decode_body(body: bytes) -> tuple[int, dict[str, Any], dict[int, bytearray]
     ):
         raise ValueError
     return size, state, pages
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make names in a folder last, a rename for one."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,6 @@ It is written under another name, synced, and renamed over the checkpoint before
 """
 
 import fcntl
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import IO, Any
 
 import torch
 
-from elmo_cli.errors import ModelError, OutputError
+from elmo_cli.errors import ModelError, OutputError, first_line
+from elmo_cli.whole_file import write_synced
 
 NAME = "checkpoint.pt"
 
@@ -46,9 +46,9 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except Exception as error:  # whatever the file holds
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(
-            f"{path}: the checkpoint is damaged ({first}); remove it to train from the start"
+            f"{path}: the checkpoint is damaged ({first_line(error)}); remove it to train from "
+            "the start"
         ) from None
     return state
 
@@ -68,28 +68,12 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     Raises:
         OutputError: it cannot be written; a file of that name is as it was.
     """
-    partial = path.with_name(f"{path.name}.partial")
     try:
-        with open(partial, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        sync_folder(path.parent)
+        write_synced(path, write)
     except (OSError, RuntimeError) as error:  # torch has the second for the first
-        partial.unlink(missing_ok=True)
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         kept = "; the one before is kept" if path.exists() else ""
         raise OutputError(f"{path}: cannot be written: {reason}{kept}") from None
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder last, a rename for one."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
