@@ -90,11 +90,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
-        if state is not None:
-            check_choice("state", state, get_args(State))
-        check_choice("precision", precision, get_args(Precision))
-        if batch_tokens is not None and batch_tokens < 1:
-            raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
+        check_settings(state, precision, batch_tokens)
         device = choose_device(cuda_device)
         self.cuda_device = cuda_device
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
@@ -266,18 +262,12 @@ class ElmoEmbedder:
     def _stream(
         self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        for window in self._windows(sentences, batch_size):
+        for window in sentence_windows(sentences, self.state, batch_size, self.batch_tokens):
             # No variable that would hold the last batch while the next window is computed.
             yield from (
                 values if isinstance(values, ComputationError) else _to_array(values)
                 for values in self._embed_window(window, selection, torch.device("cpu"))
             )
-
-    def _windows(self, sentences: Iterable[Sentence], batch_size: int) -> Iterator[list[Sentence]]:
-        if self.state == "carry":
-            return fixed_windows(sentences, batch_size)
-        n_tokens = WINDOW_BATCHES * self.batch_tokens
-        return windows(sentences, n_tokens, max_sentences=n_tokens)
 
     @torch.inference_mode()
     def _embed_window(
@@ -329,10 +319,28 @@ class ElmoEmbedder:
         }
 
 
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise an `InputError` for a value that is none of its choices."""
+def check_settings(state: str | None, precision: str, batch_tokens: int | None) -> None:
+    """Raise an `InputError` for a setting of an `ElmoEmbedder` that there is not."""
+    if state is not None:
+        _check_choice("state", state, get_args(State))
+    _check_choice("precision", precision, get_args(Precision))
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
+
+
+def sentence_windows(
+    sentences: Iterable[Sentence], state: State, batch_size: int, batch_tokens: int
+) -> Iterator[list[Sentence]]:
+    """Cut a stream into what is computed together: with carried state, one batch."""
+    if state == "carry":
+        return fixed_windows(sentences, batch_size)
+    n_tokens = WINDOW_BATCHES * batch_tokens
+    return windows(sentences, n_tokens, max_sentences=n_tokens)
 
 
 def _checked(result: _Result | ComputationError) -> _Result:

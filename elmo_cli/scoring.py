@@ -7,24 +7,24 @@ not in the vocabulary counts as the word `<UNK>`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.batching import batches_by_length, fixed_windows, windows
+from elmo_cli.batching import batches_by_length
 from elmo_cli.bilm import BiLmState
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.devices import choose_device
 from elmo_cli.embedder import (
     BATCH_TOKENS,
     DEFAULT_BATCH_SIZE,
-    WINDOW_BATCHES,
     Precision,
     State,
-    check_choice,
+    check_settings,
+    sentence_windows,
 )
 from elmo_cli.errors import InputError
 from elmo_cli.full_softmax import FullSoftmax
@@ -86,9 +86,7 @@ class LanguageModel:
             ElmoError: the model, its softmax or the device is not there, or not as it
                 should be.
         """
-        if state is not None:
-            check_choice("state", state, get_args(State))
-        check_choice("precision", precision, get_args(Precision))
+        check_settings(state, precision, batch_tokens)
         device = choose_device(cuda_device)
         self.files = choose_language_model(
             model, options_file, weight_file, vocabulary_file, softmax_file
@@ -117,14 +115,8 @@ class LanguageModel:
             sentences: each a list of tokens, without boundaries; read a window at a time.
             batch_size: sentences in a batch; it matters with carried state only.
         """
-        for window in self._windows(sentences, batch_size):
+        for window in sentence_windows(sentences, self.state, batch_size, self._batch_tokens):
             yield from self._score_window(window)
-
-    def _windows(self, sentences: Iterable[Sentence], batch_size: int) -> Iterator[list[Sentence]]:
-        if self.state == "carry":
-            return fixed_windows(sentences, batch_size)
-        n_tokens = WINDOW_BATCHES * self._batch_tokens
-        return windows(sentences, n_tokens, max_sentences=n_tokens)
 
     @torch.inference_mode()
     def _score_window(self, window: list[Sentence]) -> list[SentenceScore]:
