@@ -52,6 +52,7 @@ What else is made of it:
 
     cli/               the command `elmo`
     errors.py          what all of it raises
+    quantities.py      numbers with their unit, as messages say them
     whole_file.py      how a file gets its name when it is on the disk, not before
 
 Importing this package loads neither torch nor h5py; its names do, when used.

@@ -23,6 +23,7 @@ from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.output_size import RECORD_BYTES, RecordSize, check_room, count_input
+from elmo_cli.quantities import counted
 from elmo_cli.records import InputFormat, find_format, open_records
 from elmo_cli.run_input import Place, RunInput
 from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
@@ -185,14 +186,15 @@ def _rest(
         is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
         raise OtherInputError(
             f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: its "
-            f"first {place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
+            f"first {counted(place.n_records, unit)} are not those of this one; --overwrite starts "
+            "anew"
         )
     first = next(records, None)
     if first is None and (not writer.is_complete or records.place == place):
         return None if writer.is_complete else ()
     if writer.is_complete and not append:
         raise OutputError(
-            f"{writer.path} exists already, of the first {place.n_records:,} {unit}s of this "
+            f"{writer.path} exists already, of the first {counted(place.n_records, unit)} of this "
             "input; --append adds the others, --overwrite replaces it"
         )
     state = writer.run_state["embed"]
@@ -201,6 +203,7 @@ def _rest(
             f"{writer.path} ends where carried states cannot go on; --overwrite starts anew"
         )
     embed.restore(state)
+    logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
     # Where only other shards have grown, there is nothing to embed but the end to note.
     return () if first is None else chain([first], records)
 

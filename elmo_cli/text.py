@@ -18,6 +18,13 @@ Sentence = list[str]
 
 STANDARD_INPUT = "-"
 
+_COMPRESSED = {
+    "gzip": (b"\x1f\x8b", "which is read from a file whose name ends in .gz; else pipe in `zcat`"),
+    "xz": (b"\xfd7zXZ", "which is not read; pipe in `xzcat`"),
+    "zstd": (b"\x28\xb5\x2f\xfd", "which is not read; pipe in `zstdcat`"),
+}
+"""How compressed data starts, and what to do with it: not what helps other bytes."""
+
 
 class Record(NamedTuple):
     """A piece of the input that gets one dataset of the output: a line, or more."""
@@ -164,10 +171,13 @@ def decode_line(path: str | Path, line: bytes, number: int) -> str:
         # Without the byte order mark, which the positions of the error do not count either.
         content = error.object
         column = len(content[: error.start].decode("utf-8")) + 1
+        advice = "convert it, for instance with `iconv -f latin1 -t utf-8`"
+        for name, (start, unpack) in _COMPRESSED.items() if number == 1 else ():
+            if content.startswith(start):
+                advice = f"it is {name} data, {unpack}"
         raise InputError(
             f"{name_of(path)}, line {number}, column {column}: expected UTF-8, found the byte "
-            f"0x{content[error.start]:02x}; convert it, for instance with "
-            "`iconv -f latin1 -t utf-8`"
+            f"0x{content[error.start]:02x}; {advice}"
         ) from None
 
 

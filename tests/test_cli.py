@@ -44,6 +44,10 @@ def test_help_names_every_command(option: str) -> None:
     assert set(COMMANDS) <= {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
 
 
+def test_no_line_of_the_list_of_commands_is_cut_off() -> None:
+    assert "..." not in elmo("--help").stdout.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_its_help(command: str) -> None:
     result = elmo(command, "--help")

@@ -125,6 +125,13 @@ def test_the_model_and_the_outcome_are_a_line_each_on_standard_error() -> None:
     assert outcome.endswith(" tokens/s")
 
 
+def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
+    Path("one.fasta").write_text(">id\nM\n")
+    _, size, outcome = elmo("embed", "one.fasta", "out.h5", *TINY_MODEL).stderr.splitlines()
+    assert "(1 token in 1 sequence);" in size
+    assert outcome.startswith("out.h5: 1 sequence, 1 token, ")
+
+
 def test_quiet_says_nothing() -> None:
     result = elmo("embed", "-q", "text", "out.hdf5", "--vocab-path", "x", *TINY_MODEL)
     assert (result.exit_code, result.output) == (0, "")
@@ -582,7 +589,10 @@ def test_a_disk_that_is_full_is_one_line_and_leaves_no_output() -> None:
     command = [sys.executable, "-c", limited, "embed", "text", "out.hdf5", *TINY_MODEL]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     size = r"Output: about 818 kB \(1,800 tokens in 300 lines\); [\d.,]+ [kMGT]B free\n"
-    message = "Error: out.hdf5: cannot write the output: File too large\n"
+    message = (
+        "Error: out.hdf5: cannot write the output: File too large; raise the limit on the size of "
+        "files (ulimit -f) and run the command again\n"
+    )
     assert found.returncode == 1
-    assert re.fullmatch(re.escape(LOADED) + size + message, found.stderr)
+    assert re.fullmatch(re.escape(LOADED) + size + re.escape(message), found.stderr)
     assert_no_output()

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def n_lines_computed(stderr: str) -> int:
     """How many lines a run says that it has embedded."""
-    return int(stderr.splitlines()[-1].split(": ")[1].split(" sentences")[0])
+    return int(stderr.splitlines()[-1].split(": ")[1].split(" sentence")[0])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -63,7 +63,8 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
-        b"Error: out.hdf5: cannot write the output: File too large"
+        b"Error: out.hdf5: cannot write the output: File too large; raise the limit on the size of "
+        b"files (ulimit -f) and run the command again"
     ]
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, "--model", TINY, stdin=LINES)

@@ -116,12 +116,16 @@ def test_a_packed_file_goes_on_and_holds_the_same(
         assert found.number_of(lines[0]) == expected.number_of(lines[0]) == 38
 
 
-def test_a_run_that_goes_on_computes_nothing_twice(text: Path, tmp_path: Path) -> None:
+def test_a_run_that_goes_on_says_from_where_and_computes_nothing_twice(
+    text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "elmo_cli")
     with pytest.raises(StoppedError, match="after line 20"):
         embed(text, tmp_path / "out.hdf5", should_stop=stop_after(20))
     written = []
     embed(text, tmp_path / "out.hdf5", on_progress=lambda _, n: written.append(n))
     assert len([n_tokens for n_tokens in written if n_tokens is not None]) == 20
+    assert "Going on after line 20" in caplog.messages
 
 
 def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path: Path) -> None:

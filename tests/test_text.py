@@ -1,5 +1,6 @@
 import gzip
 import io
+import lzma
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,20 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_place(
 
 def test_a_bad_byte_of_standard_input_is_named_as_such() -> None:
     assert message_of(b"\xff", "-").startswith("standard input, line 1, column 1: expected UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (gzip.compress(b"a b\n"), "it is gzip data, which is read from a file whose name ends in"),
+        (lzma.compress(b"a b\n"), "it is xz data, which is not read; pipe in `xzcat`"),
+        (b"\x28\xb5\x2f\xfd\x04", "it is zstd data, which is not read; pipe in `zstdcat`"),
+    ],
+)
+def test_compressed_data_in_place_of_text_is_named_with_the_way_to_read_it(
+    content: bytes, advice: str
+) -> None:
+    assert advice in message_of(content)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -263,6 +263,25 @@ def test_a_run_with_other_settings_is_refused() -> None:
         train("model", epochs=None, steps=4)
 
 
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"vocabulary_size": 19}, "vocabulary"),
+        ({"heldout_share": 0.3}, "text"),
+        ({"heldout_share": 0.3, "vocabulary_size": 19}, "text and vocabulary"),
+    ],
+)
+def test_a_run_that_is_refused_leaves_the_model_as_it_is(other: dict[str, Any], name: str) -> None:
+    settings = {"heldout": None, "heldout_share": 0.2, "epochs": None, "steps": 2}
+    train("model", **settings)
+    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    with pytest.raises(
+        ModelError, match=f"^model: the run that was begun there has another {name};"
+    ):
+        train("model", **{**settings, **other})
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+
+
 def test_two_processes_do_not_train_into_one_folder(folder: Path) -> None:
     script = "import fcntl, sys; f = open(sys.argv[1], 'wb'); fcntl.flock(f, 2); print(); input()"
     (folder / "model").mkdir()

@@ -8,9 +8,10 @@ from elmo_cli.outputs.output_formats import (
     STANDARD_OUTPUT,
     find_output_format,
 )
+from elmo_cli.quantities import counted
 
 
-@click.command()
+@click.command(short_help="Convert weights or activations to another format.")
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(
@@ -68,7 +69,8 @@ def convert(
             overwrite=overwrite,
         )
         size = "" if target == STANDARD_OUTPUT else f", {made.n_bytes:,} bytes"
-        flags.say(f"{target}: {made.n_records:,} records, {made.dtype}{size}")
+        name = flags.name_of_output(target)
+        flags.say(f"{name}: {counted(made.n_records, 'record')}, {made.dtype}{size}")
         return
     found = find_output_format(source, pooled=True)
     if source != STANDARD_OUTPUT and found not in ("hdf5", "safetensors"):
@@ -88,5 +90,6 @@ def convert(
 
     converted = convert_weights(source, target, dtype, overwrite=overwrite)
     flags.say(
-        f"{target}: {converted.n_tensors:,} tensors, {converted.dtype}, {converted.n_bytes:,} bytes"
+        f"{target}: {counted(converted.n_tensors, 'tensor')}, {converted.dtype}, "
+        f"{converted.n_bytes:,} bytes"
     )

@@ -11,7 +11,8 @@ from elmo_cli.allocator import keep_few_primitives
 from elmo_cli.cli import flags
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
-from elmo_cli.records import find_format
+from elmo_cli.quantities import counted
+from elmo_cli.records import TEXT, find_format
 
 INPUT_FORMATS = ("text", "fasta")
 
@@ -27,7 +28,7 @@ def _numbers(
         raise click.BadParameter(message, ctx, parameter) from None
 
 
-@click.command()
+@click.command(short_help="Embed a text or FASTA file.")
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
 @click.option(
@@ -161,7 +162,8 @@ def embed(
     if gamma is not None and mix is None:
         raise click.UsageError("--gamma goes with --mix")
     with _as_usage_errors():
-        find_format(input_file, input_format).check_sentence_keys(use_sentence_keys)
+        read_format = find_format(input_file, input_format)
+        read_format.check_sentence_keys(use_sentence_keys)
     if shard is not None:
         _check_shard(shard, settings["state"])
     chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
@@ -219,8 +221,10 @@ def embed(
         )
     if was_there and not progress.n_sentences:
         return  # it was complete, which has been said
+    unit = "sentence" if read_format is TEXT else read_format.unit
     flags.say(
-        f"{output_file}: {progress.n_sentences:,} sentences, {progress.n_tokens:,} tokens, "
+        f"{flags.name_of_output(output_file)}: {counted(progress.n_sentences, unit)}, "
+        f"{counted(progress.n_tokens, 'token')}, "
         f"{progress.n_tokens / progress.seconds:,.0f} tokens/s"
     )
 

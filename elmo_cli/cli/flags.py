@@ -174,6 +174,13 @@ def say(message: str) -> None:
         click.echo(message, err=True)
 
 
+def name_of_output(path: str) -> str:
+    """What messages call an output."""
+    from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
+
+    return "standard output" if path == STANDARD_OUTPUT else path
+
+
 def warn_of_odd_suffix(path: str, file_format: str | None) -> None:
     """Say that an output is HDF5, where its name says something else."""
     from elmo_cli.outputs.output_formats import has_odd_suffix

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _CARD_LINES = 12
 
 
-@click.command()
+@click.command(short_help="Show what a model is.")
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, one object.")
 @flags.verbosity_options

@@ -3,9 +3,10 @@
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.quantities import counted
 
 
-@click.command()
+@click.command(short_help="Merge the outputs of all shards.")
 @click.argument("output_file", metavar="OUTPUT")
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
 @click.option(
@@ -29,4 +30,4 @@ def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool
     from elmo_cli.outputs.merge import merge_shards
 
     n_records = merge_shards(output_file, shards, link=link, overwrite=overwrite)
-    flags.say(f"{output_file}: {len(shards):,} shards, {n_records:,} records")
+    flags.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
     from elmo_cli.perplexity import Directions, Perplexity
@@ -22,7 +23,7 @@ _SENTENCE_COLUMNS = (
 _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "log_p_backward")
 
 
-@click.command()
+@click.command(short_help="Measure how well a model predicts a text.")
 @click.argument("text", metavar="FILE")
 @click.option("--per-sentence", is_flag=True, help="Print a line a sentence, as TSV.")
 @click.option("--per-token", is_flag=True, help="Print a line a token, as TSV.")
@@ -77,7 +78,9 @@ def perplexity(
     found = totals.perplexity()
     if per_sentence or per_token:
         average = found.all_words.average
-        flags.say(f"{found.tokens:,} tokens, perplexity {average:,.2f} (average of directions)")
+        flags.say(
+            f"{counted(found.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
+        )
     else:
         click.echo(json.dumps(asdict(found)) if as_json else _table(found))
 

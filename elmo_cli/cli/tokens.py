@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.quantities import counted
 
 
-@click.command()
+@click.command(short_help="Write vectors of words without a sentence.")
 @click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
 @click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
 @click.option(
@@ -65,4 +66,4 @@ def tokens(
             on_progress=bar.update,
             **files,
         )
-    flags.say(f"{output}: {n_words:,} words")
+    flags.say(f"{output}: {counted(n_words, 'word')}")

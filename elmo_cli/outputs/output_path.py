@@ -13,6 +13,13 @@ from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.standard_output import StandardOutput
 
+_ADVICE = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
+"""What to do about an output that cannot be written, by the number of the error."""
+
 
 def check_output(
     path: str | Path,
@@ -87,5 +94,5 @@ def open_partial(path: Path) -> CheckpointedFile | StandardOutput:
 
 def output_error(path: Path, error: OSError) -> OutputError:
     """What to say of an output that cannot be written."""
-    advice = "; make room and run the command again" if error.errno == errno.ENOSPC else ""
+    advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
     return OutputError(f"{path}: cannot write the output: {error.strerror}{advice}")

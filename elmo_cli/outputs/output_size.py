@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from elmo_cli.errors import OutputError
+from elmo_cli.quantities import counted
 from elmo_cli.records import InputFormat
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ def check_room(
     n_bytes = round(share * _output_bytes(count, size))
     free = shutil.disk_usage(output.parent).free
     qualifier = "at most" if is_bound else "about"
-    content = f"{count.n_tokens:,} tokens in {count.n_records:,} {count.unit}s"
+    content = f"{counted(count.n_tokens, 'token')} in {counted(count.n_records, count.unit)}"
     content = content if count.is_exact else f"about {content}"
     part = "" if share == 1 else f"1/{round(1 / share)} of "
     text = f"{qualifier} {_in_words(n_bytes)} ({part}{content})"

@@ -4,7 +4,7 @@ It is written under another name, synced, and renamed over the checkpoint before
 """
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -51,6 +51,14 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             "the start"
         ) from None
     return state
+
+
+def other_run(folder: Path, changed: Sequence[str]) -> ModelError:
+    """What to say where the checkpoint of a folder is of another run, by what has changed."""
+    return ModelError(
+        f"{folder}: the run that was begun there has another {' and '.join(changed)}; give the "
+        f"same command to go on, or another folder and --from {folder} for a new run"
+    )
 
 
 def write_text(path: Path, text: str) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from elmo_cli.bilm import BiLm, BiLmState, map_state
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
-from elmo_cli.training.checkpoint import NAME, save_checkpoint
+from elmo_cli.training.checkpoint import NAME, other_run, save_checkpoint
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions, differences, shown
@@ -227,10 +227,7 @@ class Run:
         found = json.loads(state["identity"])
         changed = [name for name in self._identity if found.get(name) != self._identity[name]]
         if changed:
-            raise ModelError(
-                f"{folder}: the run that was begun there has another {' and '.join(changed)}; give "
-                f"the same command to go on, or another folder and --from {folder} for a new run"
-            )
+            raise other_run(folder, changed)
         settings = differences(json.loads(state["options"]), self.options)
         if settings:
             raise ModelError(

@@ -14,9 +14,10 @@ from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import parse_options, read_json, read_options
 from elmo_cli.pretrained import find_model, model_from_files
+from elmo_cli.quantities import counted
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
-from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.checkpoint import NAME, other_run, write_text
 from elmo_cli.training.options import PRESETS, TrainingOptions
 from elmo_cli.training.softmax import Softmax
 from elmo_cli.training.text import TrainingText, count_text
@@ -152,7 +153,9 @@ def _counted(text: TrainingText, folder: Path, n_words: int | None) -> int:
         n_tokens = found.get("n_tokens") if isinstance(found, dict) else None
         if type(n_tokens) is int and n_tokens > 0 and found.get("made_of") == made_of:
             return n_tokens
-    logger.info("counting the tokens of %d files", len(text.paths))
+        if (folder / NAME).exists():
+            _check_same_text(found.get("made_of"), made_of, folder)
+    logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     heldout: list[str] = []
     count = count_text(text, heldout.append)
     if text.heldout_share:
@@ -164,10 +167,27 @@ def _counted(text: TrainingText, folder: Path, n_words: int | None) -> int:
     sizes = {"n_sentences": count.n_sentences, "n_tokens": count.n_tokens}
     write_text(path, json.dumps({"made_of": made_of, **sizes}) + "\n")
     logger.info(
-        "%s sentences, %s tokens, %s words",
-        *(f"{number:,}" for number in (count.n_sentences, count.n_tokens, len(count.words))),
+        "%s, %s, %s",
+        counted(count.n_sentences, "sentence"),
+        counted(count.n_tokens, "token"),
+        counted(len(count.words), "word"),
     )
     return count.n_tokens
+
+
+def _check_same_text(found: Any, made_of: dict[str, Any], folder: Path) -> None:
+    """Make sure that the run of a folder had this text: its words and lines are written there.
+
+    Raises:
+        ModelError: it had another.
+    """
+    found = found if isinstance(found, dict) else {}
+    changed = [name for name in ("text", "heldout_share") if found.get(name) != made_of[name]]
+    names = ["text"] if changed else []
+    if made_of["vocabulary_size"] not in (None, found.get("vocabulary_size")):
+        names.append("vocabulary")
+    if names:
+        raise other_run(folder, names)
 
 
 # The weights.
