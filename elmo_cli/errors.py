@@ -28,6 +28,8 @@ __all__ = [
     "WeightsError",
 ]
 
+_SHOWN = 1000
+
 
 class ElmoError(Exception):
     """The root of all errors this package raises on purpose."""
@@ -72,3 +74,9 @@ class StoppedError(ElmoError):
 def first_line(error: BaseException) -> str:
     """What an error says, without the pages that torch and h5py may add."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def shown(value: object) -> str:
+    """A value of a file as messages show it, however long it is."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

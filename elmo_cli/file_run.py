@@ -202,7 +202,12 @@ def _rest(
         raise OutputError(
             f"{writer.path} ends where carried states cannot go on; --overwrite starts anew"
         )
-    embed.restore(state)
+    try:
+        embed.restore(state)
+    except ValueError as error:
+        raise OutputError(
+            f"{writer.partial}.log: the states in it are damaged: {error}; remove it to start anew"
+        ) from None
     logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
     # Where only other shards have grown, there is nothing to embed but the end to note.
     return () if first is None else chain([first], records)

@@ -59,6 +59,11 @@ class RunInput:
     def _read(self) -> Record | None:
         """The next record; None if another shard has it."""
         record = next(self._records)
-        self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
+        self._digest.update(hashed_text(record.text))
         self._n_read += 1
         return record if self._shard.has(self._n_read - 1) else None
+
+
+def hashed_text(text: str) -> bytes:
+    """What the text of a record adds to the hash of an input."""
+    return text.encode("utf-8", "surrogatepass") + b"\n"

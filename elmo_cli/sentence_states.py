@@ -14,6 +14,7 @@ from torch import Tensor
 from elmo_cli.batching import index_tokens
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.characters import END_TOKEN, START_TOKEN
+from elmo_cli.errors import first_line
 from elmo_cli.inference import FastBiLm
 from elmo_cli.text import Sentence
 from elmo_cli.token_cache import TokenCache
@@ -157,9 +158,22 @@ class CarriedStates:
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
-        """Go on from what `save` gave."""
-        with np.load(BytesIO(base64.b64decode(saved["npz"])), allow_pickle=False) as arrays:
-            kept = iter([torch.from_numpy(arrays[name]) for name in arrays.files])
+        """Go on from what `save` gave.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            content = BytesIO(base64.b64decode(saved["npz"], validate=True))
+            with np.load(content, allow_pickle=False) as arrays:
+                found = [torch.from_numpy(arrays[name]) for name in arrays.files]
+        except Exception as error:  # zipfile, zlib and numpy have no common root
+            raise ValueError(first_line(error)) from None
+        widths = [values.shape[1:] for values in _tensors(self._state)]
+        n_slots = {values.shape[:1] for values in found}
+        if [values.shape[1:] for values in found] != widths or len(n_slots) != 1:
+            raise ValueError("states of another model")
+        kept = iter(found)
         self._state = map_state(self._state, lambda values: next(kept).to(values))
 
     def _grow(self, n_slots: int) -> None:

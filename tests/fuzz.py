@@ -21,12 +21,18 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import TextIO
 
-from hostile import TARGETS, Target, damaged
+from hostile import TARGETS as FILE_TARGETS
+from hostile import Target
+from hostile_runs import RUN_TARGETS
 
 from elmo_cli.errors import ElmoError
 
+TARGETS = FILE_TARGETS | RUN_TARGETS
+
 SECONDS = 20.0
-"""For one file: more is a hang."""
+"""Of the processor, for one file: more is a hang."""
+WAITED_SECONDS = 600.0
+"""By the clock, likewise: it waits for what never comes. The machine may be busy with more."""
 MORE_BYTES = 512 << 20
 """What a file of some KB may make a process want, beyond what it has before."""
 CASES_A_PROCESS = 500
@@ -119,8 +125,9 @@ def _read_all(
         report.flush()
         # HDF5 in C would not be stopped by the first.
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, WAITED_SECONDS)
         resource.setrlimit(resource.RLIMIT_CPU, (_cpu_seconds() + 2 * int(SECONDS), -1))
-        fault = read_one(target, damaged(contents[number % len(contents)], number), show=show)
+        fault = read_one(target, target.damage(contents[number % len(contents)], number), show=show)
         signal.setitimer(signal.ITIMER_PROF, 0)
         if fault:
             report.write(f"{number} {fault}\n")

@@ -2,7 +2,7 @@
 
 A target is a kind of file: whole contents to start from, and what reads it. `damaged` makes
 a hostile file of a whole one, the same for the same number. `tests/fuzz.py` runs many of them,
-the tests a few.
+the tests a few. The outputs of runs have a file of their own, hostile_runs.py.
 """
 
 import json
@@ -20,19 +20,6 @@ TINY = HERE / "golden" / "relu"
 MANY_LANGS = HERE / "golden" / "many-langs" / "both"
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "na\u00efve", "\u6771\u4eac")
-
-
-class Target(NamedTuple):
-    """A kind of file."""
-
-    name: str
-    """Of the file, as it has to be called."""
-    contents: Callable[[], list[bytes]]
-    """Whole ones."""
-    read: Callable[[Path], object]
-    """Reads it; raises an `ElmoError`, or nothing."""
-    is_python: bool = True
-    """Whether no library in C reads it, so that atheris sees the way through."""
 
 
 def damaged(content: bytes, number: int) -> bytes:
@@ -109,6 +96,21 @@ _DAMAGES: tuple[Callable[[bytearray, random.Random], None], ...] = (
     *(_flip, _flip, _set, _set_number, _set_number),
     *(_cut, _drop, _insert, _repeat, _replace_word, _replace_word),
 )
+
+
+class Target(NamedTuple):
+    """A kind of file."""
+
+    name: str
+    """Of the file, as it has to be called."""
+    contents: Callable[[], list[bytes]]
+    """Whole ones."""
+    read: Callable[[Path], object]
+    """Reads it; raises an `ElmoError`, or nothing."""
+    is_python: bool = True
+    """Whether no library in C reads it, so that atheris sees the way through."""
+    damage: Callable[[bytes, int], bytes] = damaged
+    """A hostile file of a whole one, the same for the same number."""
 
 
 # What reads them.
@@ -215,7 +217,7 @@ def _read_run_log(path: Path) -> None:
     """The log beside an unfinished output, with its sum made right."""
     from elmo_cli.outputs.activations import ActivationsWriter
 
-    _seal(path)
+    seal(path)
     output = path.with_name("out.hdf5")
     for overwrite in (False, True):
         output.with_name("out.hdf5.partial").write_bytes(_whole_run()[0])
@@ -225,7 +227,8 @@ def _read_run_log(path: Path) -> None:
         output.unlink()
 
 
-def _seal(path: Path) -> None:
+def seal(path: Path) -> None:
+    """Make the sum right in the log of an unfinished run."""
     import hashlib
 
     body = path.read_bytes().partition(b"\n")[2]
@@ -273,36 +276,6 @@ def _read_many_langs(path: Path) -> None:
     from elmo_cli.weights import load_bilm
 
     load_bilm(find_model(path.parent))
-
-
-def _read_activations(path: Path) -> None:
-    from elmo_cli.outputs.reader import open_activations
-
-    with open_activations(path) as activations:
-        for _ in activations:
-            pass
-        for _ in activations.records():
-            pass
-        _ = "the cat" in activations
-        if len(activations):
-            _ = activations[-1], activations.sentence(0), activations.key(0)
-
-
-def _go_on(path: Path) -> None:
-    """A finished output that a run is to continue."""
-    from elmo_cli.outputs.activations import ActivationsWriter
-
-    with ActivationsWriter(path, {"model": "m"}, append=True) as writer:
-        _ = writer.n_records, writer.run_state
-
-
-def _merge(path: Path) -> None:
-    from elmo_cli.outputs.merge import merge_shards
-
-    other = path.with_name("other.hdf5")
-    other.write_bytes(_shards()[1])
-    for link in (False, True):
-        merge_shards(path.with_name("merged.hdf5"), [path, other], link=link, overwrite=True)
 
 
 # Whole ones.
@@ -468,47 +441,6 @@ def _softmaxes() -> list[bytes]:
     return _made("softmax.hdf5", lambda path: write_softmax(path, weight, bias))
 
 
-def _activations() -> list[bytes]:
-    from elmo_cli.embedder import ElmoEmbedder
-
-    embedder = ElmoEmbedder(model=TINY)
-    contents = []
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        text, fasta = folder / "in.txt", folder / "in.fasta"
-        text.write_text("the cat\n\nsat on the mat\n")
-        fasta.write_text(">a b\nMVLS\n>c\nAC\n")
-        forms: list[tuple[Path, dict[str, Any]]] = [
-            (text, {}),
-            (text, {"layout": "packed"}),
-            (text, {"use_sentence_keys": True}),
-            (fasta, {}),
-            (fasta, {"layout": "packed"}),
-        ]
-        for source, form in forms:
-            output = folder / "out.hdf5"
-            embedder.embed_file(source, output, overwrite=True, **form)
-            contents.append(output.read_bytes())
-    return contents
-
-
-def _shards() -> list[bytes]:
-    if "shards" not in _CACHE:
-        from elmo_cli.embedder import ElmoEmbedder
-
-        embedder = ElmoEmbedder(model=TINY)
-        with TemporaryDirectory() as folder:
-            text = Path(folder) / "in.txt"
-            text.write_text("the cat\n\nsat on the mat\na b\n")
-            contents = []
-            for number in (1, 2):
-                output = Path(folder) / f"{number}.hdf5"
-                embedder.embed_file(text, output, shard=f"{number}/2")
-                contents.append(output.read_bytes())
-        _CACHE["shards"] = contents
-    return _CACHE["shards"]
-
-
 def _many_langs(name: str) -> Target:
     def read(path: Path) -> None:
         for file in MANY_LANGS.iterdir():
@@ -562,7 +494,4 @@ TARGETS = {
     "softmax": Target("softmax.hdf5", _softmaxes, _read_softmax, is_python=False),
     "encoder.pkl": _many_langs("encoder.pkl"),
     "token_embedder.pkl": _many_langs("token_embedder.pkl"),
-    "activations": Target("out.hdf5", _activations, _read_activations, is_python=False),
-    "append": Target("out.hdf5", _activations, _go_on, is_python=False),
-    "merge": Target("shard.hdf5", lambda: _shards()[:1], _merge, is_python=False),
 }

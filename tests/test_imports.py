@@ -17,6 +17,7 @@ HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 MAY_IMPORT_H5PY = {
     "outputs/activations.py",
     "outputs/allennlp_layout.py",
+    "outputs/damage.py",
     "outputs/heap_string.py",
     "outputs/packed_layout.py",
     "outputs/reader.py",

@@ -14,6 +14,7 @@ as its layout wants them:
     allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py)
     packed_layout.py      HDF5, one dataset for all
     compression.py        of both
+    damage.py             what is checked of files that are read, and what damage is called
     text_formats.py       JSON lines, tab-separated values
     exports.py            npz, npy, safetensors, Parquet: made of a packed file
 

@@ -5,7 +5,8 @@ forms share: the name until the file is complete, checkpoints, and errors.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,8 +15,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import ElmoError, OutputError, first_line, shown
+from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.damage import DAMAGE
 from elmo_cli.outputs.exports import export
 from elmo_cli.outputs.finished_output import is_state
 from elmo_cli.outputs.form import choose_form
@@ -159,16 +162,24 @@ class ActivationsWriter:
         """Begin the file, or go on with it. Late: a finished file may stay as it is."""
         if self._is_open:
             return
-        if self.is_complete:
-            assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
-            try:
-                self._sink.copy_from(self.path)
-                self._sink.checkpoint(self._state())
-            except OSError as error:
-                raise output_error(self.path, error) from None
-            self.is_complete = False
-        self._layout.open(self._sink, self.settings)
         self._is_open = True
+        with self._faults_named():
+            if not self.is_complete:
+                self._layout.open(self._sink, self.settings, self.n_records)
+                return
+            assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
+            self.is_complete = False
+            self._sink.copy_from(self.path)
+            self._sink.checkpoint(self._state())
+            try:
+                self._layout.open(self._sink, self.settings, self.n_records)
+            except DAMAGE as error:
+                self._raise_fault()
+                self._sink.clear()  # a copy; the file stays
+                raise OutputError(
+                    f"{self.path} exists already and is damaged: {first_line(error)}; --overwrite "
+                    "replaces it"
+                ) from None
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
@@ -187,8 +198,20 @@ class ActivationsWriter:
             OutputError: the disk is full, or fails.
         """
         self._open()
-        self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
-        self._check()
+        with self._faults_named():
+            self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
+        self.n_records += 1
+
+    def link(self, record: Record, source: Path) -> None:
+        """Add the next record as a link to its dataset in another file of AllenNLP's layout.
+
+        Raises:
+            OutputError: the disk is full, or fails.
+        """
+        self._open()
+        assert isinstance(self._layout, AllenNlpLayout)
+        with self._faults_named():
+            self._layout.link(self.n_records, record, source)
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
@@ -202,12 +225,10 @@ class ActivationsWriter:
         """
         self.run_state = run_state
         self._open()
-        self._layout.flush()
-        self._check()
-        try:
+        with self._faults_named():
+            self._layout.flush()
+            self._raise_fault()
             self._sink.checkpoint(self._state())
-        except OSError as error:
-            raise output_error(self.path, error) from None
 
     def complete(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
         """Say that all records are written.
@@ -235,21 +256,20 @@ class ActivationsWriter:
         finally:
             if not self._sink.closed:
                 if self._is_open:
-                    self._layout.close()
+                    with suppress(*DAMAGE):  # which has been named
+                        self._layout.close()
                 self._sink.discard()
 
     def _finish(self) -> None:
         self._open()
-        self._layout.finish(self._end_attributes)
-        self._check()
-        try:
+        with self._faults_named():
+            self._layout.finish(self._end_attributes)
+            self._raise_fault()
             self._sink.checkpoint(self._state())
             if self.form.is_exported:
                 self._export()
             else:
                 self._sink.finish(self.path)
-        except OSError as error:
-            raise output_error(self.path, error) from None
 
     def _export(self) -> None:
         """Make the file of what was packed, which goes away."""
@@ -266,18 +286,46 @@ class ActivationsWriter:
     def _state(self) -> dict[str, Any]:
         return {"settings": self.settings, "n_records": self.n_records, "run": self.run_state}
 
-    def _check(self) -> None:
-        """Raise what went wrong under HDF5."""
+    @contextmanager
+    def _faults_named(self) -> Iterator[None]:
+        """Turn what goes wrong in the layout or under it into one error of ours."""
+        try:
+            yield
+        except ElmoError:
+            raise
+        except DAMAGE as error:
+            self._raise_fault()
+            if not isinstance(self._sink, CheckpointedFile):
+                raise
+            raise self._fault(error) from None
+        self._raise_fault()
+
+    def _raise_fault(self) -> None:
+        """Raise what went wrong under HDF5, which is not told."""
         error = self._sink.error
         if isinstance(error, OSError):
             raise output_error(self.path, error) from None
         if error is not None:
             raise error
 
+    def _fault(self, error: Exception) -> OutputError:
+        """What to say of an error; one that no system call made is of HDF5."""
+        if isinstance(error, OSError) and error.errno is not None:
+            return output_error(self.path, error)
+        reason = first_line(error)
+        if self._sink.state is None:
+            return OutputError(f"{self.path}: cannot write the output: {reason}")
+        # What is added to may have been damaged before it was copied.
+        way_out = "--overwrite" if os.path.exists(self.path) else "the same command"
+        return OutputError(
+            f"{self.partial}: the unfinished output is damaged: {reason}; remove it, and {way_out} "
+            "starts anew"
+        )
+
 
 def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{name} ({there.get(name, 'none')} there, {here.get(name, 'none')} here)"
+        f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
     )

@@ -11,7 +11,7 @@ Attributes of the file say what made it.
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.compression import CHUNK_BYTES, check_claim, dataset_settings
+from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.damage import (
+    check_claim,
+    check_count,
+    check_kind,
+    checked_texts,
+    has_name,
+    linked,
+    part_of,
+    read_string,
+)
 from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
 from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
@@ -49,9 +59,12 @@ class AllenNlpLayout:
         self._sink: CheckpointedFile
         self._shard = WHOLE
 
-    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
+        if sink.state and not self._use_sentence_keys:  # where blank lines have no dataset
+            has_index = self._has_index and has_name(self._file, SENTENCE_TO_INDEX)
+            check_count(len(self._file) - has_index, n_records)
         self._file.attrs.update(attributes)
         self._sink = sink
         self._shard = shard_of(attributes)
@@ -85,7 +98,7 @@ class AllenNlpLayout:
         """Add `sentence_to_index`."""
         self._file.attrs.update(attributes)
         if self._has_index:
-            if SENTENCE_TO_INDEX in self._file:  # of a run that was killed as it finished
+            if has_name(self._file, SENTENCE_TO_INDEX):  # of a run that was killed as it finished
                 del self._file[SENTENCE_TO_INDEX]
             self._write_index()
         self.close()
@@ -121,6 +134,12 @@ class AllenNlpLayout:
         """The name of the dataset of a record, by its key or its number."""
         return key if isinstance(key, str) else str(self._shard.place(key))
 
+    def link(self, number: int, record: Record, source: Path) -> None:
+        """Add a link to the dataset of a record in another file of this layout."""
+        name = self._name(record.key or number)
+        self._file[name] = h5py.ExternalLink(os.path.relpath(source, self._sink.path.parent), name)
+        self._note(record, number)
+
     def _note(self, record: Record, number: int) -> None:
         if self._has_index and record.text:
             self._index = self._index or SentenceIndex()
@@ -147,53 +166,6 @@ class AllenNlpLayout:
         return sentence
 
 
-def link_datasets(output: Path, sources: Sequence[Path], attributes: Mapping[str, str]) -> None:
-    """Write a file of links to the datasets of others, in this layout all of them.
-
-    Args:
-        output: appears when it is complete.
-        sources: files of lines or sequences that are numbered or named as one.
-        attributes: of the new file.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    sink = CheckpointedFile(output.with_name(output.name + ".partial"))
-    try:
-        sink.clear()
-        index: dict[str, str] = {}
-        with h5py.File(sink, "w") as file:
-            file.attrs.update(attributes)
-            for source in sources:
-                path = os.path.relpath(source, output.parent)
-                with h5py.File(source, "r") as linked:
-                    for name in linked:
-                        if name != SENTENCE_TO_INDEX:
-                            file[name] = h5py.ExternalLink(path, name)
-                    if SENTENCE_TO_INDEX in linked:
-                        found = json.loads(linked[SENTENCE_TO_INDEX][0])
-                        index.update(
-                            (sentence, key)
-                            for sentence, key in found.items()
-                            if int(key) >= int(index.get(sentence, 0))
-                        )
-            if attributes["forget_sentences"] != "True":
-                _write_index(file, index)
-        if sink.error is not None:
-            raise sink.error
-        sink.checkpoint({})
-        sink.finish(output)
-    finally:
-        if not sink.closed:
-            sink.clear()
-            sink.discard()
-
-
-def _write_index(file: h5py.File, index: Mapping[str, str]) -> None:
-    string = h5py.string_dtype(encoding="utf-8")
-    file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = json.dumps(index)
-
-
 def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
     """Some tokens of a record, about as many bytes as HDF5 keeps at hand."""
     if values.ndim == 1:
@@ -208,20 +180,29 @@ class AllenNlpFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self.pooled = "pooling" in file.attrs
-        n_names = len(file) - (SENTENCE_TO_INDEX in file)
         self.has_keys = file.attrs.get("format") == "fasta"
+        is_by_text = file.attrs.get("sentence_keys") == "True"  # only if it is of ours
+        # A key or a sentence may have the name of the index, and there is none then.
+        is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
+        self._has_index = has_name(file, SENTENCE_TO_INDEX) and not is_without
+        n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)
-        numbered = SENTENCE_TO_INDEX in file or n_names == 0
+        numbered = self._has_index or n_names == 0
         last = self._shard.place(n_names - 1)
-        numbered |= str(self._shard.place(0)) in file and str(last) in file
-        self._named_by_text = not (self.has_keys or numbered)
+        numbered |= all(has_name(file, str(place)) for place in (self._shard.place(0), last))
+        self._named_by_text = is_by_text or not (self.has_keys or numbered)
         self.n_records = len(self._names) if self._named_by_text else n_names
-        self.has_sentences = SENTENCE_TO_INDEX in file or self._named_by_text
+        self.has_sentences = self._has_index or self._named_by_text
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the values: that of the first record's."""
         return np.dtype(self._dataset(0).dtype if self.n_records else np.float32)
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The shape of one record."""
+        shape: tuple[int, ...] = self._dataset(number).shape
+        return shape
 
     def values(self, number: int) -> NDArray[Any]:
         """The values of one record."""
@@ -248,21 +229,46 @@ class AllenNlpFile:
 
     def attributes(self, number: int) -> dict[str, str]:
         """What else is known of a record."""
-        return dict(self._dataset(number).attrs)
+        return checked_texts(dict(self._dataset(number).attrs))
 
     def find(self, name: str) -> int | None:
         """The number of the record of that key, or where there are none, the last of that text."""
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:
+        """The dataset of a record, which is like that of the first."""
+        dataset = self._named(self._name(number))
+        if number and (dataset.dtype, self._row_shape(dataset)) != self._first_form:
+            raise ValueError(
+                f"{dataset.name} has {dataset.dtype} values of the shape {dataset.shape}, which "
+                "does not go with the first record's"
+            )
+        return dataset
+
+    def _name(self, number: int) -> str:
         has_names = self.has_keys or self._named_by_text
-        return self._file[self._names[number] if has_names else str(self._shard.place(number))]
+        return self._names[number] if has_names else str(self._shard.place(number))
+
+    def _named(self, name: str) -> h5py.Dataset:
+        dataset = linked(self._file, name)
+        check_kind(dataset, "f", (1, 2) if self.pooled else (2, 3))
+        return dataset
+
+    def _row_shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+        """Its shape without the axis of tokens."""
+        return dataset.shape if self.pooled else (*dataset.shape[:-2], dataset.shape[-1])
+
+    @cached_property
+    def _first_form(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """The type and the shape that all records have, but for the axis of tokens."""
+        dataset = self._named(self._name(0))
+        return dataset.dtype, self._row_shape(dataset)
 
     @cached_property
     def _names(self) -> list[str]:
         """The names of all datasets, where these are no numbers: the file has no other order."""
         if self.has_keys:
-            return [name for name in self._file if name != SENTENCE_TO_INDEX]
+            return [name for name in self._file if name != SENTENCE_TO_INDEX or not self._has_index]
         names: list[str] = []
 
         def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
@@ -276,10 +282,17 @@ class AllenNlpFile:
     def _numbers(self) -> dict[str, int]:
         if self.has_keys or self._named_by_text:
             return {name: number for number, name in enumerate(self._names)}
-        if SENTENCE_TO_INDEX not in self._file:
+        if not self._has_index:
             return {}
-        index = json.loads(self._file[SENTENCE_TO_INDEX][0])
-        return {text: int(number) // self._shard.total for text, number in index.items()}
+        found = checked_texts(json.loads(read_string(part_of(self._file, SENTENCE_TO_INDEX))))
+        return {text: self._number_of(name) for text, name in found.items()}
+
+    def _number_of(self, name: str) -> int:
+        """The number of a record by the name of its dataset."""
+        number, place = divmod(int(name), self._shard.total)
+        if place != self._shard.number - 1 or not 0 <= number < self.n_records:
+            raise ValueError(f"{SENTENCE_TO_INDEX} names the dataset {name!r}")
+        return number
 
     @cached_property
     def _sentences(self) -> dict[int, str]:

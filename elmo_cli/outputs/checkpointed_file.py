@@ -196,7 +196,18 @@ class CheckpointedFile(FileIO):
         if found is None:
             os.ftruncate(self.fileno(), 0)
             return
-        size, self.state, pages = found
+        size, state, pages = found
+        n_bytes = os.fstat(self.fileno()).st_size
+        if n_bytes == 0 < size:  # it was finished, or removed, and its log is left
+            self.log.unlink()
+            return
+        if n_bytes < size:
+            raise OSError(
+                errno.EINVAL,
+                f"{self.path} is cut off: expected {size:,} bytes, found {n_bytes:,}; remove it to "
+                "start anew",
+            )
+        self.state = state
         self._apply(size, pages)
 
     def _apply(self, size: int, pages: dict[int, bytearray]) -> None:

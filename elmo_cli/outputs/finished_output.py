@@ -45,7 +45,7 @@ def state_at_end(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
                 "skipped": json.loads(attributes.get("skipped", "{}")),
             },
         }
-    except (ValueError, TypeError, RecursionError):
+    except (ArithmeticError, ValueError, TypeError, RecursionError):
         return None
     return state if is_state(state) else None
 

@@ -21,8 +21,8 @@ LAYOUTS: Final = ("allennlp", "packed")
 class Layout(Protocol):
     """How records lie in a file. The file holds its last checkpoint when it is opened."""
 
-    def open(self, sink: Any, attributes: Mapping[str, str]) -> None:
-        """Begin the file, or go on with it where the sink has a state."""
+    def open(self, sink: Any, attributes: Mapping[str, str], n_records: int) -> None:
+        """Begin the file, or go on with it where the sink has a state, after so many records."""
 
     def skip(self, number: int, record: Record) -> None:
         """Take note of a record that the file has already."""

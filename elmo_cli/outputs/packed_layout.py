@@ -23,7 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.compression import CHUNK_BYTES, check_claim, dataset_settings
+from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
+from elmo_cli.outputs.damage import (
+    check_claim,
+    check_count,
+    check_kind,
+    checked_texts,
+    part_of,
+)
 from elmo_cli.shard import shard_of
 from elmo_cli.text import Record
 
@@ -53,9 +60,11 @@ class PackedLayout:
         self._offsets: _Growing
         self._texts: dict[str, _Texts] = {}
 
-    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str]) -> None:
+    def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
+        if sink.state:
+            check_count(PackedFile(self._file).n_records, n_records)
         self._file.attrs.update({**attributes, LAYOUT: PACKED})
         self._offsets = _offsets(self._file, "offsets", 0, self._settings)
         self._n_rows = self._offsets.last()
@@ -120,6 +129,9 @@ class _Growing:
         self._n_pending = 0
 
     def append(self, rows: Array) -> None:
+        # HDF5 would make others fit, and not always say so.
+        if rows.shape[1:] != self._dataset.shape[1:]:
+            raise ValueError(f"rows of {rows.shape[1:]} values among {self._dataset.shape[1:]}")
         self._pending.append(rows)
         self._n_pending += len(rows)
         if self._n_pending >= self._dataset.chunks[0]:
@@ -201,11 +213,43 @@ class PackedFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self.pooled = "pooling" in file.attrs
-        check_claim(file["offsets"], file["offsets"].shape)
+        for name in file:
+            part_of(file, name)  # no other file is opened
+        check_kind(file["offsets"], "i8", (1,))
         self.n_records = len(file["offsets"]) - 1
+        self._check_parts()
         self.has_keys = "keys" in file
         self.has_sentences = "sentences" in file
         self.shard = shard_of(file.attrs)
+
+    def _check_parts(self) -> None:
+        """Make sure that all parts go together."""
+        n_rows = 0
+        if "activations" in self._file:
+            rows = self._file["activations"]
+            check_kind(rows, "f", (2, 3))
+            n_rows = len(rows)
+        self._check_offsets("offsets", n_rows)
+        for column in ("sentence", "key", "attribute"):
+            if f"{column}s" in self._file:
+                texts = self._file[f"{column}s"]
+                check_kind(texts, "u1", (1,))
+                self._check_offsets(f"{column}_offsets", len(texts))
+
+    def _check_offsets(self, name: str, n_rows: int) -> None:
+        offsets = self._file[name]
+        check_kind(offsets, "i8", (1,))
+        check_claim(offsets, offsets.shape)
+        check_count(len(offsets) - 1, self.n_records)
+        if (offsets[0], offsets[-1]) != (0, n_rows):
+            raise ValueError(f"{name} end at {offsets[-1]:,}, of {n_rows:,}")
+
+    def _span(self, name: str, start: int, stop: int, n_rows: int) -> NDArray[np.int64]:
+        """Where records start that lie together, and where the last one ends."""
+        ends: NDArray[np.int64] = self._file[name][start : stop + 1]
+        if ends[0] < 0 or ends[-1] > n_rows or (np.diff(ends) < 0).any():
+            raise ValueError(f"{name} that fall, or lead beyond the end")
+        return ends
 
     @property
     def file_attributes(self) -> dict[str, str]:
@@ -229,18 +273,19 @@ class PackedFile:
         row = self._file["activations"].shape[1:]
         return tuple(row) if self.pooled else (*row[:-1], n_rows, row[-1])
 
-    def values(self, number: int) -> Array:
-        """The values of one record."""
-        return self.block(number, number + 1)[0]
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The shape of one record."""
+        first, last = self._span("offsets", number, number + 1, len(self._file["activations"]))
+        return self._shape(int(last - first))
 
     def block(self, start: int, stop: int) -> list[Array]:
         """The values of records that lie together, read at once."""
         if stop <= start:
             return []
-        offsets = self._file["offsets"][start : stop + 1]
-        if offsets[0] < 0 or (np.diff(offsets) < 0).any():
-            raise ValueError("offsets that fall")
         activations = self._file["activations"]
+        offsets = self._span("offsets", start, stop, len(activations))
+        if self.pooled and (np.diff(offsets) != 1).any():
+            raise ValueError("offsets of pooled tokens that are no rows")
         check_claim(activations, (int(offsets[-1] - offsets[0]), *activations.shape[1:]))
         rows = activations[offsets[0] : offsets[-1]]
         parts = np.split(rows, offsets[1:-1] - offsets[0])
@@ -274,7 +319,7 @@ class PackedFile:
         """What else is known of a record."""
         if "attributes" not in self._file:
             return {}
-        return dict(json.loads(self._texts("attribute", number, number + 1)[0] or "{}"))
+        return checked_texts(json.loads(self._texts("attribute", number, number + 1)[0] or "{}"))
 
     def find(self, name: str) -> int | None:
         """The number of the record of that key, or where there are none, the last of that text."""
@@ -300,8 +345,8 @@ class PackedFile:
         return order, found[order]
 
     def _texts(self, column: str, start: int, stop: int) -> list[str]:
-        ends = self._file[f"{column}_offsets"][start : stop + 1]
         texts = self._file[f"{column}s"]
+        ends = self._span(f"{column}_offsets", start, stop, len(texts))
         check_claim(texts, (int(ends[-1] - ends[0]),))
         content = texts[ends[0] : ends[-1]].tobytes()
         ends -= ends[0]

@@ -2,8 +2,8 @@
 
 import operator
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, overload
@@ -12,19 +12,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError, first_line
+from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
+from elmo_cli.outputs.damage import DAMAGE, check_count, damage_named, has_name, part_of
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED, PackedFile
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
 
-_DAMAGE = (
-    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, RuntimeError),
-    *(TypeError, ValueError),
-)
-"""What h5py, numpy and json raise for structures and values that are not as they should be."""
 _DEEPEST = 1000
 """Groups inside of groups."""
 
@@ -39,6 +35,7 @@ class _LayoutFile(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
+    def shape(self, number: int) -> tuple[int, ...]: ...
     def block(self, start: int, stop: int) -> list[Array]: ...
     def blocks(self) -> Iterator[list[Array]]: ...
     def text(self, number: int) -> str | None: ...
@@ -76,9 +73,6 @@ class Activations:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._open()
-        with self._damage_named():
-            self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
-        """What the file says of its making."""
         self.layout: str = self.attributes.get(LAYOUT, "allennlp")
         """`allennlp` or `packed`."""
 
@@ -171,12 +165,21 @@ class Activations:
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """All records in their order, as a writer takes them: what is known of each, its values."""
-        file = self._file
         for number, values in enumerate(self):
+            yield self._record(number), values
+
+    def forms(self) -> Iterator[tuple[Record, tuple[int, ...]]]:
+        """All records in their order, what is known of each and its shape; no value is read."""
+        for number in range(len(self)):
             with self._damage_named():
-                text = file.text(number) or ""
-                record = Record(text, text.split(), file.key(number), file.attributes(number))
-            yield record, values
+                shape = self._file.shape(number)
+            yield self._record(number), shape
+
+    def _record(self, number: int) -> Record:
+        file = self._file
+        with self._damage_named():
+            text = file.text(number) or ""
+            return Record(text, text.split(), file.key(number), file.attributes(number))
 
     def close(self) -> None:
         """Close the file."""
@@ -201,23 +204,16 @@ class Activations:
         self._hdf5 = _open_hdf5(self.path)
         try:
             with self._damage_named():
-                check_readable(str(self.path), self._hdf5.attrs.get("compression"))
-                packed = self._hdf5.attrs.get(LAYOUT) == PACKED
-                file = PackedFile if packed else AllenNlpFile
-                self._layout_file: _LayoutFile = file(self._hdf5)
+                self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
+                """What the file says of its making."""
+                check_readable(str(self.path), self.attributes.get("compression"))
+                self._layout_file = _layout_file(self._hdf5, self.attributes)
         except ElmoError:
             self._hdf5.close()
             raise
 
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        """Turn what is raised for damaged structures or data into one error."""
-        try:
-            yield
-        except ElmoError:
-            raise
-        except _DAMAGE as error:
-            raise InputError(f"{self.path}: the file is damaged: {first_line(error)}") from None
+    def _damage_named(self) -> AbstractContextManager[None]:
+        return damage_named(self.path)
 
     @property
     def _file(self) -> _LayoutFile:
@@ -233,6 +229,21 @@ class Activations:
         return place
 
 
+def _layout_file(file: h5py.File, attributes: Mapping[str, Any]) -> _LayoutFile:
+    """What reads a file.
+
+    Raises:
+        ValueError: it holds not as many records as it says, or is of no layout that is known.
+    """
+    layout = attributes.get(LAYOUT, "allennlp")
+    if layout not in ("allennlp", PACKED):
+        raise ValueError(f"its layout is {layout!r}")
+    found: _LayoutFile = PackedFile(file) if layout == PACKED else AllenNlpFile(file)
+    if "records" in attributes and attributes.get("sentence_keys") != "True":
+        check_count(found.n_records, int(attributes["records"]))
+    return found
+
+
 def _open_hdf5(path: Path) -> h5py.File:
     if path.is_dir():
         raise InputError(f"{path}: expected activations (HDF5), found a directory")
@@ -244,10 +255,11 @@ def _open_hdf5(path: Path) -> h5py.File:
         reason = "found something else" if "signature" in str(error) else f"found {error}"
         raise InputError(f"{path}: expected activations (HDF5), {reason}") from None
     try:
-        names = "" if holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"
-    except _DAMAGE as error:
+        with damage_named(path):
+            names = "" if holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"
+    except ElmoError:
         file.close()
-        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
+        raise
     if names:
         file.close()
         raise InputError(
@@ -261,19 +273,19 @@ def is_activations(path: str | Path) -> bool:
     try:
         with h5py.File(path, "r") as file:
             return holds_activations(file)
-    except _DAMAGE:
+    except DAMAGE:
         return False
 
 
 def holds_activations(file: h5py.File) -> bool:
     """Whether an HDF5 file is one of activations, of either layout."""
-    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+    if has_name(file, SENTENCE_TO_INDEX) or "layers" in file.attrs or has_name(file, "0"):
         return True
-    if any(name in file for name in ("char_embed", "embedding", "RNN_0", "softmax")):
+    if any(has_name(file, name) for name in ("char_embed", "embedding", "RNN_0", "softmax")):
         return False
     item = file  # AllenNLP's --use-sentence-keys, where a "/" makes groups
     for _ in range(_DEEPEST):  # links may lead in a circle
         if not isinstance(item, h5py.Group) or not len(item):
             break
-        item = item[next(iter(item))]
+        item = part_of(item, next(iter(item)))
     return isinstance(item, h5py.Dataset) and item.dtype.kind == "f" and item.ndim in (2, 3)

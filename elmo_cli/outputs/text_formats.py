@@ -38,7 +38,12 @@ class TextLayout:
         self._sink: CheckpointedFile | StandardOutput
         self._shard = WHOLE
 
-    def open(self, sink: CheckpointedFile | StandardOutput, attributes: Mapping[str, str]) -> None:
+    def open(
+        self,
+        sink: CheckpointedFile | StandardOutput,
+        attributes: Mapping[str, str],
+        n_records: int,
+    ) -> None:
         """Begin the file, or go on at its end."""
         self._sink = sink
         self._shard = shard_of(attributes)
