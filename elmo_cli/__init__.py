@@ -20,12 +20,14 @@ Around it:
                        time, by fast products, with free memory given back; and a batch too
                        large for memory by halves
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
+    settings.py        how sentences are computed: where they start, how many at once
     devices.py         the number of a GPU
 
 From file to file:
 
     records.py         input file -> records, what gets one dataset each (fasta.py)
-    file_run.py        records -> output file (run_input.py, shard.py, checkpoints.py)
+    file_run.py        records -> output file (file_settings.py, run_input.py, shard.py,
+                       checkpoints.py)
     outputs/           the output files: written, read, merged, converted
 
 The files of a model:

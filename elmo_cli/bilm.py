@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from elmo_cli.batching import Packing, pack
 from elmo_cli.lstm import Lstm, LstmState
 from elmo_cli.options import ModelOptions
+from elmo_cli.text import checked_sentence
 from elmo_cli.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder
 from elmo_cli.vocabulary import Vocabulary
 
@@ -222,7 +223,7 @@ class BiLm(nn.Module):
         n_ids = self.token_encoder.token_ids(self.token_encoder.boundaries).shape[1]
         longest = max(map(len, sentences), default=0)
         ids = torch.zeros(len(sentences), longest, n_ids, dtype=torch.int64)
-        for row, sentence in zip(ids, sentences, strict=True):
+        for row, sentence in zip(ids, map(checked_sentence, sentences), strict=True):
             row[: len(sentence)] = self.token_encoder.token_ids(sentence)
         return ids.to(self.device)
 

@@ -15,6 +15,7 @@ from elmo_cli.bilm import BiLm, BiLmOutput
 from elmo_cli.characters import sentences_to_character_ids
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained import find_model, model_from_files
+from elmo_cli.text import checked_sentence
 from elmo_cli.token_cache import encode_by_length
 from elmo_cli.token_encoder import TokenEncoder
 from elmo_cli.weights import load_bilm
@@ -31,7 +32,7 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
     """
-    return torch.from_numpy(sentences_to_character_ids(batch))
+    return torch.from_numpy(sentences_to_character_ids(list(map(checked_sentence, batch))))
 
 
 class ScalarMix(nn.Module):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, TypeVar, get_args
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,30 +23,31 @@ from torch import Tensor
 
 import elmo_cli
 from elmo_cli import file_run
-from elmo_cli.batching import batches_by_length, fixed_windows, windows
+from elmo_cli.batching import batches_by_length
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
-from elmo_cli.errors import ComputationError, InputError
+from elmo_cli.errors import ComputationError
+from elmo_cli.file_settings import FileSettings
 from elmo_cli.integrity import sha256
 from elmo_cli.memory import by_halves
 from elmo_cli.model_choice import choose_model
 from elmo_cli.options import start_of_sentences
 from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
-from elmo_cli.text import Sentence
+from elmo_cli.settings import (
+    BATCH_SENTENCES,
+    BATCH_TOKENS,
+    DEFAULT_BATCH_SIZE,
+    Precision,
+    State,
+    check_settings,
+    sentence_windows,
+)
+from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.weights import load_bilm
 
-DEFAULT_BATCH_SIZE = 64
-BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
-"""Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
-BATCH_SENTENCES = {"cpu": 128, "cuda": 32_768}
-"""Rows of a step: enough for the matrix products to run at full speed, and no more than the
-caches hold."""
-WINDOW_BATCHES = 2
-"""Batches in a window: enough sentences that those of a batch are of like length."""
+__all__ = ["DEFAULT_BATCH_SIZE", "ElmoEmbedder", "State"]
 
-State = Literal["zero", "carry", "warm"]
-Precision = Literal["float32", "bfloat16", "float16"]
 Array = NDArray[np.float32]
 _Result = TypeVar("_Result")
 
@@ -122,7 +123,8 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        embedded = map(_checked, self._embed_window(list(batch), Selection(), self._device))
+        batch = list(map(checked_sentence, batch))
+        embedded = map(_checked, self._embed_window(batch, Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
         n_layers, width = self.options.n_layers, self.options.width
         activations = torch.zeros(
@@ -140,8 +142,9 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = self._embed_window(list(batch), Selection(), torch.device("cpu"))
-        return [_to_array(_checked(values)) for values in window]
+        window = list(map(checked_sentence, batch))
+        embedded = self._embed_window(window, Selection(), torch.device("cpu"))
+        return [_to_array(_checked(values)) for values in embedded]
 
     def embed_sentences(
         self,
@@ -174,7 +177,8 @@ class ElmoEmbedder:
             InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling)
-        return map(_checked, self._stream(sentences, batch_size, selection))
+        checked = map(checked_sentence, sentences)
+        return map(_checked, self._stream(checked, batch_size, selection))
 
     def embed_file(
         self,
@@ -188,18 +192,9 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
-        input_format: str | None = None,
-        dtype: str = "float32",
-        file_format: str | None = None,
-        layout: str | None = None,
-        compression: str | None = None,
-        overwrite: bool = True,
-        append: bool = False,
-        skip_errors: bool = False,
-        shard: str | None = None,
-        checkpoint_seconds: float = file_run.CHECKPOINT_SECONDS,
         on_progress: Callable[[int, int | None], object] = lambda n_bytes, n_tokens: None,
         should_stop: Callable[[], bool] = lambda: False,
+        **settings: Any,
     ) -> None:
         """Embed a text file, a sentence a line, or FASTA into HDF5 (see `activations`).
 
@@ -212,21 +207,9 @@ class ElmoEmbedder:
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
-            input_format: `text` or `fasta`; by the suffix of the path if not given.
-            dtype: of the values in the file, `float32` or `float16`.
-            file_format: of the output, one of `output_formats.OUTPUT_FORMATS`; by its suffix
-                if not given, else HDF5.
-            layout: of HDF5: `allennlp`, a dataset a line, if not given; or `packed`, one for all.
-            compression: of HDF5, `gzip`, `lzf` or `zstd`.
-            overwrite: replace an output file that is there. Where False, one of the same
-                input and settings is left as it is, and any other is an error.
-            append: where the output file is of the first lines of this input, add the others.
-            skip_errors: give lines that cannot be read, or are too long for memory, an empty
-                dataset, and name them in the attribute `skipped`.
-            shard: `3/16` embeds every 16th line from the third.
-            checkpoint_seconds: how much work an end without warning can cost.
             on_progress: told of bytes read; and of each sentence written, with its tokens.
             should_stop: asked after each sentence; True stops the run, which can go on.
+            settings: the other fields of `FileSettings`: `layout`, `dtype`, `overwrite`, ...
 
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
@@ -238,25 +221,15 @@ class ElmoEmbedder:
             lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
             self._states.restore,
         )
+        settings |= {"forget_sentences": forget_sentences, "use_sentence_keys": use_sentence_keys}
         file_run.embed_file(
             embed,
             input_file,
             output_file_path,
             self._attributes(selection, batch_size),
-            input_format=input_format,
-            dtype=dtype,
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-            overwrite=overwrite,
-            append=append,
-            skip_errors=skip_errors,
-            shard=shard,
-            checkpoint_seconds=checkpoint_seconds,
-            on_progress=on_progress,
-            should_stop=should_stop,
+            FileSettings(**settings),
+            on_progress,
+            should_stop,
         )
 
     def _stream(
@@ -317,30 +290,6 @@ class ElmoEmbedder:
             "elmo_cli_version": elmo_cli.__version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
-
-
-def check_settings(state: str | None, precision: str, batch_tokens: int | None) -> None:
-    """Raise an `InputError` for a setting of an `ElmoEmbedder` that there is not."""
-    if state is not None:
-        _check_choice("state", state, get_args(State))
-    _check_choice("precision", precision, get_args(Precision))
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
-
-
-def sentence_windows(
-    sentences: Iterable[Sentence], state: State, batch_size: int, batch_tokens: int
-) -> Iterator[list[Sentence]]:
-    """Cut a stream into what is computed together: with carried state, one batch."""
-    if state == "carry":
-        return fixed_windows(sentences, batch_size)
-    n_tokens = WINDOW_BATCHES * batch_tokens
-    return windows(sentences, n_tokens, max_sentences=n_tokens)
 
 
 def _checked(result: _Result | ComputationError) -> _Result:

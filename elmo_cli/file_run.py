@@ -19,23 +19,20 @@ from elmo_cli.errors import (
     OutputError,
     StoppedError,
 )
+from elmo_cli.file_settings import FileSettings
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.output_size import RECORD_BYTES, RecordSize, check_room, count_input
 from elmo_cli.quantities import counted
-from elmo_cli.records import InputFormat, find_format, open_records
+from elmo_cli.records import InputFormat, open_records
 from elmo_cli.run_input import Place, RunInput
-from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
 from elmo_cli.text import Record, Sentence
 
 logger = logging.getLogger(__name__)
 
 TEXT_VALUE_BYTES = 15
 """The most that a float32 takes as text, and what separates it from the next."""
-
-CHECKPOINT_SECONDS = 30.0
-"""How much work an end without warning can cost."""
 
 
 class Embed(NamedTuple):
@@ -56,61 +53,46 @@ def embed_file(
     source: IO[str] | str | Path,
     output: str | Path,
     attributes: Mapping[str, str],
-    *,
-    input_format: str | None,
-    shard: str | None,
-    overwrite: bool,
-    append: bool,
-    skip_errors: bool,
-    checkpoint_seconds: float,
+    settings: FileSettings,
     on_progress: Callable[[int, int | None], object],
     should_stop: Callable[[], bool],
-    **form: Any,
 ) -> None:
-    """Embed a file into an HDF5 file: see `ElmoEmbedder.embed_file`.
+    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
 
     Args:
         embed: sentences to activations.
         attributes: what the output says about its making.
-        form: of the output: what is left of the arguments of `ActivationsWriter`.
     """
-    format_ = find_format(source, input_format)
-    format_.check_sentence_keys(form["use_sentence_keys"])
-    form["forget_sentences"] |= format_.has_keys
-    share = WHOLE if shard is None else parse_shard(shard)
+    pooled = "pooling" in attributes
+    format_ = settings.check(source, output, pooled=pooled, state=attributes["state"])
     attributes = {**attributes, "format": format_.name}
-    if shard is not None:
-        check_shard(shard, attributes["state"])
-        attributes["shard"] = str(share)
+    if settings.shard is not None:
+        attributes["shard"] = str(settings.share)
     if isinstance(source, (str, Path)):
         check_output(output, overwrite=True, source=source)
+    skip_errors = settings.skip_errors
     opened = open_records(
         source, format_, lambda n_bytes: on_progress(n_bytes, None), skip_errors=skip_errors
     )
-    with opened as read:
-        writer = ActivationsWriter(output, attributes, overwrite=overwrite, append=append, **form)
-        with writer:
-            if overwrite and not _began_with(source, format_, writer, skip_errors=skip_errors):
-                writer.clear()
-            records = RunInput(read, share)
-            rest = _rest(embed, records, writer, format_.unit, append=append)
-            if rest is None:
-                logger.info("%s is complete already", output)
-                return
-            _check_room(embed, source, format_, share, writer, **form)
-            checkpoints = Checkpoints(writer, embed.save, format_.unit, checkpoint_seconds)
-            with checkpoints.kept_on_failure():
-                run(
-                    embed,
-                    rest,
-                    writer,
-                    checkpoints,
-                    format_,
-                    skip_errors=skip_errors,
-                    on_tokens=lambda n_tokens: on_progress(0, n_tokens),
-                    should_stop=should_stop,
-                )
-            checkpoints.finish(records.place)
+    with opened as read, settings.open_output(output, attributes, format_) as writer:
+        if settings.replaces and not _began_with(source, format_, writer, skip_errors=skip_errors):
+            writer.clear()
+        records = RunInput(read, settings.share)
+        rest = _rest(embed, records, writer, format_.unit, append=settings.append)
+        if rest is None:
+            logger.info("%s is complete already", output)
+            return
+        _check_room(embed, source, format_, settings, writer)
+        seconds = settings.checkpoint_seconds
+        checkpoints = Checkpoints(writer, embed.save, format_.unit, seconds)
+        with checkpoints.kept_on_failure():
+            run(
+                *(embed, rest, writer, checkpoints, format_),
+                skip_errors=skip_errors,
+                on_tokens=lambda n_tokens: on_progress(0, n_tokens),
+                should_stop=should_stop,
+            )
+        checkpoints.finish(records.place)
 
 
 def run(
@@ -186,8 +168,7 @@ def _rest(
         is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
         raise OtherInputError(
             f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: its "
-            f"first {counted(place.n_records, unit)} are not those of this one; --overwrite starts "
-            "anew"
+            f"first {place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
         )
     first = next(records, None)
     if first is None and (not writer.is_complete or records.place == place):
@@ -233,36 +214,31 @@ def _check_room(
     embed: Embed,
     source: object,
     format_: InputFormat,
-    share: Shard,
+    settings: FileSettings,
     writer: ActivationsWriter,
-    *,
-    dtype: str,
-    forget_sentences: bool,
-    **form: Any,
 ) -> None:
     """See `output_size.check_room`."""
     if not writer.can_go_on:  # a stream
         return
-    pooled = "pooling" in writer.settings
-    shape = [
-        n for axis, n in enumerate(embed.nothing.shape) if pooled or axis != embed.nothing.ndim - 2
-    ]
-    file_format = writer.form.file_format
-    value_bytes = TEXT_VALUE_BYTES if file_format in TEXT_FORMATS else np.dtype(dtype).itemsize
+    form, shape = writer.form, list(embed.nothing.shape)
+    if not form.pooled:
+        del shape[-2]  # the axis of tokens
+    as_text = form.file_format in TEXT_FORMATS
+    value_bytes = TEXT_VALUE_BYTES if as_text else np.dtype(settings.dtype).itemsize
     # What is made of a packed file lies beside it in the end.
-    n_bytes = math.prod(shape) * value_bytes * (2 if writer.form.is_exported else 1)
+    n_bytes = math.prod(shape) * value_bytes * (2 if form.is_exported else 1)
     size = RecordSize(
-        token_bytes=0 if pooled else n_bytes,
-        record_bytes=RECORD_BYTES + (n_bytes if pooled else 0),
-        text_share=int(not forget_sentences),
+        token_bytes=0 if form.pooled else n_bytes,
+        record_bytes=RECORD_BYTES + (n_bytes if form.pooled else 0),
+        text_share=int(not form.forget_sentences),
     )
     check_room(
         writer.path,
         count_input(source, format_),
         size,
-        share=1 / share.total,
+        share=1 / settings.share.total,
         n_bytes_there=0 if writer.is_complete else writer.partial.stat().st_size,
-        is_bound=form.get("compression") is not None or file_format in TEXT_FORMATS,
+        is_bound=form.compression is not None or as_text,
     )
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from elmo_cli.download import OnProgress, silent
-from elmo_cli.errors import ModelError
+from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model_files import only_file
+from elmo_cli.options import reads_words
 from elmo_cli.pretrained import (
     ModelFiles,
     find_model,
@@ -24,8 +25,6 @@ def choose_model(
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
     on_progress: OnProgress = silent,
-    *,
-    with_softmax: bool = False,
 ) -> ModelFiles:
     """Find the files of a model.
 
@@ -35,11 +34,30 @@ def choose_model(
         weight_file: weights.hdf5, a path or URL.
         vocabulary_file: the words of a word-level model, in place of those beside its weights.
         on_progress: told of each piece of a download.
-        with_softmax: download the softmax of a published model too, and its vocabulary.
 
     Raises:
         ModelError: the model is not there, or named twice or by half.
+        InputError: a vocabulary is named for a model that reads characters.
     """
+    named = (model, options_file, weight_file, vocabulary_file)
+    files = _find(*named, on_progress, with_softmax=False)
+    if vocabulary_file is not None and not reads_words(files.options):
+        raise InputError(
+            f"{files.name}: a model that reads characters takes no vocabulary; leave "
+            "--vocabulary-file out"
+        )
+    return files
+
+
+def _find(
+    model: str | Path | None,
+    options_file: str | Path | None,
+    weight_file: str | Path | None,
+    vocabulary_file: str | Path | None,
+    on_progress: OnProgress,
+    *,
+    with_softmax: bool,
+) -> ModelFiles:
     if options_file is not None and weight_file is not None and model is None:
         return model_from_files(options_file, weight_file, vocabulary_file, on_progress)
     if options_file is not None or weight_file is not None:
@@ -69,7 +87,7 @@ def choose_language_model(
     Raises:
         ModelError: one of them is not there.
     """
-    files = choose_model(
+    files = _find(
         *(model, options_file, weight_file, vocabulary_file, on_progress),
         with_softmax=softmax_file is None,
     )

@@ -85,6 +85,13 @@ def read_options(path: str | Path) -> ModelOptions:
         raise OptionsError(f"{path}: {error}") from None
 
 
+def reads_words(path: str | Path) -> bool:
+    """Whether the model of an options.json reads words by a table, and not their characters."""
+    options = read_options(path)
+    # Models of ELMoForManyLangs, a kind of their own, have their lexicons.
+    return type(options) is ModelOptions and options.char_cnn is None
+
+
 def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
     """Where the sentences of a model start when nobody says: as in its training, if that is known.
 

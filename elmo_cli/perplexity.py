@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.embedder import DEFAULT_BATCH_SIZE
 from elmo_cli.errors import InputError
 from elmo_cli.scoring import LanguageModel, SentenceScore
+from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text import Sentence
 
 

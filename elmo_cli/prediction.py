@@ -24,7 +24,7 @@ from elmo_cli.bilm import select_state
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.errors import InputError
 from elmo_cli.scoring import LanguageModel
-from elmo_cli.text import Sentence
+from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.vocabulary import UNKNOWN_TOKEN
 
 GAP: Final = "___"
@@ -110,7 +110,7 @@ def check_text(text: Sentence, name: str = "") -> Sentence:
     Raises:
         InputError: it has several.
     """
-    n_gaps = text.count(GAP)
+    n_gaps = checked_sentence(text).count(GAP)
     if n_gaps > 1:
         raise InputError(f"{name}expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
     return text
@@ -207,7 +207,7 @@ def sample_sentences(
     """
     if not temperature > 0:
         raise InputError(f"temperature {temperature}: expected a number above 0")
-    if GAP in text:
+    if GAP in checked_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to go on from")
     first, last = model.boundaries
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)

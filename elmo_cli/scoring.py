@@ -18,7 +18,12 @@ from elmo_cli.batching import batches_by_length
 from elmo_cli.bilm import BiLmState
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.devices import choose_device
-from elmo_cli.embedder import (
+from elmo_cli.errors import InputError
+from elmo_cli.full_softmax import FullSoftmax
+from elmo_cli.model_choice import choose_language_model
+from elmo_cli.options import start_of_sentences
+from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
+from elmo_cli.settings import (
     BATCH_TOKENS,
     DEFAULT_BATCH_SIZE,
     Precision,
@@ -26,12 +31,7 @@ from elmo_cli.embedder import (
     check_settings,
     sentence_windows,
 )
-from elmo_cli.errors import InputError
-from elmo_cli.full_softmax import FullSoftmax
-from elmo_cli.model_choice import choose_language_model
-from elmo_cli.options import start_of_sentences
-from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
-from elmo_cli.text import Sentence
+from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.vocabulary import UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.weights import load_bilm
 
@@ -115,7 +115,8 @@ class LanguageModel:
             sentences: each a list of tokens, without boundaries; read a window at a time.
             batch_size: sentences in a batch; it matters with carried state only.
         """
-        for window in sentence_windows(sentences, self.state, batch_size, self._batch_tokens):
+        checked = map(checked_sentence, sentences)
+        for window in sentence_windows(checked, self.state, batch_size, self._batch_tokens):
             yield from self._score_window(window)
 
     @torch.inference_mode()

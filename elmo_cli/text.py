@@ -6,15 +6,16 @@ A line is a sentence, its tokens separated by white space, as `str.split` sees i
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, BinaryIO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
 
 Sentence = list[str]
+_Tokens = TypeVar("_Tokens", bound=Sequence[str])
 
 STANDARD_INPUT = "-"
 
@@ -24,6 +25,9 @@ _COMPRESSED = {
     "zstd": (b"\x28\xb5\x2f\xfd", "which is not read; pipe in `zstdcat`"),
 }
 """How compressed data starts, and what to do with it: not what helps other bytes."""
+
+_SHOWN = 40
+"""Characters of a string that a message shows."""
 
 
 class Record(NamedTuple):
@@ -198,6 +202,21 @@ def line_record(line: str) -> Record:
 def tokens(line: str) -> Sentence:
     """The tokens of a line, separated by white space."""
     return line.split()
+
+
+def checked_sentence(sentence: _Tokens) -> _Tokens:
+    """A sentence as it is, where it is no string: its letters would be taken for tokens.
+
+    Raises:
+        InputError: it is one.
+    """
+    if isinstance(sentence, (str, bytes)):
+        shown = repr(sentence if len(sentence) <= _SHOWN else sentence[:_SHOWN] + "...")
+        raise InputError(
+            f"expected a sentence as a list of tokens, found the string {shown}; split it first, "
+            "for instance by .split()"
+        )
+    return sentence
 
 
 def count_lines(content: bytes) -> tuple[int, int]:

@@ -277,6 +277,41 @@ def test_layers_may_be_chosen_once_only() -> None:
     assert_no_output()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--append", "--overwrite"],
+            "--append adds to the output that is there, --overwrite replaces it",
+        ),
+        (["--append", "--format", "jsonl"], "--append is of HDF5, and the output is jsonl"),
+        (
+            ["--input-format", "text", "--format", "fasta"],
+            "--format fasta is taken for --input-format, which is text",
+        ),
+        (
+            ["--vocabulary-file", "text"],
+            f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
+            "out",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_or_do_nothing_are_misused(
+    options: list[str], message: str
+) -> None:
+    assert_misused(elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL), message)
+    assert_no_output()
+
+
+def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
+    size = ("--batch-size", "64")
+    warning = "Warning: --batch-size does nothing without --state carry; see --batch-tokens."
+    result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)
+    assert (result.exit_code, result.stderr.splitlines()[1]) == (0, warning)
+    result = elmo("embed", "text", "carry.hdf5", *size, "--state", "carry", *TINY_MODEL)
+    assert (result.exit_code, warning in result.stderr) == (0, False)
+
+
 def test_the_files_of_a_model_go_together() -> None:
     message = "--options-file and --weight-file go together"
     for half in (("--options-file", "x"), ("--weight-file", "x")):

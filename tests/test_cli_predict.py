@@ -71,6 +71,20 @@ def test_samples() -> None:
     assert all(line.endswith("the cat") for line in behind)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a", "--temperature", "0.7"], "--temperature goes with --sample"),
+        (["a", "--max-words", "50"], "--max-words goes with --sample"),
+        (["a", "--seed", "0"], "--seed goes with --sample"),
+        (["a", "--sample", "2", "--top", "10"], "--top goes without --sample"),
+        (["a ___", "--backward"], "--backward goes without a gap (___), filled from both sides"),
+    ],
+)
+def test_options_without_effect_are_misused(arguments: list[str], message: str) -> None:
+    assert_misused(elmo("predict", *arguments, *MODEL), message)
+
+
 def test_what_goes_wrong() -> None:
     gaps = elmo("predict", "a ___ b ___", *MODEL)
     assert_fails(gaps, "expected one gap (___), found 2, in: a ___ b ___")

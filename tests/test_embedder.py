@@ -3,7 +3,7 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from strategies import (
 )
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder, embedder, sentence_states
+from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, sentence_states
 from elmo_cli.errors import DeviceError, InputError
 from elmo_cli.pretrained import ModelFiles
 
@@ -120,7 +120,7 @@ def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbou
     with pytest.MonkeyPatch.context() as patch:
         cached = data.draw(st.integers(1, 12), "tokens cached")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
-        patch.setattr(embedder, "WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
+        patch.setattr("elmo_cli.settings.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
         other = load(files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
         again = other.embed_sentences([batch[i] for i in order])
         for i, found in zip(order, again, strict=True):
@@ -171,6 +171,26 @@ def test_results_are_those_of_the_readable_bilm(
         if sentence:
             expected = readable(readable.token_encoder.token_ids(sentence)[None]).layers[:, 0, 1:-1]
             assert_close(found, expected.numpy())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda elmo: elmo.embed_sentence("The cat"),
+        lambda elmo: elmo.embed_batch([["a"], "The cat"]),
+        lambda elmo: elmo.embed_batch("The cat"),
+        lambda elmo: next(elmo.embed_sentences(["The cat"])),
+        lambda elmo: elmo.batch_to_embeddings(["The cat"]),
+        lambda elmo: elmo.elmo_bilm.sentence_ids(["The cat"]),
+        lambda elmo: batch_to_ids(["The cat"]),
+        lambda elmo: batch_to_ids("The cat"),
+    ],
+)
+def test_a_string_is_not_taken_for_a_list_of_letters(
+    call: Callable[[ElmoEmbedder], object], tiny: ElmoEmbedder
+) -> None:
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'T.*; split it first"):
+        call(tiny)
 
 
 def test_warm_starts_agree_in_two_embedders_and_differ_from_zero(tiny: ElmoEmbedder) -> None:

@@ -91,6 +91,17 @@ def test_an_input_that_grew_is_added_to_its_output_where_asked(text: Path, layou
             assert all(np.allclose(found[name], whole[name], atol=1e-6) for name in whole)
 
 
+def test_append_alone_keeps_what_is_there_in_python_too(text: Path) -> None:
+    output, embedder = text.parent / "out", ElmoEmbedder(model=GOLDEN)
+    embedder.embed_file(text, output)
+    text.write_text(FIRST + MORE)
+    lines: list[int | None] = []
+    embedder.embed_file(text, output, append=True, on_progress=lambda _, n: lines.append(n))
+    assert len([n_tokens for n_tokens in lines if n_tokens is not None]) == 3
+    with pytest.raises(InputError, match=r"^--append adds to the output"):
+        embedder.embed_file(text, output, append=True, overwrite=True)
+
+
 def test_carried_states_cannot_be_gone_on_with(text: Path) -> None:
     output = text.parent / "out"
     embed(text, output, "carry")

@@ -195,6 +195,12 @@ def test_only_words_of_the_vocabulary_are_drawn(model: LanguageModel) -> None:
 def test_wrong_texts_and_numbers_are_named(folder: Path, model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^expected one gap \(___\), found 2, in: ___ a ___$"):
         predict_words(model, [[GAP, "a", GAP]])
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        predict_words(model, ["the cat"])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        sample_sentences(model, "the cat")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        next(model.score(["the cat"]))  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
     with pytest.raises(InputError, match=r"^temperature 0: expected a number above 0$"):

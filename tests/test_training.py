@@ -461,10 +461,42 @@ def test_a_preset_is_an_architecture() -> None:
             ["--preset", "mini", "--heldout", "text.txt", "--heldout-share", "0.1"],
             "--heldout-share takes the place of --heldout",
         ),
+        (["--preset", "mini", "--batch-size", "128"], "--batch-size goes with --state carry"),
+        (
+            ["--preset", "mini", "--state", "zero", "--unroll", "20"],
+            "--unroll goes with --state carry or --optimizer adagrad",
+        ),
+        (
+            ["--preset", "mini", "--state", "carry", "--batch-tokens", "9"],
+            "--batch-tokens goes with --state zero",
+        ),
+        (
+            ["--preset", "mini", "--state", "carry", "--longest-sentence", "9"],
+            "--longest-sentence goes with --state zero",
+        ),
+        (
+            ["--preset", "mini", "--optimizer", "adagrad", "--weight-decay", "0.1"],
+            "--weight-decay goes with --optimizer adamw",
+        ),
+        (
+            ["--preset", "mini", "--vocabulary-file", "text.txt", "--vocabulary-size", "9"],
+            "--vocabulary-size goes without --vocabulary-file",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_misused(options: list[str], message: str) -> None:
     assert_misused(elmo(*COMMAND, *options), message)
+
+
+def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    train("model", epochs=None, steps=1)
+    size = ("--vocabulary-size", "9", "--steps", "1", "--samples", "0")
+    result = elmo("train", "text.txt", "--from", "model", *size, "--output", "tuned")
+    assert result.exit_code == 0
+    message = "Warning: the words to predict are those of model, and none are counted"
+    assert caplog.messages.count(message) == 1
 
 
 def test_text_that_is_not_there_is_named() -> None:

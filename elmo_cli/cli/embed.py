@@ -1,18 +1,21 @@
 """`elmo embed`: a text or FASTA file to activations."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.allocator import keep_few_primitives
 from elmo_cli.cli import flags
-from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
 from elmo_cli.quantities import counted
-from elmo_cli.records import TEXT, find_format
+from elmo_cli.records import TEXT
+
+if TYPE_CHECKING:
+    from elmo_cli.cli.progress import Progress
+    from elmo_cli.file_settings import FileSettings
+    from elmo_cli.records import InputFormat
 
 INPUT_FORMATS = ("text", "fasta")
 
@@ -115,30 +118,14 @@ def _numbers(
 def embed(
     input_file: str,
     output_file: str,
-    input_format: str | None,
-    file_format: str | None,
-    layers: str | None,
-    all_layers: bool,
-    top: bool,
-    average: bool,
     mix: tuple[float, ...] | None,
     gamma: float | None,
     pooling: str | None,
-    layout: str | None,
-    compression: str | None,
-    dtype: str,
     batch_size: int,
-    forget_sentences: bool,
-    use_sentence_keys: bool,
-    overwrite: bool,
-    append: bool,
-    skip_errors: bool,
-    shard: str | None,
-    checkpoint_seconds: float,
     file_friendly_logging: bool,
     vocab_path: str | None,
     include_package: tuple[str, ...],
-    **settings: Any,
+    **options: Any,
 ) -> None:
     """Embed a text file: INPUT, a sentence a line, to OUTPUT, HDF5 or by its suffix another.
 
@@ -157,71 +144,48 @@ def embed(
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    if file_format in INPUT_FORMATS:
-        input_format, file_format = input_format or file_format, None
-    if gamma is not None and mix is None:
-        raise click.UsageError("--gamma goes with --mix")
-    with _as_usage_errors():
-        read_format = find_format(input_file, input_format)
-        read_format.check_sentence_keys(use_sentence_keys)
-    if shard is not None:
-        _check_shard(shard, settings["state"])
-    chosen = _choose_layers(layers, mix, all=all_layers, top=top, average=average)
+    layers = _take_layers(options, mix, gamma)
     _warn_of_old_options(vocab_path, include_package)
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.outputs.form import choose_form
     from elmo_cli.outputs.output_path import check_output
     from elmo_cli.text import check_input
 
-    with _as_usage_errors():
-        choose_form(
-            output_file,
-            file_format,
-            layout,
-            compression,
-            pooled=pooling is not None,
-            use_sentence_keys=use_sentence_keys,
+    settings = _take_file_settings(options)
+    with flags.usage_errors():
+        read_as = settings.check(
+            input_file, output_file, pooled=pooling is not None, state=options["state"]
         )
     check_input(input_file)  # before the model is loaded, which can take a while
-    check_output(output_file, overwrite=overwrite, or_finished=True, source=input_file)
-    flags.warn_of_odd_suffix(output_file, file_format)
+    check_output(output_file, overwrite=settings.replaces, or_finished=True, source=input_file)
+    flags.warn_of_odd_suffix(output_file, settings.file_format)
     keep_few_primitives()
-    embedder = flags.load_embedder(**settings)
-    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
-    n_bytes = flags.file_size(input_file)
+    embedder = flags.load_embedder(**options)
+    if embedder.state != "carry" and flags.given("batch_size"):
+        flags.say("Warning: --batch-size does nothing without --state carry; see --batch-tokens.")
     was_there = os.path.exists(output_file)
     with (
         stop_on_signal() as should_stop,
-        Progress(n_bytes, quiet=quiet, as_lines=file_friendly_logging) as progress,
+        Progress(
+            flags.file_size(input_file), quiet=flags.is_quiet(), as_lines=file_friendly_logging
+        ) as progress,
     ):
         embedder.embed_file(
-            input_file,
-            output_file,
-            chosen,
-            batch_size,
-            forget_sentences,
-            use_sentence_keys,
+            *(input_file, output_file, layers, batch_size),
             mix=mix,
             gamma=gamma,
             pooling=pooling,
-            input_format=input_format,
-            dtype=dtype,
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            overwrite=overwrite,
-            append=append,
-            skip_errors=skip_errors,
-            shard=shard,
-            checkpoint_seconds=checkpoint_seconds,
-            should_stop=should_stop,
+            **vars(settings),
             on_progress=progress.update,
+            should_stop=should_stop,
         )
-    if was_there and not progress.n_sentences:
-        return  # it was complete, which has been said
-    unit = "sentence" if read_format is TEXT else read_format.unit
+    if progress.n_sentences or not was_there:  # else it was complete, which has been said
+        _say_outcome(output_file, read_as, progress)
+
+
+def _say_outcome(output_file: str, read_as: "InputFormat", progress: "Progress") -> None:
+    unit = "sentence" if read_as is TEXT else read_as.unit
     flags.say(
         f"{flags.name_of_output(output_file)}: {counted(progress.n_sentences, unit)}, "
         f"{counted(progress.n_tokens, 'token')}, "
@@ -229,34 +193,37 @@ def embed(
     )
 
 
-@contextmanager
-def _as_usage_errors() -> Iterator[None]:
-    """Show that options do not go together as wrong usage."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _check_shard(shard: str, state: str | None) -> None:
-    from elmo_cli.errors import InputError
-    from elmo_cli.shard import check_shard
-
-    try:
-        check_shard(shard, state)
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _choose_layers(layers: str | None, mix: tuple[float, ...] | None, **old_flags: bool) -> str:
-    given = [name for name, is_set in old_flags.items() if is_set]
+def _take_layers(
+    options: dict[str, Any], mix: tuple[float, ...] | None, gamma: float | None
+) -> str:
+    """Take the choice of layers out of the options."""
+    old = {name: options.pop(name) for name in ("all_layers", "top", "average")}
+    given = [name.removesuffix("_layers") for name, is_set in old.items() if is_set]
+    layers = options.pop("layers")
     if layers is not None:
         given.append(layers)
+    if gamma is not None and mix is None:
+        raise click.UsageError("--gamma goes with --mix")
     if len(given) > 1:
         raise click.UsageError("choose one of --layers, --all, --top and --average")
     if given and mix is not None:
         raise click.UsageError("--mix takes the place of --layers, --all, --top and --average")
     return given[0] if given else "all"
+
+
+def _take_file_settings(options: dict[str, Any]) -> "FileSettings":
+    """Take what is to be read and written out of the options; those of the model are left."""
+    from elmo_cli.file_settings import FileSettings
+
+    named = {field.name: options.pop(field.name) for field in fields(FileSettings)}
+    if named["file_format"] in INPUT_FORMATS:
+        if named["input_format"] not in (None, named["file_format"]):
+            raise click.UsageError(
+                f"--format {named['file_format']} is taken for --input-format, which is "
+                f"{named['input_format']}"
+            )
+        named |= {"input_format": named["file_format"], "file_format": None}
+    return FileSettings(**named)
 
 
 def _warn_of_old_options(vocab_path: str | None, include_package: tuple[str, ...]) -> None:

@@ -1,11 +1,15 @@
 """Options that several commands share: each exists once and means the same everywhere."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
@@ -168,10 +172,42 @@ def verbosity_options(command: _Command) -> _Command:
     return verbose(quiet(command))
 
 
+def is_quiet() -> bool:
+    """Whether -q was given."""
+    verbosity: int = click.get_current_context().meta.get("verbosity", 0)
+    return verbosity < 0
+
+
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
-    if click.get_current_context().meta.get("verbosity", 0) >= 0:
+    if not is_quiet():
         click.echo(message, err=True)
+
+
+def given(*names: str) -> list[str]:
+    """Those of the options, by the names of their parameters, that are on the command line."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def check_effect(has_effect: bool, where: str, *names: str) -> None:
+    """Refuse options that would do nothing, and say where they do something."""
+    for option in [] if has_effect else given(*names):
+        raise click.UsageError(f"{option} goes {where}")
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Show that options do not go together as wrong usage."""
+    try:
+        yield
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def name_of_output(path: str) -> str:
@@ -234,7 +270,7 @@ def get_files(
     from elmo_cli.model_choice import choose_language_model, choose_model
 
     named = (model, options_file, weight_file, vocabulary_file)
-    with progress_bars() as on_progress:  # nothing to show for files that are there
+    with usage_errors(), progress_bars() as on_progress:  # nothing to show for files that are there
         if with_softmax:
             return choose_language_model(*named, softmax_file, on_progress)
         return choose_model(*named, on_progress)

@@ -57,6 +57,7 @@ def perplexity(
     """
     if per_sentence and per_token:
         raise click.UsageError("choose one of --per-sentence and --per-token")
+    flags.check_effect(settings["state"] == "carry", "with --state carry", "batch_size")
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.perplexity import Totals
@@ -66,9 +67,8 @@ def perplexity(
     model = flags.load_language_model(**settings)
     totals = Totals()
     print_rows = _printer(per_sentence, per_token, as_json)
-    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
     with (
-        Progress(flags.file_size(text), quiet=quiet, as_lines=False) as progress,
+        Progress(flags.file_size(text), quiet=flags.is_quiet(), as_lines=False) as progress,
         open_lines(text, lambda n_bytes: progress.update(n_bytes, None)) as lines,
     ):
         for number, score in enumerate(model.score(map(tokens, lines), batch_size)):

@@ -84,10 +84,13 @@ def predict(
     """
     if settings["state"] == "carry":
         raise click.UsageError("--state carry is for running text; choose zero or warm")
+    samples = n_samples is not None
+    flags.check_effect(samples, "with --sample", "temperature", "max_words", "seed")
+    flags.check_effect(not samples, "without --sample", "top")
 
     from elmo_cli.prediction import predict_words, sample_sentences
 
-    texts = _read_texts(text, tokenizer)
+    texts = _read_texts(text, tokenizer, backward)
     if text != "-":
         texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
     model = flags.load_language_model(**settings)
@@ -109,13 +112,16 @@ def predict(
             number += 1
 
 
-def _read_texts(text: str, tokenizer: str) -> "Iterator[Sentence]":
-    from elmo_cli.prediction import check_text, cut_around_gaps
+def _read_texts(text: str, tokenizer: str, backward: bool) -> "Iterator[Sentence]":
+    from elmo_cli.prediction import GAP, check_text, cut_around_gaps
     from elmo_cli.text import STANDARD_INPUT, open_lines, tokenize, tokens
 
     cut = tokenize if tokenizer == "moses" else tokens
     if text != STANDARD_INPUT:
-        yield check_text(cut_around_gaps(text, cut))
+        found = check_text(cut_around_gaps(text, cut))
+        if backward and GAP in found:
+            raise click.UsageError(f"--backward goes without a gap ({GAP}), filled from both sides")
+        yield found
         return
     with open_lines(STANDARD_INPUT) as lines:
         for number, line in enumerate(lines, start=1):

@@ -54,8 +54,7 @@ def tokens(
 
     from tqdm import tqdm
 
-    quiet = click.get_current_context().meta.get("verbosity", 0) < 0
-    with tqdm(unit=" words", disable=quiet or None, file=sys.stderr) as bar:
+    with tqdm(unit=" words", disable=flags.is_quiet() or None, file=sys.stderr) as bar:
         n_words = write_token_vectors(
             words_file,
             output,

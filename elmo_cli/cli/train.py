@@ -65,14 +65,7 @@ def _number(name: str, text: str) -> Decorator:
     help="Words to predict: <S>, </S>, <UNK>, then by falling count. [default: those of the model "
     "to start from, else counted]",
 )
-@click.option(
-    "--vocabulary-size",
-    type=click.IntRange(min=4),
-    default=25_000,
-    show_default=True,
-    metavar="N",
-    help="Words to predict, where they are counted.",
-)
+@_count("--vocabulary-size", 4, "Words to predict, where they are counted. [default: 25000]")
 @_count("--epochs", 1, "Passes over the text. [default: 10]")
 @_count("--steps", 1, "Steps of the optimizer, in place of --epochs.")
 @click.option(
@@ -160,6 +153,8 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     if settings["heldout"] is not None and settings["heldout_share"]:
         raise click.UsageError("--heldout-share takes the place of --heldout")
 
+    _check_effects(settings)
+
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.training.train import train_model
 
@@ -168,3 +163,16 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
     flags.say(f"{folder}: a model; its card.md says how it was made")
+
+
+def _check_effects(settings: dict[str, Any]) -> None:
+    """Refuse settings that would do nothing beside the others."""
+    carries = settings["state"] == "carry"
+    adagrad = settings["optimizer"] == "adagrad"
+    counts_words = settings["vocabulary_file"] is None
+    flags.check_effect(carries, "with --state carry", "batch_size")
+    # The loss of Adagrad is multiplied by it.
+    flags.check_effect(carries or adagrad, "with --state carry or --optimizer adagrad", "unroll")
+    flags.check_effect(not carries, "with --state zero", "batch_tokens", "longest_sentence")
+    flags.check_effect(not adagrad, "with --optimizer adamw", "weight_decay")
+    flags.check_effect(counts_words, "without --vocabulary-file", "vocabulary_size")

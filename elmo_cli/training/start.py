@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 COUNTS = "counts.json"
 HELDOUT = "heldout.txt"
+VOCABULARY_SIZE = 25_000
+"""Words to predict, where they are counted and nobody says how many."""
 SPECIAL = ("<S>", "</S>", UNKNOWN_TOKEN)
 
 
@@ -102,7 +104,7 @@ def choose_vocabulary(
     folder: Path,
     architecture: Architecture,
     vocabulary_file: str | Path | None,
-    vocabulary_size: int,
+    vocabulary_size: int | None,
     *,
     need_count: bool,
 ) -> tuple[Vocabulary, int | None]:
@@ -124,7 +126,9 @@ def choose_vocabulary(
         _check_input_words(files, known)
     if known is not None and not need_count and not text.heldout_share:
         return known, None
-    n_words = vocabulary_size if known is None else None
+    n_words = None
+    if known is None:
+        n_words = VOCABULARY_SIZE if vocabulary_size is None else vocabulary_size
     n_tokens = _counted(text, folder, n_words)
     return known or read_vocabulary(folder / "vocab.txt"), n_tokens
 

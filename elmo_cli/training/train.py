@@ -39,7 +39,7 @@ def train_model(
     heldout: str | Path | None = None,
     heldout_share: float = 0.0,
     vocabulary_file: str | Path | None = None,
-    vocabulary_size: int = 25_000,
+    vocabulary_size: int | None = None,
     cuda_device: int = -1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     evaluate_steps: int = EVALUATE_STEPS,
@@ -59,7 +59,7 @@ def train_model(
         heldout: a file of text to measure perplexity on.
         heldout_share: in its place, the share of the lines that is not trained on.
         vocabulary_file: the words to predict, by falling count.
-        vocabulary_size: how many, where they are counted.
+        vocabulary_size: how many, where they are counted; 25,000 if not given.
         cuda_device: the number of a GPU; -1 is the CPU.
         checkpoint_seconds: how much work an end without warning can cost.
         evaluate_steps: steps from one writing of the model to the next.
@@ -81,6 +81,10 @@ def train_model(
     folder = Path(folder)
     architecture = choose_architecture(options_file, preset, from_model)
     options = training_options(architecture.content, **settings)
+    if architecture.files and architecture.files.vocabulary and vocabulary_size is not None:
+        logger.warning(
+            "Warning: the words to predict are those of %s, and none are counted", architecture.name
+        )
     if architecture.files and architecture.files.weights.parent.resolve() == folder.resolve():
         raise ModelError(f"{folder}: expected another folder than that of the model to start from")
     text = TrainingText(find_files(texts), heldout_share, options.seed)
@@ -117,7 +121,7 @@ def _prepare(
     architecture: Architecture,
     options: TrainingOptions,
     vocabulary_file: str | Path | None,
-    vocabulary_size: int,
+    vocabulary_size: int | None,
     processes: Processes,
     device: Any,
 ) -> Run:

@@ -1,0 +1,44 @@
+"""How sentences are computed: where they start, how precisely, and how many at once."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, get_args
+
+from elmo_cli.batching import fixed_windows, windows
+from elmo_cli.errors import InputError
+from elmo_cli.text import Sentence
+
+State = Literal["zero", "carry", "warm"]
+Precision = Literal["float32", "bfloat16", "float16"]
+
+DEFAULT_BATCH_SIZE: Final = 64
+BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32_768}
+"""Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
+BATCH_SENTENCES: Final = {"cpu": 128, "cuda": 32_768}
+"""Rows of a step: enough for the matrix products to run at full speed, and no more than the
+caches hold."""
+WINDOW_BATCHES: Final = 2
+"""Batches in a window: enough sentences that those of a batch are of like length."""
+
+
+def check_settings(state: str | None, precision: str, batch_tokens: int | None) -> None:
+    """Raise an `InputError` for a setting of an `ElmoEmbedder` that there is not."""
+    if state is not None:
+        _check_choice("state", state, get_args(State))
+    _check_choice("precision", precision, get_args(Precision))
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
+
+
+def sentence_windows(
+    sentences: Iterable[Sentence], state: State, batch_size: int, batch_tokens: int
+) -> Iterator[list[Sentence]]:
+    """Cut a stream into what is computed together: with carried state, one batch."""
+    if state == "carry":
+        return fixed_windows(sentences, batch_size)
+    n_tokens = WINDOW_BATCHES * batch_tokens
+    return windows(sentences, n_tokens, max_sentences=n_tokens)
