@@ -15,6 +15,13 @@ from numpy.typing import NDArray
 _Sized = TypeVar("_Sized", bound=Sequence[object])
 
 
+def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]], list[int]]:
+    """The sentences without those that are there already, and which of them each one is."""
+    places: dict[tuple[str, ...], int] = {}
+    indices = [places.setdefault(tuple(sentence), len(places)) for sentence in sentences]
+    return [list(sentence) for sentence in places], indices
+
+
 @dataclass(frozen=True)
 class Packing:
     """How sentences of different lengths lie packed, step after step (see `lstm`)."""

@@ -10,11 +10,12 @@ order restored
 """
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -23,17 +24,17 @@ from torch import Tensor
 
 import elmo_cli
 from elmo_cli import file_run
-from elmo_cli.batching import batches_by_length
+from elmo_cli.batching import batches_by_length, distinct_sentences
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
 from elmo_cli.errors import ComputationError
 from elmo_cli.file_settings import FileSettings
 from elmo_cli.integrity import sha256
-from elmo_cli.memory import by_halves
+from elmo_cli.memory import by_halves, checked
 from elmo_cli.model_choice import choose_model
 from elmo_cli.options import start_of_sentences
 from elmo_cli.selection import Selection, select
-from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
+from elmo_cli.sentence_states import States, start_states
 from elmo_cli.settings import (
     BATCH_SENTENCES,
     BATCH_TOKENS,
@@ -46,10 +47,12 @@ from elmo_cli.settings import (
 from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.weights import load_bilm
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["DEFAULT_BATCH_SIZE", "ElmoEmbedder", "State"]
 
 Array = NDArray[np.float32]
-_Result = TypeVar("_Result")
+CPU = torch.device("cpu")
 
 
 class ElmoEmbedder:
@@ -92,7 +95,7 @@ class ElmoEmbedder:
             ElmoError: the model or the device is not there, or not as it should be.
         """
         check_settings(state, precision, batch_tokens)
-        device = choose_device(cuda_device)
+        self._device = device = choose_device(cuda_device)
         self.cuda_device = cuda_device
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
@@ -100,13 +103,13 @@ class ElmoEmbedder:
         self.batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
         bilm = load_bilm(self.files)
         self.options = bilm.options
-        encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
-        self._device = device
-        self._states: FixedStart | CarriedStates
-        if self.state == "carry":
-            self._states = CarriedStates(encoder)
-        else:
-            self._states = FixedStart(encoder, warm=self.state == "warm")
+        self._states = start_states(bilm, device, self.state, precision)
+
+    @cached_property
+    def _states_on_cpu(self) -> States:
+        """The model once more, for sentences that are too long for the memory of a GPU."""
+        logger.warning("Out of memory on %s for one sentence: such go to the CPU", self._device)
+        return start_states(load_bilm(self.files), CPU, self.state, self.precision)
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
@@ -124,7 +127,7 @@ class ElmoEmbedder:
             (B, T), both on the device.
         """
         batch = list(map(checked_sentence, batch))
-        embedded = map(_checked, self._embed_window(batch, Selection(), self._device))
+        embedded = map(checked, self._embed_window(batch, Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
         n_layers, width = self.options.n_layers, self.options.width
         activations = torch.zeros(
@@ -143,8 +146,8 @@ class ElmoEmbedder:
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
         window = list(map(checked_sentence, batch))
-        embedded = self._embed_window(window, Selection(), torch.device("cpu"))
-        return [_to_array(_checked(values)) for values in embedded]
+        embedded = self._embed_window(window, Selection(), CPU)
+        return [_to_array(checked(values)) for values in embedded]
 
     def embed_sentences(
         self,
@@ -177,8 +180,8 @@ class ElmoEmbedder:
             InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling)
-        checked = map(checked_sentence, sentences)
-        return map(_checked, self._stream(checked, batch_size, selection))
+        stream = self._stream(map(checked_sentence, sentences), batch_size, selection)
+        return map(checked, stream)
 
     def embed_file(
         self,
@@ -217,15 +220,13 @@ class ElmoEmbedder:
         selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
         embed = file_run.Embed(
             lambda sentences: self._stream(sentences, batch_size, selection),
-            self._nothing(selection, torch.device("cpu")).numpy(),
+            self._nothing(selection, CPU).numpy(),
             lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
             self._states.restore,
         )
         settings |= {"forget_sentences": forget_sentences, "use_sentence_keys": use_sentence_keys}
         file_run.embed_file(
-            embed,
-            input_file,
-            output_file_path,
+            *(embed, input_file, output_file_path),
             self._attributes(selection, batch_size),
             FileSettings(**settings),
             on_progress,
@@ -239,7 +240,7 @@ class ElmoEmbedder:
             # No variable that would hold the last batch while the next window is computed.
             yield from (
                 values if isinstance(values, ComputationError) else _to_array(values)
-                for values in self._embed_window(window, selection, torch.device("cpu"))
+                for values in self._embed_window(window, selection, CPU)
             )
 
     @torch.inference_mode()
@@ -253,27 +254,29 @@ class ElmoEmbedder:
             An error for a sentence that memory does not suffice for.
         """
         carry = self.state == "carry"
-        indices, distinct = list(range(len(window))), window
-        if not carry:  # equal sentences are computed once
-            places: dict[tuple[str, ...], int] = {}
-            indices = [places.setdefault(tuple(s), len(places)) for s in window]
-            distinct = [list(sentence) for sentence in places]
+        # Equal sentences are computed once.
+        distinct, places = (window, range(len(window))) if carry else distinct_sentences(window)
         embedded: list[Tensor | ComputationError]
         embedded = [self._nothing(selection, device)] * len(distinct)
 
-        def compute(batch: Sequence[int]) -> Sequence[Tensor]:
+        def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
-            layers = self._states.run(sentences, slots=batch)  # (L, N, W)
+            states = self._states_on_cpu if on_cpu else self._states
+            layers = states.run(sentences, slots=batch)  # (L, N, W)
             return selection.of_sentences(layers, [len(s) for s in sentences], device)
 
-        lengths = [len(sentence) for sentence in distinct]
-        batch_sentences = BATCH_SENTENCES[self._device.type]
-        for batch in batches_by_length(lengths, self.batch_tokens, batch_sentences):
+        elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
+        lengths, rows = list(map(len, distinct)), BATCH_SENTENCES[self._device.type]
+        for batch in batches_by_length(lengths, self.batch_tokens, rows):
             # Carried states may have moved on when memory runs out: no second try.
-            tried = zip(batch, compute(batch), strict=True) if carry else by_halves(compute, batch)
-            for place, part in tried:
+            parts: Iterable[tuple[int, Tensor | ComputationError]]
+            if carry:
+                parts = zip(batch, compute(batch), strict=True)
+            else:
+                parts = by_halves(compute, batch, elsewhere)
+            for place, part in parts:
                 embedded[place] = part
-        return [embedded[index] for index in indices]
+        return [embedded[place] for place in places]
 
     def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
         return selection.of_no_tokens(self.options.n_layers, self.options.width, device)
@@ -290,12 +293,6 @@ class ElmoEmbedder:
             "elmo_cli_version": elmo_cli.__version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
-
-
-def _checked(result: _Result | ComputationError) -> _Result:
-    if isinstance(result, ComputationError):
-        raise result
-    return result
 
 
 def _to_array(values: Tensor) -> Array:

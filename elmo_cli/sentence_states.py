@@ -16,6 +16,7 @@ from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.errors import first_line
 from elmo_cli.inference import FastBiLm
+from elmo_cli.settings import Precision, State
 from elmo_cli.text import Sentence
 from elmo_cli.token_cache import TokenCache
 
@@ -185,6 +186,17 @@ class CarriedStates:
                     [values, values.new_zeros(n_slots - found, values.shape[1])]
                 ),
             )
+
+
+States = FixedStart | CarriedStates
+
+
+def start_states(bilm: BiLm, device: torch.device, state: State, precision: Precision) -> States:
+    """Prepare a biLM to run sentences from where `state` says."""
+    encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
+    if state == "carry":
+        return CarriedStates(encoder)
+    return FixedStart(encoder, warm=state == "warm")
 
 
 def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:

@@ -1,13 +1,19 @@
 """Batches that memory does not suffice for."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import BiLm, ElmoEmbedder
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.memory import by_halves, is_out_of_memory
+from elmo_cli.model_files import ModelFiles
+from elmo_cli.weights import load_bilm
+
+Array = NDArray[np.float32]
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
@@ -66,6 +72,53 @@ def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost
     assert abs(found[1] - expected[2]).max() < 1e-6
     with pytest.raises(ComputationError, match=r"^out of memory"):
         golden_embedder.embed_batch(sentences)
+
+
+def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
+    golden_embedder: ElmoEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
+    expected = golden_embedder.embed_batch(sentences)
+    run, batches, loads = golden_embedder._states.run, list[list[int]](), list[object]()
+
+    def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
+        batches.append([len(sentence) for sentence in sentences])
+        if sum(batches[-1]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+        return run(sentences, slots)  # type: ignore[arg-type]
+
+    def load(files: ModelFiles) -> BiLm:
+        loads.append(files)
+        return load_bilm(files)
+
+    monkeypatch.setattr(golden_embedder, "_device", torch.device("cuda"))
+    monkeypatch.setattr(golden_embedder._states, "run", little_gpu)
+    monkeypatch.setattr("elmo_cli.embedder.load_bilm", load)
+    assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
+    assert (loads, caplog.messages) == ([], [])  # no copy that is not needed
+    for _ in range(2):
+        assert_close(list(golden_embedder.embed_sentences(sentences)), expected)
+    assert (len(loads), len(caplog.messages)) == (1, 1)
+    assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
+
+
+def test_a_sentence_that_is_too_long_for_the_cpu_too_is_an_error() -> None:
+    def compute(batch: object) -> list[int]:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    def elsewhere(batch: object) -> list[int]:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
+
+    [(index, found)] = by_halves(compute, [3], elsewhere)
+    assert (index, type(found)) == (3, ComputationError)
+    assert str(found) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
+
+
+def assert_close(found: list[Array], expected: list[Array]) -> None:
+    for values, others in zip(found, expected, strict=True):
+        assert abs(values - others).max() < 1e-6
 
 
 @pytest.fixture
