@@ -219,14 +219,15 @@ def _token_gates(
         vectors: of the distinct tokens, float, shape (V, P).
         tokens: the row of each node in `vectors`, int64, shape (M,).
     """
+    n_rows = min(len(tokens), max(TABLE_ROWS, *sizes))
+    table = vectors.new_empty(n_rows, from_inputs.n_outputs)  # used again by each group
     start = 0
     for group in _groups(sizes, TABLE_ROWS):
         end = start + sum(group)
         distinct, places = torch.unique(tokens[start:end], return_inverse=True)
-        table = from_inputs(vectors[distinct])  # (distinct tokens of the group, 4 D)
+        from_inputs.fill(table[: len(distinct)], vectors[distinct])
         for step in torch.split(places, group):
             yield table.index_select(0, step)  # (n, 4 D)
-        del table  # before there is another
         start = end
 
 

@@ -56,6 +56,9 @@ def test_a_packed_product_is_the_plain_one(
     before = other.clone()
     for candidate in (plain, packed):
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
+        filled = torch.empty(n_rows, n_outputs)
+        candidate.fill(filled, inputs)
+        assert_allclose(filled, expected, atol=TOLERANCE, rtol=TOLERANCE)
         total = candidate.plus(inputs, other)
         assert_allclose(total, expected + other, atol=TOLERANCE, rtol=TOLERANCE)
         assert torch.equal(other, before)
@@ -178,6 +181,25 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * TABLE_ROWS
     sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
+
+
+@packs
+def test_products_of_many_distinct_tokens_have_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What oneDNN keeps for each number of rows has a bound."""
+    seen = []
+
+    def record(product: OneDnnProduct, inputs: Tensor) -> Tensor:
+        seen.append(len(inputs))
+        return multiply(product, inputs)
+
+    multiply = OneDnnProduct.__call__
+    monkeypatch.setattr(OneDnnProduct, "__call__", record)
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    sentences = [[100 * i + j for j in range(100)] for i in range(3)]
+    assert_fast_equals_readable(bilm, sentences, random_state(bilm, 3, 2))
+    assert max(seen) == PRODUCT_ROWS
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
