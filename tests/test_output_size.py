@@ -1,5 +1,6 @@
 """The size of an output, told before it is computed."""
 
+import dataclasses
 import logging
 import os
 import random
@@ -53,6 +54,24 @@ def test_sequences_and_residues_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.fasta"
     path.write_text(">a b\nMVL\nSP\n>c\nK*\n")
     assert count_input(path, FASTA) == (2, 7, 18, "sequence", True)
+
+
+def test_a_text_is_counted_in_pieces_of_whole_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "text"
+    path.write_bytes("a b\n\n東京\u3000x y z\n last".encode() * 100)
+    pieces = []
+
+    def count(piece: bytes) -> tuple[int, int]:
+        pieces.append(piece)
+        return TEXT.count(piece)
+
+    expected = count_input(path, TEXT)
+    monkeypatch.setattr("elmo_cli.outputs.output_size._PIECE_BYTES", 64)
+    assert count_input(path, dataclasses.replace(TEXT, count=count)) == expected
+    assert max(map(len, pieces)) < 100
+    assert b"".join(pieces) == path.read_bytes()
 
 
 @pytest.mark.parametrize("source", ["-", "text.gz", "missing", "pipe"])

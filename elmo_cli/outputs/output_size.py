@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -14,7 +15,8 @@ logger = logging.getLogger(__name__)
 
 COUNTED_BYTES = 32_000_000
 """An input up to this is counted, which takes a second; of a longer one, as much of it."""
-_N_SAMPLES = 32
+_N_PIECES = 32
+_PIECE_BYTES = COUNTED_BYTES // _N_PIECES
 _MARGIN = 0.9
 """A share of an estimate that is needed in any case: texts are not the same throughout."""
 
@@ -60,27 +62,31 @@ def count_input(source: object, input_format: InputFormat) -> InputCount | None:
         return None
     n_bytes, unit = os.path.getsize(source), input_format.unit
     with open(source, "rb") as file:
-        if n_bytes <= COUNTED_BYTES:
-            return InputCount(*input_format.count(file.read()), n_bytes, unit, is_exact=True)
-        sample = b"".join(_pieces(file, n_bytes))
-    n_records, n_tokens = input_format.count(sample)
-    share = n_bytes / len(sample)
-    return InputCount(
-        round(n_records * share), round(n_tokens * share), n_bytes, unit, is_exact=False
-    )
+        is_exact = n_bytes <= COUNTED_BYTES
+        n_records = n_tokens = n_counted = 0
+        # One by one: a piece's tokens take ten times its bytes.
+        for piece in _all_pieces(file) if is_exact else _some_pieces(file, n_bytes):
+            more_records, more_tokens = input_format.count(piece)
+            n_records, n_tokens = n_records + more_records, n_tokens + more_tokens
+            n_counted += len(piece)
+    share = n_bytes / n_counted if n_counted else 1
+    return InputCount(round(n_records * share), round(n_tokens * share), n_bytes, unit, is_exact)
 
 
-def _pieces(file: BinaryIO, n_bytes: int) -> list[bytes]:
+def _all_pieces(file: BinaryIO) -> Iterator[bytes]:
+    """A file in pieces of whole lines."""
+    while lines := file.readlines(_PIECE_BYTES):
+        yield b"".join(lines)
+
+
+def _some_pieces(file: BinaryIO, n_bytes: int) -> Iterator[bytes]:
     """Whole lines from all over a file; of a line too long, a part."""
-    length = COUNTED_BYTES // _N_SAMPLES
-    pieces = []
-    for number in range(_N_SAMPLES):
-        file.seek(number * (n_bytes - length) // (_N_SAMPLES - 1))
-        piece = file.read(length)
+    for number in range(_N_PIECES):
+        file.seek(number * (n_bytes - _PIECE_BYTES) // (_N_PIECES - 1))
+        piece = file.read(_PIECE_BYTES)
         start = piece.find(b"\n") + 1 if number else 0
         end = piece.rfind(b"\n") + 1
-        pieces.append(piece[start:end] if start < end else piece + b"\n")
-    return pieces
+        yield piece[start:end] if start < end else piece + b"\n"
 
 
 def check_room(
