@@ -12,6 +12,7 @@ order restored
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -101,9 +102,12 @@ class ElmoEmbedder:
         self.state: State = state or start_of_sentences(self.files.options)
         self.precision = precision
         self.batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
-        bilm = load_bilm(self.files)
+        with ThreadPoolExecutor(1) as beside:  # loading has one core busy
+            checksum = beside.submit(sha256, self.files.weights)
+            bilm = load_bilm(self.files)
+            self._states = start_states(bilm, device, self.state, precision)
+        self._weights_sha256 = checksum.result()
         self.options = bilm.options
-        self._states = start_states(bilm, device, self.state, precision)
 
     @cached_property
     def _states_on_cpu(self) -> States:
@@ -285,7 +289,7 @@ class ElmoEmbedder:
         """What the output file says about its making."""
         return {
             "model": self.files.name,
-            "weights_sha256": sha256(self.files.weights),
+            "weights_sha256": self._weights_sha256,
             "options": json.dumps(asdict(self.options)),
             **selection.attributes(),
             "state": self.state,
