@@ -33,8 +33,8 @@ From file to file:
 The files of a model:
 
     model_choice.py    what was asked for -> the files: by pretrained.py, model_files.py and
-                       registry.py; got by download.py, transfer.py and archive.py; whole by
-                       integrity.py
+                       registry.py; got by download.py, transfer.py and archive.py; kept by
+                       model_cache.py; whole by integrity.py
     options.py, weights.py, vocabulary.py   options.json, weights.hdf5, vocab.txt
     tensor_files.py    named tensors: HDF5 or safetensors (hdf5_tensors.py, safetensors_tensors.py;
                        convert.py, softmax_file.py)

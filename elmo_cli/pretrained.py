@@ -1,24 +1,20 @@
 """A model's name to its files: bundled, a folder, a zip, or downloaded once and kept.
 
-A name of the registry is kept in `<cache>/<name>/`, a URL in `<cache>/urls/`, a zip
-unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
-$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Files that are there are used
-without a look at the network.
+What is kept, and where, says `model_cache`.
 """
 
 import difflib
-import hashlib
 import os
 import re
 import zipfile
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from elmo_cli.archive import unpack
 from elmo_cli.download import OnProgress, download, locked, silent
 from elmo_cli.errors import ModelError
 from elmo_cli.integrity import archive_fault, check_of, check_unchanged
+from elmo_cli.model_cache import cache_folder, file_of_url, unpacked
 from elmo_cli.model_files import FILE_NAMES, ModelFiles, candidates, only_file, read_folder
 from elmo_cli.registry import (
     BUNDLED,
@@ -48,17 +44,6 @@ __all__ = [
 
 DEFAULT_MODEL: Final = BUNDLED
 BUNDLED_FOLDER: Final = Path(__file__).parent / "data" / BUNDLED
-
-
-def cache_folder() -> Path:
-    """The folder that keeps downloaded models. It need not exist."""
-    if named := os.environ.get("ELMO_CACHE"):
-        return Path(named).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME")
-    # The XDG rules say to ignore a path that is not absolute.
-    if caches and os.path.isabs(caches):
-        return Path(caches) / "elmo-cli"
-    return Path("~/.cache/elmo-cli").expanduser()
 
 
 def default_model() -> str:
@@ -278,16 +263,12 @@ def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) ->
         if not path.exists():
             _download_file(model, role, folder, on_progress)
     else:
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(urlsplit(file).path).name).lstrip(".")
-        key = hashlib.sha256(file.encode()).hexdigest()[:16]
-        path = cache_folder() / "urls" / key / (name or FILE_NAMES[role])
-        download([file], path, check=check_of(role), on_progress=on_progress)
+        path = file_of_url(file, role, on_progress)
     check_unchanged(path)
     return path
 
 
 def _in_archive(path: Path, name: str) -> ModelFiles:
-    """A zip file is unpacked once; another file under its name is unpacked anew."""
     if path.suffix in (".hdf5", ".safetensors", ".json", ".pkl"):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found one file of a model; "
@@ -295,14 +276,7 @@ def _in_archive(path: Path, name: str) -> ModelFiles:
         )
     if not zipfile.is_zipfile(path):
         raise ModelError(f"{path}: expected a zip file or a folder, found another file")
-    status = path.stat()
-    identity = f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"
-    key = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    folder = cache_folder() / "archives" / key
-    if not candidates(folder, "weights"):
-        with locked(folder / ".lock"):
-            unpack(path, folder)
-    return read_folder(folder, name)
+    return read_folder(unpacked(path), name)
 
 
 def _no_such_model(name: str | Path) -> str:

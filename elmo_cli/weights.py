@@ -23,8 +23,8 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.bilm import BiLm
 from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.many_langs import ManyLangsOptions
+from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import ModelOptions, read_options
-from elmo_cli.pretrained import ModelFiles
 from elmo_cli.tensor_files import TensorFile, check_claim, damage_named, open_tensors, write_tensors
 from elmo_cli.vocabulary import Vocabulary, read_vocabulary
 

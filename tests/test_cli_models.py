@@ -43,7 +43,9 @@ def model_in(folder: Path) -> Path:
 
 
 def run(command: object, *arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments, catch_exceptions=False)  # type: ignore[arg-type]
+    # A command keeps the names of --help that it was first run with, for other tests too.
+    names = {"help_option_names": ["-h", "--help"]}
+    return CliRunner().invoke(command, arguments, catch_exceptions=False, **names)  # type: ignore[arg-type]
 
 
 def test_models_is_a_table(cache: Path) -> None:

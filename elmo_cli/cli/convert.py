@@ -55,37 +55,44 @@ def convert(
     """
     from elmo_cli.outputs.reader import is_activations
 
+    form = {"file_format": file_format, "layout": layout, "compression": compression}
     if is_activations(source):
-        from elmo_cli.outputs.convert_activations import convert_activations
+        _convert_activations(source, target, dtype, overwrite=overwrite, form=form)
+    else:
+        _check_weights(source, form)
+        _convert_weights(source, target, dtype, overwrite=overwrite)
 
-        flags.warn_of_odd_suffix(target, file_format)
-        made = convert_activations(
-            source,
-            target,
-            dtype,
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            overwrite=overwrite,
-        )
-        size = "" if target == STANDARD_OUTPUT else f", {made.n_bytes:,} bytes"
-        name = flags.name_of_output(target)
-        flags.say(f"{name}: {counted(made.n_records, 'record')}, {made.dtype}{size}")
-        return
+
+Form = dict[str, str | None]
+
+
+def _convert_activations(
+    source: str, target: str, dtype: str | None, *, overwrite: bool, form: Form
+) -> None:
+    from elmo_cli.outputs.convert_activations import convert_activations
+
+    flags.warn_of_odd_suffix(target, form["file_format"])
+    made = convert_activations(source, target, dtype, overwrite=overwrite, **form)
+    size = "" if target == STANDARD_OUTPUT else f", {made.n_bytes:,} bytes"
+    name = flags.name_of_output(target)
+    flags.say(f"{name}: {counted(made.n_records, 'record')}, {made.dtype}{size}")
+
+
+def _check_weights(source: str, form: Form) -> None:
+    """Refuse what is no file of weights by its name, and the options that are not for weights."""
     found = find_output_format(source, pooled=True)
     if source != STANDARD_OUTPUT and found not in ("hdf5", "safetensors"):
         raise click.UsageError(
             f"{source}: expected activations of HDF5, or weights of HDF5 or safetensors; {found} "
             "is written, not read"
         )
-    for option, given in (
-        ("format", file_format),
-        ("layout", layout),
-        ("compression", compression),
-    ):
+    for name, given in form.items():
         if given is not None:
+            option = name.removeprefix("file_")
             raise click.UsageError(f"--{option} is for activations, and {source} is none")
 
+
+def _convert_weights(source: str, target: str, dtype: str | None, *, overwrite: bool) -> None:
     from elmo_cli.convert import convert_weights
 
     converted = convert_weights(source, target, dtype, overwrite=overwrite)

@@ -86,15 +86,11 @@ def cosine(
             find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
         )
 
-    if sentence2 is not None:
-        pair = find((sentence1, sentence2))  # a wrong word is found before a model is loaded
-        embedder = flags.load_embedder(**settings)
-        answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
-        click.echo(answer(similarities(embedder, [pair])[0]))
-        return
+    # A wrong word of the command line is found before a model is loaded.
+    pairs = _read_pairs(find) if sentence2 is None else iter([find((sentence1, sentence2))])
     embedder = flags.load_embedder(**settings)
-    answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
-    pairs = _read_pairs(find)
+    default = _row if from_stream else _table
+    answer = _formatter(layer, as_json, embedder.options.n_layers, default)
     while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
         for similarity in similarities(embedder, chunk):
             click.echo(answer(similarity))
