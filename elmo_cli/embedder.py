@@ -260,8 +260,7 @@ class ElmoEmbedder:
         carry = self.state == "carry"
         # Equal sentences are computed once.
         distinct, places = (window, range(len(window))) if carry else distinct_sentences(window)
-        embedded: list[Tensor | ComputationError]
-        embedded = [self._nothing(selection, device)] * len(distinct)
+        embedded: dict[int, Tensor | ComputationError] = {}
 
         def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
@@ -272,15 +271,12 @@ class ElmoEmbedder:
         elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
         lengths, rows = list(map(len, distinct)), BATCH_SENTENCES[self._device.type]
         for batch in batches_by_length(lengths, self.batch_tokens, rows):
-            # Carried states may have moved on when memory runs out: no second try.
-            parts: Iterable[tuple[int, Tensor | ComputationError]]
-            if carry:
-                parts = zip(batch, compute(batch), strict=True)
+            if carry:  # the states may have moved on when memory runs out: no second try
+                embedded.update(zip(batch, compute(batch), strict=True))
             else:
-                parts = by_halves(compute, batch, elsewhere)
-            for place, part in parts:
-                embedded[place] = part
-        return [embedded[place] for place in places]
+                embedded.update(by_halves(compute, batch, elsewhere))
+        nothing = self._nothing(selection, device)
+        return [embedded.get(place, nothing) for place in places]
 
     def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
         return selection.of_no_tokens(self.options.n_layers, self.options.width, device)

@@ -38,4 +38,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/read_activations.py vectors.hdf5")
     main(sys.argv[1])

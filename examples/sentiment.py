@@ -237,6 +237,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--sklearn", action="store_true", help="try scikit-learn's pipeline too")
     arguments = parser.parse_args()
+    if arguments.sklearn:  # what is not installed is found before minutes of training
+        from elmo_cli import ElmoVectorizer  # noqa: F401
+    if not Path(arguments.package).is_file():
+        parser.error(f"{arguments.package}: no such file; see the top of {__file__}")
     reviews = read_reviews(arguments.package, arguments.train, arguments.held_out)
     compare(reviews, arguments.epochs, arguments.seeds)
     if arguments.sklearn:

@@ -293,6 +293,12 @@ def test_lines_go_to_standard_output(form: str, text: Path) -> None:
     assert_misused(again, f"out.{form}: {message}; {form} is written, not read")
 
 
+@pytest.mark.parametrize("option", [["--overwrite"], ["--checkpoint-seconds", "30"]])
+def test_options_of_files_are_misused_with_standard_output(option: list[str], text: Path) -> None:
+    result = elmo("embed", text, "-", "--format", "jsonl", *option, "--model", TINY)
+    assert_misused(result, f"{option[0]} goes with a file for OUTPUT")
+
+
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     text.write_text("The cat sat\n" * 500, encoding="utf-8")
     options = ("--model", TINY, "--pooling", "mean", "--format", "jsonl", "-q")

@@ -147,5 +147,7 @@ def test_what_goes_wrong(folder: Path) -> None:
     assert_fails(missing, "no.txt: cannot read the vocabulary: No such file or directory")
     softmax = elmo("tokens", words, "out.hdf5", *MODEL, "--softmax-file", "s.hdf5")
     assert_misused(softmax, "--softmax-file goes with --softmax")
+    device = elmo("tokens", words, "o.h5", *MODEL, "--softmax", "--cuda", "0")
+    assert_misused(device, "--cuda goes without --softmax, which is read and not run")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")

@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.allocator import keep_few_primitives
 from elmo_cli.cli import flags
-from elmo_cli.outputs.output_formats import OUTPUT_FORMATS
+from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, STANDARD_OUTPUT
 from elmo_cli.quantities import counted
 from elmo_cli.records import TEXT
 
@@ -145,6 +145,8 @@ def embed(
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
     layers = _take_layers(options, mix, gamma)
+    is_file = output_file != STANDARD_OUTPUT
+    flags.check_effect(is_file, "with a file for OUTPUT", "overwrite", "checkpoint_seconds")
     _warn_of_old_options(vocab_path, include_package)
 
     from elmo_cli.cli.progress import Progress

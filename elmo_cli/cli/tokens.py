@@ -45,6 +45,7 @@ def tokens(
     """
     if softmax_file is not None and not softmax:
         raise click.UsageError("--softmax-file goes with --softmax")
+    flags.check_effect(not softmax, "without --softmax, which is read and not run", "cuda_device")
 
     from elmo_cli.token_vectors import check_output_form, write_token_vectors
 
