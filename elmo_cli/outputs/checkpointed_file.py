@@ -124,8 +124,8 @@ class CheckpointedFile(FileIO):
             raise self.error
         os.ftruncate(self.fileno(), max(self._size, self._kept))
         os.fsync(self.fileno())
-        content = _encode_log(self._size, state, self._pages)
-        write_synced(self.log, lambda file: file.write(content))
+        parts = _encode_log(self._size, state, self._pages)
+        write_synced(self.log, lambda file: file.writelines(parts))
         self.state = state
         self._apply(self._size, self._pages)
 
@@ -168,11 +168,23 @@ class CheckpointedFile(FileIO):
         below = max(0, min(len(view), self._kept - self._position))
         for number, start, end in _page_parts(self._position, below):
             at = number * PAGE_BYTES + start - self._position
-            self._page(number)[start:end] = view[at : at + end - start]
+            self._change(number, start, view[at : at + end - start])
         position, rest = self._position + below, view[below:]
         while rest:
             written = os.pwrite(self.fileno(), rest, position)
             position, rest = position + written, rest[written:]
+
+    def _change(self, number: int, start: int, part: memoryview) -> None:
+        """Change a part of a page in memory.
+
+        Where it is the same there is nothing to keep: HDF5 writes the names of a group as one
+        block, whenever one comes in.
+        """
+        if number not in self._pages:
+            there = os.pread(self.fileno(), len(part), number * PAGE_BYTES + start)
+            if there == part:
+                return
+        self._page(number)[start : start + len(part)] = part
 
     def _page(self, number: int) -> bytearray:
         """A page of the last checkpoint, for change in memory."""
@@ -247,12 +259,16 @@ def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:
     ]
 
 
-def _encode_log(size: int, state: dict[str, Any], pages: dict[int, bytearray]) -> bytes:
+def _encode_log(
+    size: int, state: dict[str, Any], pages: dict[int, bytearray]
+) -> list[bytes | bytearray]:
     """A line of JSON, then the pages it names, one after another; the sum of all in front."""
     table = {str(number): len(page) for number, page in pages.items()}
-    header = json.dumps({"size": size, "state": state, "pages": table}).encode()
-    body = header + b"\n" + b"".join(pages.values())
-    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    header = json.dumps({"size": size, "state": state, "pages": table}).encode() + b"\n"
+    checksum = hashlib.sha256(header)
+    for page in pages.values():
+        checksum.update(page)
+    return [checksum.hexdigest().encode() + b"\n", header, *pages.values()]
 
 
 def _decode_log(path: Path) -> tuple[int, dict[str, Any], dict[int, bytearray]] | None:
