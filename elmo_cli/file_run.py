@@ -181,7 +181,8 @@ def _rest(
     state = writer.run_state["embed"]
     if state is None:
         raise OutputError(
-            f"{writer.path} ends where carried states cannot go on; --overwrite starts anew"
+            f"{writer.path} is of --state carry and cannot be added to: it does not hold the "
+            "states at its end; --overwrite embeds all lines anew"
         )
     try:
         embed.restore(state)

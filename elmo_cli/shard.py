@@ -56,7 +56,8 @@ def check_shard(text: str, state: str | None) -> None:
     parse_shard(text)
     if state == "carry":
         raise InputError(
-            "--shard goes with --state zero or warm: carried states need all lines in their order"
+            "--shard goes with --state zero or warm: carried states need all lines in their order; "
+            "embed them without --shard"
         )
 
 

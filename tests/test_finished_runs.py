@@ -106,7 +106,7 @@ def test_carried_states_cannot_be_gone_on_with(text: Path) -> None:
     output = text.parent / "out"
     embed(text, output, "carry")
     text.write_text(FIRST + MORE)
-    with pytest.raises(OutputError, match="where carried states cannot go on"):
+    with pytest.raises(OutputError, match=r"is of --state carry and cannot be added to: .* anew$"):
         embed(text, output, "carry", append=True)
 
 

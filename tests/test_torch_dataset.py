@@ -1,6 +1,7 @@
 import pickle
 from pathlib import Path
 
+import pytest
 import torch
 from layouts import write
 from test_reader import layouts, lines
@@ -9,19 +10,37 @@ from torch.utils.data import DataLoader
 from elmo_cli import ActivationsDataset
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 @layouts
-def test_workers_read_a_file(layout: str, tmp_path: Path) -> None:
+def test_workers_read_a_file_each_for_itself(layout: str, start: str, tmp_path: Path) -> None:
     corpus = lines("a", "b", "c", "d", "e")
     write(corpus, tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
     assert len(dataset) == 5
+    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))  # open here before there
     loader = DataLoader(
-        dataset, batch_size=2, collate_fn=list, num_workers=2, multiprocessing_context="fork"
+        dataset,
+        batch_size=2,
+        sampler=[4, 0, 3, 1, 2],
+        collate_fn=list,
+        num_workers=2,
+        multiprocessing_context=start,
     )
-    found = [values for batch in loader for values in batch]
-    for values, expected in zip(found, corpus.values, strict=True):
-        assert torch.equal(values, torch.from_numpy(expected))
-    copied = pickle.loads(pickle.dumps(dataset))
-    assert torch.equal(copied[-1], found[-1])
+    for _epoch in range(2):  # with new workers
+        found = [values for batch in loader for values in batch]
+        for values, number in zip(found, [4, 0, 3, 1, 2], strict=True):
+            assert torch.equal(values, torch.from_numpy(corpus.values[number]))
+    dataset.activations.close()
+
+
+@layouts
+def test_a_pickle_holds_the_path_and_nothing_that_is_open(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b"), tmp_path / "out", layout)
+    dataset = ActivationsDataset(tmp_path / "out")
+    content = pickle.dumps(dataset)
+    assert len(content) < 1000
+    copied = pickle.loads(content)
+    assert copied.activations is not dataset.activations
+    assert torch.equal(copied[-1], dataset[1])
     for each in (dataset, copied):
         each.activations.close()
