@@ -199,6 +199,11 @@ def line_record(line: str) -> Record:
     return Record(line, tokens(line))
 
 
+def known_record(text: str | None, key: str | None, attributes: Mapping[str, str]) -> Record:
+    """A record as an output knows it, where None is what it does not know."""
+    return Record(text or "", tokens(text or ""), key, attributes)
+
+
 def tokens(line: str) -> Sentence:
     """The tokens of a line, separated by white space."""
     return line.split()

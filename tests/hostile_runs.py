@@ -152,7 +152,7 @@ def _convert(path: Path) -> None:
 
 
 def _merge(name: str, path: Path) -> None:
-    """By copying and by links, where there are any."""
+    """By copying and by links."""
     from elmo_cli.errors import ElmoError
 
     make_neighbours(path.parent)

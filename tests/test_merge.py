@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
+from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.convert_activations import convert_activations
 from elmo_cli.outputs.merge import merge_shards
 from elmo_cli.run_input import RunInput
 from elmo_cli.shard import Shard, parse_shard
-from elmo_cli.text import line_record
+from elmo_cli.text import Record, line_record
 
 TEXT = (
     "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nwhile the cat sat\nx y\n"
@@ -130,28 +132,182 @@ def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_i
         assert set(file) == {"1", "4", "7", "sentence_to_index"}
 
 
+def assert_reads_same(found: str, expected: str) -> None:
+    """The same records in every way to read them, and the same attributes."""
+    with open_activations(found) as one, open_activations(expected) as other:
+        assert one.attributes == other.attributes
+        assert len(one) == len(other)
+        for (record, values), (known, theirs) in zip(one.records(), other.records(), strict=True):
+            np.testing.assert_allclose(values, theirs, atol=1e-6)
+            assert record == known
+        for number in range(len(one)):
+            np.testing.assert_allclose(one[number], other[number], atol=1e-6)
+            name = other.key(number) or other.sentence(number)
+            if name:
+                assert one.number_of(name) == other.number_of(name)
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
 @pytest.mark.parametrize("source", ["text", "text.fasta"])
-def test_links_read_like_the_values(source: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("total", "settings"), [(1, {}), (3, {"pooling": "mean", "output_format": "top"}), (12, {})]
+)
+def test_links_read_like_the_values(
+    layout: str, source: str, settings: dict[str, Any], total: int, folder: Path
+) -> None:
     (folder / "shards").mkdir()
-    shards = embed_shards(source, 3)
+    shards = embed_shards(source, total, layout=layout, **settings)
     for shard in shards:
         shutil.move(shard, "shards")
     merge_shards("merged", [f"shards/{shard}" for shard in shards], link=True)
-    embed(source, "whole")
-    assert_same("merged", "whole")
+    embed(source, "whole", layout=layout, **settings)
+    assert_reads_same("merged", "whole")
+    if layout == "allennlp":
+        assert_same("merged", "whole")
     (folder / "elsewhere").mkdir()
     shutil.move("merged", "elsewhere")  # links are relative: all move together
     shutil.move("shards", "elsewhere")
-    with open_activations("elsewhere/merged") as merged, open_activations("whole") as whole:
-        assert len(merged) == len(whole)
-        assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(merged, whole, strict=True))
+    assert_reads_same("elsewhere/merged", "whole")
+    other = "packed" if layout == "allennlp" else "allennlp"
+    convert_activations("elsewhere/merged", "other.hdf5", layout=other)
+    convert_activations("whole", "expected.hdf5", layout=other)
+    assert_same("other.hdf5", "expected.hdf5")
     assert not list(folder.glob("**/*.partial*"))
 
 
-def test_links_are_for_one_layout() -> None:
-    shards = embed_shards("text", 2, layout="packed")
-    with pytest.raises(InputError, match="--link goes with --layout allennlp"):
+def test_linked_rows_are_read_without_this_package() -> None:
+    merge_shards("merged", embed_shards("text", 3, layout="packed"), link=True)
+    embed("text", "whole")
+    with h5py.File("merged") as merged, h5py.File("whole") as whole:
+        assert set(merged) == {"activations", "ranges", "sentences", "sentence_ranges"}
+        for number, line in enumerate(TEXT.splitlines()):
+            start, end = merged["ranges"][number]
+            values = np.moveaxis(merged["activations"][start:end], 0, 1)
+            np.testing.assert_allclose(values, whole[str(number)], atol=1e-6)
+            start, end = merged["sentence_ranges"][number]
+            assert merged["sentences"][start:end].tobytes().decode() == line
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_shard_that_is_gone_or_another_is_named_and_never_read_as_zeros(
+    layout: str, folder: Path
+) -> None:
+    (folder / "shards").mkdir()
+    shards = [f"shards/{shard}" for shard in embed_shards("text", 3, layout=layout)]
+    for shard in shards:
+        shutil.move(Path(shard).name, shard)
+    merge_shards("merged", shards, link=True)
+    shutil.move("shards/shard-2", "away")
+    gone = "^merged: links to shards/shard-2, and no such file is there; bring it back, or merge"
+    with pytest.raises(InputError, match=gone), open_activations("merged") as merged:
+        list(merged)
+    Path("text").write_text("another input\n" * 10)
+    embed("text", "shards/shard-2", shard="2/3", layout=layout)
+    changed = r"^merged: links to \S*shards/shard-2, which has changed since; merge the"
+    with pytest.raises(InputError, match=changed), open_activations("merged") as merged:
+        list(merged)
+    shutil.move("away", "shards/shard-2")
+    with open_activations("merged") as merged:
+        assert merged[1].shape == (3, 0, 32)
+        assert merged[4].any()
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_file_of_links_is_known_again_and_not_added_to(layout: str) -> None:
+    merge_shards("merged", embed_shards("text", 2, layout=layout), link=True)
+    before = Path("merged").read_bytes()
+    embed("text", "merged", layout=layout)  # the same: nothing to do
+    Path("text").write_text(TEXT + "one more\n")
+    with pytest.raises(OutputError, match=r"^merged is of links to shards and cannot be added to;"):
+        embed("text", "merged", layout=layout, append=True)
+    assert Path("merged").read_bytes() == before
+    assert not Path("merged.partial").exists()
+
+
+def test_datasets_that_are_named_by_their_sentence_are_not_linked() -> None:
+    Path("text").write_text("a b\nc\n")
+    shards = embed_shards("text", 2, use_sentence_keys=True)
+    with pytest.raises(InputError, match="--link goes without --use-sentence-keys"):
         merge_shards("merged", shards, link=True)
+
+
+class _Killed(BaseException):
+    """What a kill is to the code that it ends."""
+
+
+@pytest.mark.parametrize(
+    ("way", "layout"), [("write", "allennlp"), ("write", "packed"), ("link", "allennlp")]
+)
+@pytest.mark.parametrize("source", ["text", "text.fasta"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_merge_goes_on_where_it_was_stopped(
+    way: str, layout: str, source: str, is_killed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.outputs.merge.CHECKPOINT_SECONDS", 0)
+    shards = embed_shards(source, 3, layout=layout)
+    embed(source, "whole", layout=layout)
+    written: list[object] = []
+    write = getattr(ActivationsWriter, way)
+
+    def note(writer: ActivationsWriter, record: Record, what: Any) -> None:
+        written.append(record)
+        write(writer, record, what)
+
+    monkeypatch.setattr(ActivationsWriter, way, note)
+    for n_done in (2, 3):
+
+        def should_stop(n_done: int = n_done) -> bool:
+            if len(written) == n_done and is_killed:
+                raise _Killed
+            return len(written) == n_done
+
+        with pytest.raises((StoppedError, _Killed)) as stopped:
+            merge_shards("merged", shards, link=way == "link", should_stop=should_stop)
+        assert is_killed or "Stopped after record" in str(stopped.value)
+        assert not Path("merged").exists()
+    merge_shards("merged", shards, link=way == "link")
+    assert_same("merged", "whole")
+    n_lost = 2 if is_killed else 0  # the checkpoint comes after the question
+    with open_activations("whole") as whole:
+        assert len(written) == len(whole) + n_lost
+    assert not list(Path().glob("*.partial*"))
+
+
+def test_what_another_run_has_begun_is_not_merged_into() -> None:
+    shards = embed_shards("text", 2)
+    with pytest.raises(StoppedError):
+        embed("text", "merged", should_stop=lambda: True)
+    for link in (False, True):
+        with pytest.raises(OutputError, match=r"merged.partial is of an unfinished run"):
+            merge_shards("merged", shards, link=link)
+    with pytest.raises(StoppedError):
+        merge_shards("other", shards, should_stop=lambda: True)
+    with pytest.raises(InputError, match=r"other.partial is of an unfinished run over another"):
+        embed("text", "other")
+    merge_shards("merged", shards, overwrite=True)
+    embed("text", "other", overwrite=True)
+    assert_same("merged", "other")
+
+
+def test_links_to_packed_shards_that_are_stopped_leave_nothing(folder: Path) -> None:
+    shards = embed_shards("text", 2, layout="packed")
+    with pytest.raises(StoppedError, match=r"^Stopped; nothing is written$"):
+        merge_shards("merged", shards, link=True, should_stop=lambda: True)
+    assert not list(folder.glob("merged*"))
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_shard_that_has_lost_records_is_refused(layout: str) -> None:
+    shards = embed_shards("text", 3, layout=layout)
+    with h5py.File("shard-3", "r+") as file:
+        if layout == "packed":
+            file["offsets"].resize(3, axis=0)
+        else:
+            del file["8"]
+    for link in (False, True):
+        with pytest.raises(InputError, match=r"^shard-3: the file is damaged: "):
+            merge_shards("merged", shards, link=link)
+    assert not Path("merged").exists()
 
 
 def _lose(shards: list[str]) -> str:
@@ -266,7 +422,8 @@ def test_the_commands_do_it_from_a_stream() -> None:
         (("3/2",), "shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
         (
             ("1/2", "--state", "carry"),
-            "--shard goes with --state zero or warm: carried states need all lines in their order",
+            "--shard goes with --state zero or warm: carried states need all lines in their order; "
+            "embed them without --shard",
         ),
     ):
         result = elmo("embed", "text", "new", "--model", TINY, "--shard", *options)

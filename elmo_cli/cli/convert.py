@@ -69,10 +69,14 @@ Form = dict[str, str | None]
 def _convert_activations(
     source: str, target: str, dtype: str | None, *, overwrite: bool, form: Form
 ) -> None:
+    from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.outputs.convert_activations import convert_activations
 
     flags.warn_of_odd_suffix(target, form["file_format"])
-    made = convert_activations(source, target, dtype, overwrite=overwrite, **form)
+    with stop_on_signal("record") as should_stop:
+        made = convert_activations(
+            source, target, dtype, overwrite=overwrite, should_stop=should_stop, **form
+        )
     size = "" if target == STANDARD_OUTPUT else f", {made.n_bytes:,} bytes"
     name = flags.name_of_output(target)
     flags.say(f"{name}: {counted(made.n_records, 'record')}, {made.dtype}{size}")

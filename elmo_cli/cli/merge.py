@@ -12,7 +12,7 @@ from elmo_cli.quantities import counted
 @click.option(
     "--link",
     is_flag=True,
-    help="Write links to the shards, which have to stay, in place of their values.",
+    help="Write links to the shards, which have to stay as they are, in place of their values.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
 @flags.verbosity_options
@@ -20,14 +20,19 @@ def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool
     """Merge the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
 
     OUTPUT is what `elmo embed` would have written without --shard. All shards have to
-    be there, of the same input and settings; they are left as they are.
+    be there, of the same input and settings; they are left as they are. What was
+    interrupted goes on when the same command is given again.
 
     \b
     $ elmo embed corpus.txt shard-1.hdf5 --shard 1/2
     $ elmo embed corpus.txt shard-2.hdf5 --shard 2/2
     $ elmo merge vectors.hdf5 shard-*.hdf5
     """
+    from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.outputs.merge import merge_shards
 
-    n_records = merge_shards(output_file, shards, link=link, overwrite=overwrite)
+    with stop_on_signal("record") as should_stop:
+        n_records = merge_shards(
+            output_file, shards, link=link, overwrite=overwrite, should_stop=should_stop
+        )
     flags.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

@@ -14,11 +14,14 @@ SHELL_BASE = 128
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[Callable[[], bool]]:
+def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
     """Give a function that says whether the run should stop.
 
     The first signal asks for a stop after the work in hand. The second ends the
     process at once, which loses what came after the last checkpoint, and no more.
+
+    Args:
+        unit: what the message calls the work in hand.
     """
     received: list[int] = []
 
@@ -26,7 +29,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         if received:
             os._exit(SHELL_BASE + number)
         received.append(number)
-        flags.say("Stopping after this batch; once more stops at once.")
+        flags.say(f"Stopping after this {unit}; once more stops at once.")
 
     before = {number: signal.signal(number, note) for number in _SIGNALS}
     try:

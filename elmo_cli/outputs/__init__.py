@@ -12,7 +12,7 @@ Records go into a file as they are computed:
 as its layout wants them:
 
     allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py)
-    packed_layout.py      HDF5, one dataset for all
+    packed_layout.py      HDF5, one dataset for all (packed_file.py reads it)
     compression.py        of both
     damage.py             what is checked of files that are read, and what damage is called
     text_formats.py       JSON lines, tab-separated values
@@ -20,8 +20,10 @@ as its layout wants them:
 
 and go out again:
 
-    reader.py             activations by number, sentence or key
+    reader.py             activations by number, sentence or key (numbered_texts.py,
+                          linked_files.py)
     torch_dataset.py      the same as a data set of torch
-    merge.py              the files of all shards to one
+    merge.py              the files of all shards to one, copied or linked (shard_records.py,
+                          link_shards.py)
     convert_activations.py   to another layout or format
 """

@@ -22,8 +22,9 @@ from elmo_cli.outputs.damage import DAMAGE
 from elmo_cli.outputs.exports import export
 from elmo_cli.outputs.finished_output import is_state
 from elmo_cli.outputs.form import choose_form
+from elmo_cli.outputs.linked_files import is_linked
 from elmo_cli.outputs.output_path import check_output, finished_state, open_partial, output_error
-from elmo_cli.outputs.packed_layout import PackedFile
+from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.text import Record
 
 
@@ -168,6 +169,12 @@ class ActivationsWriter:
                 self._layout.open(self._sink, self.settings, self.n_records)
                 return
             assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
+            with h5py.File(self.path, "r") as file:
+                if is_linked(file):
+                    raise OutputError(
+                        f"{self.path} is of links to shards and cannot be added to; "
+                        "merge the shards without --link, or --overwrite it"
+                    )
             self.is_complete = False
             self._sink.copy_from(self.path)
             self._sink.checkpoint(self._state())

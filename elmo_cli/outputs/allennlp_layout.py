@@ -8,7 +8,6 @@ its dataset, the last one of equal sentences.
 Attributes of the file say what made it.
 """
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -27,16 +26,22 @@ from elmo_cli.outputs.damage import (
     check_claim,
     check_count,
     check_kind,
+    check_string,
     checked_texts,
     has_name,
-    linked,
     part_of,
-    read_string,
 )
-from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
-from elmo_cli.outputs.sentence_index import SentenceIndex
+from elmo_cli.outputs.heap_string import (
+    MOST_BYTES,
+    create_empty_string,
+    open_string,
+    write_string,
+)
+from elmo_cli.outputs.linked_files import LinkedFiles, linked
+from elmo_cli.outputs.numbered_texts import NumberedTexts
+from elmo_cli.outputs.sentence_index import SentenceIndex, read_pairs
 from elmo_cli.shard import WHOLE, shard_of
-from elmo_cli.text import Record
+from elmo_cli.text import Record, known_record
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +184,9 @@ class AllenNlpFile:
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
+        self._linked = LinkedFiles(file)
+        self._spooled: list[NumberedTexts] = []  # to be closed
+        self._last: tuple[int, h5py.Dataset] | None = None
         self.pooled = "pooling" in file.attrs
         self.has_keys = file.attrs.get("format") == "fasta"
         is_by_text = file.attrs.get("sentence_keys") == "True"  # only if it is of ours
@@ -215,43 +223,64 @@ class AllenNlpFile:
         """The values of some records."""
         return [self.values(number) for number in range(start, stop)]
 
-    def blocks(self) -> Iterator[list[NDArray[Any]]]:
-        """The values of all records, one at a time."""
-        return ([self.values(number)] for number in range(self.n_records))
+    def blocks(self, start: int) -> Iterator[list[NDArray[Any]]]:
+        """The values of all records from a number on, one at a time."""
+        return ([self.values(number)] for number in range(start, self.n_records))
 
     def text(self, number: int) -> str | None:
         """The sentence of a record; None where the file has none, or names another one for it."""
-        return self._names[number] if self._named_by_text else self._sentences.get(number)
+        return self._names.get(number) if self._named_by_text else self._sentences.get(number)
 
     def key(self, number: int) -> str | None:
         """The key of a record; None where it has none."""
-        return self._names[number] if self.has_keys else None
+        return self._names.get(number) if self.has_keys else None
 
     def attributes(self, number: int) -> dict[str, str]:
         """What else is known of a record."""
         return checked_texts(dict(self._dataset(number).attrs))
+
+    def known(self, start: int, stop: int) -> list[Record]:
+        """Some records, all that is known of them but their values."""
+        return [
+            known_record(self.text(number), self.key(number), self.attributes(number))
+            for number in range(start, stop)
+        ]
+
+    def close(self) -> None:
+        """Let go of what is open beside the file."""
+        self._last = None
+        self._linked.close()
+        for texts in self._spooled:
+            texts.close()
+        self._spooled.clear()
 
     def find(self, name: str) -> int | None:
         """The number of the record of that key, or where there are none, the last of that text."""
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:
-        """The dataset of a record, which is like that of the first."""
+        """The dataset of a record, which is like that of the first; kept for a second question."""
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
         dataset = self._named(self._name(number))
         if number and (dataset.dtype, self._row_shape(dataset)) != self._first_form:
             raise ValueError(
                 f"{dataset.name} has {dataset.dtype} values of the shape {dataset.shape}, which "
                 "does not go with the first record's"
             )
+        self._last = number, dataset
         return dataset
 
     def _name(self, number: int) -> str:
         has_names = self.has_keys or self._named_by_text
-        return self._names[number] if has_names else str(self._shard.place(number))
+        name = self._names.get(number) if has_names else str(self._shard.place(number))
+        return name or ""
 
     def _named(self, name: str) -> h5py.Dataset:
         dataset = linked(self._file, name)
         check_kind(dataset, "f", (1, 2) if self.pooled else (2, 3))
+        if dataset.file.filename != self._file.filename:
+            self._linked.keep(dataset.file)
         return dataset
 
     def _row_shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
@@ -265,35 +294,55 @@ class AllenNlpFile:
         return dataset.dtype, self._row_shape(dataset)
 
     @cached_property
-    def _names(self) -> list[str]:
+    def _names(self) -> NumberedTexts:
         """The names of all datasets, where these are no numbers: the file has no other order."""
-        if self.has_keys:
-            return [name for name in self._file if name != SENTENCE_TO_INDEX or not self._has_index]
-        names: list[str] = []
+        names = self._spool()
+
+        def note(name: bytes) -> None:
+            text = name.decode("utf-8", "surrogateescape")  # as h5py has it
+            if text != SENTENCE_TO_INDEX or not self._has_index:
+                names.append(text)
 
         def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
             if isinstance(item, h5py.Dataset):
                 names.append(name)
 
-        self._file.visititems(visit)  # a "/" in a sentence makes a group
+        if not self.has_keys:
+            self._file.visititems(visit)  # a "/" in a sentence makes a group
+        elif len(self._file):
+            self._file.id.links.iterate(note)
         return names
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
         if self.has_keys or self._named_by_text:
-            return {name: number for number, name in enumerate(self._names)}
-        if not self._has_index:
-            return {}
-        found = checked_texts(json.loads(read_string(part_of(self._file, SENTENCE_TO_INDEX))))
-        return {text: self._number_of(name) for text, name in found.items()}
-
-    def _number_of(self, name: str) -> int:
-        """The number of a record by the name of its dataset."""
-        number, place = divmod(int(name), self._shard.total)
-        if place != self._shard.number - 1 or not 0 <= number < self.n_records:
-            raise ValueError(f"{SENTENCE_TO_INDEX} names the dataset {name!r}")
-        return number
+            return {name: number for number, name in enumerate(self._names) if name is not None}
+        return dict(self._pairs())
 
     @cached_property
-    def _sentences(self) -> dict[int, str]:
-        return {} if self.has_keys else {n: text for text, n in self._numbers.items()}
+    def _sentences(self) -> NumberedTexts:
+        sentences = self._spool()
+        for text, number in () if self.has_keys else self._pairs():
+            sentences.put(number, text)
+        return sentences
+
+    def _spool(self) -> NumberedTexts:
+        self._spooled.append(NumberedTexts())
+        return self._spooled[-1]
+
+    def _pairs(self) -> Iterator[tuple[str, int]]:
+        """What `sentence_to_index` has: sentences, and the numbers of their records."""
+        if not self._has_index:
+            return
+        dataset = part_of(self._file, SENTENCE_TO_INDEX)
+        check_string(dataset)
+        with open_string(dataset) as text:
+            for sentence, place in read_pairs(text):
+                yield sentence, self._number_of(place)
+
+    def _number_of(self, place: int) -> int:
+        """The number of a record by that in the name of its dataset."""
+        number, which = divmod(place, self._shard.total)
+        if which != self._shard.number - 1 or number >= self.n_records:
+            raise ValueError(f"{SENTENCE_TO_INDEX} names the dataset {str(place)!r}")
+        return number

@@ -1,9 +1,10 @@
 """A file of activations to the other layout, another format, precision or compression."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import OutputError, StoppedError
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
@@ -27,6 +28,7 @@ def convert_activations(
     layout: str | None = None,
     compression: str | None = None,
     overwrite: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> ConvertedActivations:
     """Write the activations of a file as another file, a few MB in memory at a time.
 
@@ -41,11 +43,13 @@ def convert_activations(
         layout: of HDF5; that of `source` if not given.
         compression: of HDF5, `gzip`, `lzf` or `zstd`.
         overwrite: replace a file that is there.
+        should_stop: asked after each record.
 
     Raises:
         InputError: `source` is no file of activations, or what is asked for contradicts itself.
         OutputError: `target` is there already or cannot be written.
         ElmoError: a package for a format or compression is not installed.
+        StoppedError: it was told to stop.
     """
     with open_activations(source) as activations:
         check_output(target, overwrite=overwrite, source=source)
@@ -73,5 +77,7 @@ def convert_activations(
                 )
             for record, values in activations.records():
                 writer.write(record, values)
+                if should_stop():
+                    raise StoppedError(f"Stopped; {target} is not written")
     n_bytes = 0 if str(target) == STANDARD_OUTPUT else Path(target).stat().st_size
     return ConvertedActivations(writer.n_records, dtype, n_bytes)

@@ -42,18 +42,29 @@ def check_claim(dataset: Any, shape: tuple[int, ...]) -> None:
         raise ValueError("expected a dataset of numbers, found something else")
     n_bytes = math.prod(shape) * dataset.dtype.itemsize
     chunk_bytes = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
-    size = dataset.file.id.get_filesize()
-    if max(n_bytes, chunk_bytes) > max(_RATIO_MATTERS_FROM, _LARGEST_RATIO * size):
+    claimed = max(n_bytes, chunk_bytes)
+    if claimed > _RATIO_MATTERS_FROM and claimed > _LARGEST_RATIO * (size := _file_bytes(dataset)):
         raise ValueError(f"refused, a file of {size:,} bytes that claims to hold {n_bytes:,}")
 
 
-def check_kind(dataset: Any, kind: str, n_axes: tuple[int, ...]) -> None:
+def _file_bytes(dataset: Any) -> int:
+    """The size of the file that a dataset is in, or of those that a virtual one is made of."""
+    if not dataset.is_virtual:
+        return int(dataset.file.id.get_filesize())
+    folder = Path(dataset.file.filename).parent
+    return sum((folder / name).stat().st_size for name in {s[1] for s in dataset.virtual_sources()})
+
+
+def check_kind(
+    dataset: Any, kind: str, n_axes: tuple[int, ...], *, or_virtual: bool = False
+) -> None:
     """Make sure that a dataset has values of its own, of a kind and with so many axes.
 
     Args:
         dataset: what a name leads to.
         kind: of values, as numpy has it: `f` or `i8`.
         n_axes: how many axes it may have.
+        or_virtual: it may also be made of others, which are checked elsewhere.
 
     Raises:
         ValueError: it has not; its values lie in other files, for one.
@@ -64,7 +75,7 @@ def check_kind(dataset: Any, kind: str, n_axes: tuple[int, ...]) -> None:
     if not dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes:
         raise ValueError(f"{name} has {dtype} values of the shape {dataset.shape}")
     properties = dataset.id.get_create_plist()
-    if properties.get_layout() == h5py.h5d.VIRTUAL or (
+    if (properties.get_layout() == h5py.h5d.VIRTUAL and not or_virtual) or (
         properties.get_layout() == h5py.h5d.CONTIGUOUS and properties.get_external_count()
     ):
         raise ValueError(f"{name} has values of another file")
@@ -91,8 +102,8 @@ def checked_texts(found: Any) -> dict[str, str]:
     return found
 
 
-def read_string(dataset: Any) -> bytes:
-    """The one string of variable length that a dataset holds.
+def check_string(dataset: Any) -> None:
+    """Make sure that a dataset holds one string of variable length.
 
     Raises:
         ValueError: it holds anything else.
@@ -102,8 +113,6 @@ def read_string(dataset: Any) -> bytes:
     kind = h5py.check_string_dtype(dataset.dtype)
     if kind is None or kind.length is not None:
         raise ValueError(f"expected a string, found {dataset.dtype} values")
-    found: bytes = dataset[0]
-    return found
 
 
 def has_name(file: h5py.Group, name: str) -> bool:
@@ -120,20 +129,4 @@ def part_of(file: h5py.Group, name: str) -> Any:
     """
     if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise ValueError(f"{name} is a link")
-    return file[name]
-
-
-def linked(file: h5py.File, name: str) -> Any:
-    """What has a name in a file, or in another file that it leads to; not in a pipe, which waits.
-
-    Raises:
-        ValueError: it leads to no file, or is not there.
-    """
-    links = file.id.links
-    if not has_name(file, name):
-        raise ValueError(f"there is no {name}")
-    if links.get_info(name.encode()).type == h5py.h5l.TYPE_EXTERNAL:
-        target = links.get_val(name.encode())[0].decode()
-        if not (Path(file.filename).parent / target).is_file():
-            raise ValueError(f"{name} is a link to {target}, and no such file is there")
     return file[name]

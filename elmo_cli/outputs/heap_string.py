@@ -4,11 +4,13 @@ HDF5 takes a string of variable length whole, and copies it twice. So where it i
 its dataset is made empty, and the string is added when HDF5 has closed the file, byte
 by byte what HDF5 would have written: a global heap collection of one object, at the end
 of the file, and a reference to it. See "Global Heap" and "Superblock" in the HDF5 File
-Format Specification, version 3.0.
+Format Specification, version 3.0. It is read likewise: HDF5 would give it whole.
 """
 
+import io
+import os
 import struct
-from typing import IO, Final
+from typing import IO, Any, BinaryIO, Final, TextIO
 
 import h5py
 
@@ -84,3 +86,84 @@ def _read(sink: CheckpointedFile, position: int, length: int) -> bytes:
     sink.seek(position)
     sink.readinto(content)
     return bytes(content)
+
+
+def open_string(dataset: h5py.Dataset) -> TextIO:
+    """The value of a dataset of one string, shape (1,), to be read in pieces.
+
+    Of a file in another form than HDF5 has by itself, HDF5 reads it whole.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    if not _is_plain(dataset):
+        return io.StringIO(dataset[0].decode("utf-8", "surrogatepass"))
+    file = open(dataset.file.filename, "rb")  # noqa: SIM115 (whoever reads it closes it)
+    try:
+        part = _Part(file, *_find_string(file, dataset.id.get_offset()))
+    except BaseException:
+        file.close()
+        raise
+    return io.TextIOWrapper(io.BufferedReader(part), "utf-8", "surrogatepass", newline="")
+
+
+def _is_plain(dataset: h5py.Dataset) -> bool:
+    """Whether the file has the reference to the string at one place, in the form known here."""
+    text = h5py.check_string_dtype(dataset.dtype)
+    if dataset.shape != (1,) or text is None or text.length is not None:
+        return False
+    made, file_made = dataset.id.get_create_plist(), dataset.file.id.get_create_plist()
+    return (
+        made.get_layout() == h5py.h5d.CONTIGUOUS
+        and made.get_external_count() == 0
+        and file_made.get_sizes() == (8, 8)
+        and file_made.get_userblock() == 0
+        and dataset.file.driver == "sec2"
+        and dataset.id.get_offset() is not None
+    )
+
+
+def _find_string(file: BinaryIO, reference: int) -> tuple[int, int]:
+    """Where a string starts, and its length in bytes."""
+    length, collection, number = _unpack(file, reference, "<IQI")
+    if not length:
+        return 0, 0
+    signature, _version, size = _unpack(file, collection, "<4sB3xQ")
+    size_of_file = os.fstat(file.fileno()).st_size
+    place = collection + 16
+    while signature == b"GCOL" and place < min(collection + size, size_of_file):
+        found, _references, used = _unpack(file, place, "<HH4xQ")
+        if found == number and length <= used and place + 16 + length <= size_of_file:
+            return place + 16, length
+        if found in (0, number):
+            break
+        place += 16 + -(-used // 8) * 8
+    raise ValueError("a reference to a string that is not there")
+
+
+def _unpack(file: BinaryIO, place: int, form: str) -> tuple[Any, ...]:
+    length = struct.calcsize(form)
+    file.seek(min(place, os.fstat(file.fileno()).st_size))  # beyond it, zeros
+    return struct.unpack(form, file.read(length).ljust(length, b"\0"))
+
+
+class _Part(io.RawIOBase):
+    """Some bytes of a file, which it closes with itself."""
+
+    def __init__(self, file: BinaryIO, start: int, length: int) -> None:
+        super().__init__()
+        self._file, self._left = file, length
+        file.seek(start)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._file.read(min(len(buffer), self._left))
+        buffer[: len(content)] = content
+        self._left -= len(content)
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,28 +1,28 @@
 """The outputs of all shards of an input to one, as if it had not been shared out."""
 
-import hashlib
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import InputError, OutputError, shown
+from elmo_cli.errors import InputError, OutputError, StoppedError, shown
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
 from elmo_cli.outputs.form import LAYOUTS
+from elmo_cli.outputs.link_shards import ShardPlace, link_packed
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
-from elmo_cli.outputs.reader import Activations, Array, open_activations
-from elmo_cli.run_input import Place, hashed_text
+from elmo_cli.outputs.reader import Activations, open_activations
+from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, turns
+from elmo_cli.run_input import Place
 from elmo_cli.shard import shard_of
-from elmo_cli.text import Record
 
-_Found = tuple[Activations, Record, Array | None]
-
-_SHOWN = 5
+CHECKPOINT_SECONDS: Final = 30.0
+"""How much copying an end without warning can cost."""
+_SHOWN: Final = 5
 
 _WRITERS_OWN: dict[str, tuple[str, ...]] = {
     "layout": LAYOUTS,
@@ -40,15 +40,20 @@ def merge_shards(
     *,
     link: bool = False,
     overwrite: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Put the outputs of `elmo embed --shard` together, a record in memory at a time.
+    """Put the outputs of `elmo embed --shard` together, a few MB in memory at a time.
+
+    What was stopped, or killed, goes on from its last checkpoint; links to packed shards,
+    which are written at once, start anew.
 
     Args:
         output: appears when it is complete.
         shards: the outputs, all of them, in any order.
-        link: write links to the shards, which have to stay where they are from there, and
-            not their values; AllenNLP's layout only.
+        link: write links to the shards, which have to stay as they are, and where they are
+            from there, and not their values.
         overwrite: replace an output that is there.
+        should_stop: asked after each record.
 
     Returns:
         The number of records.
@@ -57,6 +62,7 @@ def merge_shards(
         InputError: a shard is missing, is there twice or is none, or they do not fit together;
             or the name of the output asks for another format than HDF5.
         OutputError: the output is there already or cannot be written.
+        StoppedError: it was told to stop.
     """
     output = Path(output)
     if str(output) == STANDARD_OUTPUT or find_output_format(output, pooled=True) != "hdf5":
@@ -69,27 +75,84 @@ def merge_shards(
     with ExitStack() as stack:
         files = _in_order([stack.enter_context(_open_shard(path)) for path in shards])
         attributes = _settings(files[0])
-        if link and (files[0].layout != "allennlp" or attributes["sentence_keys"] == "True"):
-            raise InputError(
-                "--link goes with --layout allennlp and without --use-sentence-keys; "
-                "leave it out to copy the shards"
-            )
+        if link and attributes["sentence_keys"] == "True":
+            raise InputError("--link goes without --use-sentence-keys; leave it out to copy")
         end = _end(files)
-        with _writer(output, attributes, overwrite=overwrite) as writer:
-            if overwrite:
-                writer.clear()
-            if writer.n_records:  # a merge makes no checkpoints
-                raise OutputError(
-                    f"{writer.partial} is of an unfinished run; --overwrite forgets what it has "
-                    "done"
-                )
-            for file, record, values in _records(files, link=link):
-                if values is None:
-                    writer.link(record, file.path)
-                else:
-                    writer.write(record, values)
-            writer.complete({}, end)
+        if link and files[0].layout == "packed":
+            places = _linked_places(files, should_stop)
+            paths, made = [file.path for file in files], {**attributes, **end}
+            link_packed(output, paths, places, made, overwrite=overwrite)
+        else:
+            source = f"{'links to' if link else 'copies of'} {len(files)} shards"
+            state = _RunState(f"{source} of {end['input_sha256']}")
+            with _writer(output, attributes, overwrite=overwrite) as writer:
+                if overwrite and not state.is_of(writer):
+                    writer.clear()
+                _write(files, writer, state, end, should_stop, link=link)
     return int(end["records"])
+
+
+class _RunState(NamedTuple):
+    """What a merge says in its checkpoints."""
+
+    source: str
+
+    def after(self, n_records: int) -> dict[str, Any]:
+        """As a run of `elmo embed` says it, over an input that there cannot be."""
+        return {"place": [n_records, self.source], "embed": {}, "skipped": {}}
+
+    def is_of(self, writer: ActivationsWriter) -> bool:
+        """Whether what a writer has, if anything, is of this merge."""
+        return not writer.n_records or writer.run_state == self.after(writer.n_records)
+
+
+def _write(
+    files: list[Activations],
+    writer: ActivationsWriter,
+    state: _RunState,
+    end: Mapping[str, str],
+    should_stop: Callable[[], bool],
+    *,
+    link: bool,
+) -> None:
+    """Copy or link the records, from where an earlier merge was stopped."""
+    if not state.is_of(writer):
+        raise OutputError(
+            f"{writer.partial} is of an unfinished run; --overwrite forgets what it has done"
+        )
+    n_kept, last = writer.n_records, time.monotonic()
+    found = shard_records(files, n_without_values=int(end["records"]) if link else n_kept)
+    for number, (file, record, values) in enumerate(found, start=1):
+        if number <= n_kept:
+            writer.skip(record)
+            continue
+        if values is None:
+            writer.link(record, file.path)
+        else:
+            writer.write(record, values)
+        is_asked = should_stop()
+        if is_asked or time.monotonic() - last >= CHECKPOINT_SECONDS:
+            writer.checkpoint(state.after(number))
+            last = time.monotonic()
+        if is_asked:
+            raise StoppedError(
+                f"Stopped after record {number:,}, which is kept with all before it in "
+                f"{writer.partial}; the same command goes on from there"
+            )
+    writer.complete(state.after(writer.n_records), end)
+
+
+def _linked_places(
+    files: list[Activations], should_stop: Callable[[], bool]
+) -> Iterator[ShardPlace]:
+    """Where each record is, which is checked."""
+    n_given = [0] * len(files)
+    checked = shard_records(files, n_without_values=sum(map(len, files)))
+    for which, _ in zip(turns(files), checked, strict=True):
+        if should_stop():
+            raise StoppedError("Stopped; nothing is written")
+        yield which, n_given[which]
+        n_given[which] += 1
 
 
 def _writer(output: Path, attributes: Mapping[str, str], *, overwrite: bool) -> ActivationsWriter:
@@ -160,7 +223,7 @@ def _differences(one: Activations, other: Activations) -> str:
 
 def _settings(file: Activations) -> dict[str, str]:
     """What a shard says of its making, apart from which one it is."""
-    return {name: value for name, value in _state(file)["settings"].items() if name != "shard"}
+    return {name: value for name, value in state_of(file)["settings"].items() if name != "shard"}
 
 
 def _common(file: Activations) -> dict[str, str]:
@@ -178,14 +241,14 @@ def _end(files: list[Activations]) -> dict[str, str]:
     Raises:
         InputError: a shard holds not as many records as its share of the input has.
     """
-    place = Place(*_state(files[0])["run"]["place"])
+    place = Place(*state_of(files[0])["run"]["place"])
     skipped: dict[str, str] = {}
     n_records = 0
     for file in files:
-        state, shard = _state(file), shard_of(file.attributes)
+        state, shard = state_of(file), shard_of(file.attributes)
         own = state["run"]["skipped"]
         share = range(shard.number - 1, place.n_records, shard.total)
-        n_expected = len(share) - len([n for n in _nameless(own) if n in share])
+        n_expected = len(share) - len([n for n in nameless(own) if n in share])
         if state["n_records"] != n_expected:
             raise InputError(
                 f"{file.path}: the file is damaged: it says that it holds {state['n_records']:,} "
@@ -194,72 +257,3 @@ def _end(files: list[Activations]) -> dict[str, str]:
         skipped.update(own)
         n_records += n_expected
     return end_attributes(n_records, place, skipped)
-
-
-def _state(file: Activations) -> dict[str, Any]:
-    state = state_at_end(file.attributes)
-    assert state is not None  # or it would not have been opened
-    return state
-
-
-def _nameless(skipped: Mapping[str, Any]) -> set[int]:
-    """The numbers of records that were skipped and are in no file."""
-    found = (re.fullmatch(r"sequence ([1-9]\d{0,17})", name, re.ASCII) for name in skipped)
-    return {int(match[1]) - 1 for match in found if match}
-
-
-def _records(files: list[Activations], *, link: bool) -> Iterator[_Found]:
-    """The records of all shards, in the order of the input where the shards have one.
-
-    Each with its file and its values; None for these to `link`.
-
-    Raises:
-        InputError: a shard is damaged.
-    """
-    attributes = files[0].attributes
-    streams = [_checked(file, link=link) for file in files]
-    is_packed, is_text = files[0].layout == "packed", attributes["format"] == "text"
-    if attributes["sentence_keys"] == "True" or not (is_packed or is_text):
-        yield from chain.from_iterable(streams)
-        return
-    has_texts = is_packed and is_text and attributes["forget_sentences"] != "True"
-    digest = hashlib.sha256()
-    for found in _in_turn(files, streams):
-        digest.update(hashed_text(found[1].text))
-        yield found
-    if has_texts and digest.hexdigest() != attributes["input_sha256"]:
-        names = ", ".join(str(file.path) for file in files[:_SHOWN])
-        raise InputError(
-            f"{names}: a file is damaged: the sentences of all shards are not the input that they "
-            "are of"
-        )
-
-
-def _in_turn(files: list[Activations], streams: list[Iterator[_Found]]) -> Iterator[_Found]:
-    nameless = set().union(*(_nameless(_state(file)["run"]["skipped"]) for file in files))
-    for number in range(Place(*_state(files[0])["run"]["place"]).n_records):
-        if number not in nameless:
-            yield next(streams[number % len(streams)])
-
-
-def _checked(file: Activations, *, link: bool) -> Iterator[_Found]:
-    """The records of a shard that are what it says."""
-    state = _state(file)
-    dtype, skipped = state["settings"]["dtype"], state["run"]["skipped"]
-    has_tokens = file.attributes["format"] == "text" and "pooling" not in file.attributes
-    if len(file) and file.dtype != dtype:
-        raise InputError(f"{file.path}: the file is damaged: expected {dtype}, found {file.dtype}")
-    found: Iterator[tuple[Record, tuple[int, ...], Array | None]] = (
-        ((record, shape, None) for record, shape in file.forms())
-        if link
-        else ((record, values.shape, values) for record, values in file.records())
-    )
-    for number, (record, shape, values) in enumerate(found):
-        place = shard_of(file.attributes).place(number)
-        n_tokens = 0 if str(place) in skipped else len(record.tokens)
-        if has_tokens and record.text and shape[-2] != n_tokens:
-            raise InputError(
-                f"{file.path}: the file is damaged: expected {n_tokens:,} tokens for "
-                f"line {place + 1:,}, found {shape[-2]:,}"
-            )
-        yield file, record, values

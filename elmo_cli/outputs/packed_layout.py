@@ -7,15 +7,14 @@
     keys, key_offsets                  likewise, its key (of FASTA)
     attributes, attribute_offsets      likewise, what else is known of it, a JSON object
 
-The last three pairs are there where a record has such a thing. All datasets are chunked
+The last three pairs are there where a record has such a thing. A file of links to shards has
+ranges in place of offsets (see `link_shards`). All datasets are chunked
 and only ever grow at their end, so that memory and the time for a record stay the same.
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from itertools import pairwise
+from collections.abc import Mapping
 from typing import Any, Final
 
 import h5py
@@ -24,14 +23,8 @@ from numpy.typing import NDArray
 
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
-from elmo_cli.outputs.damage import (
-    check_claim,
-    check_count,
-    check_kind,
-    checked_texts,
-    part_of,
-)
-from elmo_cli.shard import shard_of
+from elmo_cli.outputs.damage import check_count
+from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
@@ -39,10 +32,6 @@ Array = NDArray[Any]
 LAYOUT: Final = "layout"
 """The attribute of a file that says so."""
 PACKED: Final = "packed"
-
-_BLOCK_BYTES: Final = 1 << 22
-"""About how much is read at once where records are read in their order."""
-_BLOCK_RECORDS: Final = 1024
 
 
 class PackedLayout:
@@ -193,11 +182,6 @@ def _create(
     )
 
 
-def _row_bytes(rows: h5py.Dataset) -> int:
-    n_values: int = math.prod(rows.shape[1:])
-    return n_values * int(rows.dtype.itemsize)
-
-
 def _offsets(file: h5py.File, name: str, n_empty: int, settings: dict[str, Any]) -> _Growing:
     """The ends of records, to go on; new ones start with those of records without anything."""
     if name in file:
@@ -205,151 +189,3 @@ def _offsets(file: h5py.File, name: str, n_empty: int, settings: dict[str, Any])
     dataset = _create(file, name, (), np.dtype(np.int64), settings)
     dataset.resize(n_empty + 1, axis=0)  # zeros
     return _Growing(dataset)
-
-
-class PackedFile:
-    """Reads it; see `reader.Activations`."""
-
-    def __init__(self, file: h5py.File) -> None:
-        self._file = file
-        self.pooled = "pooling" in file.attrs
-        for name in file:
-            part_of(file, name)  # no other file is opened
-        check_kind(file["offsets"], "i8", (1,))
-        self.n_records = len(file["offsets"]) - 1
-        self._check_parts()
-        self.has_keys = "keys" in file
-        self.has_sentences = "sentences" in file
-        self.shard = shard_of(file.attrs)
-
-    def _check_parts(self) -> None:
-        """Make sure that all parts go together."""
-        n_rows = 0
-        if "activations" in self._file:
-            rows = self._file["activations"]
-            check_kind(rows, "f", (2, 3))
-            n_rows = len(rows)
-        self._check_offsets("offsets", n_rows)
-        for column in ("sentence", "key", "attribute"):
-            if f"{column}s" in self._file:
-                texts = self._file[f"{column}s"]
-                check_kind(texts, "u1", (1,))
-                self._check_offsets(f"{column}_offsets", len(texts))
-
-    def _check_offsets(self, name: str, n_rows: int) -> None:
-        offsets = self._file[name]
-        check_kind(offsets, "i8", (1,))
-        check_claim(offsets, offsets.shape)
-        check_count(len(offsets) - 1, self.n_records)
-        if (offsets[0], offsets[-1]) != (0, n_rows):
-            raise ValueError(f"{name} end at {offsets[-1]:,}, of {n_rows:,}")
-
-    def _span(self, name: str, start: int, stop: int, n_rows: int) -> NDArray[np.int64]:
-        """Where records start that lie together, and where the last one ends."""
-        ends: NDArray[np.int64] = self._file[name][start : stop + 1]
-        if ends[0] < 0 or ends[-1] > n_rows or (np.diff(ends) < 0).any():
-            raise ValueError(f"{name} that fall, or lead beyond the end")
-        return ends
-
-    @property
-    def file_attributes(self) -> dict[str, str]:
-        """What the file says of its making."""
-        return {name: str(value) for name, value in self._file.attrs.items()}
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of all values."""
-        found = self._file["activations"].dtype if "activations" in self._file else np.float32
-        return np.dtype(found)
-
-    def shapes(self) -> Iterator[tuple[int, ...]]:
-        """The shape of each record."""
-        for start in range(0, self.n_records, _BLOCK_RECORDS):
-            ends = self._file["offsets"][start : start + _BLOCK_RECORDS + 1]
-            for n_rows in np.diff(ends).tolist():
-                yield self._shape(n_rows)
-
-    def _shape(self, n_rows: int) -> tuple[int, ...]:
-        row = self._file["activations"].shape[1:]
-        return tuple(row) if self.pooled else (*row[:-1], n_rows, row[-1])
-
-    def shape(self, number: int) -> tuple[int, ...]:
-        """The shape of one record."""
-        first, last = self._span("offsets", number, number + 1, len(self._file["activations"]))
-        return self._shape(int(last - first))
-
-    def block(self, start: int, stop: int) -> list[Array]:
-        """The values of records that lie together, read at once."""
-        if stop <= start:
-            return []
-        activations = self._file["activations"]
-        offsets = self._span("offsets", start, stop, len(activations))
-        if self.pooled and (np.diff(offsets) != 1).any():
-            raise ValueError("offsets of pooled tokens that are no rows")
-        check_claim(activations, (int(offsets[-1] - offsets[0]), *activations.shape[1:]))
-        rows = activations[offsets[0] : offsets[-1]]
-        parts = np.split(rows, offsets[1:-1] - offsets[0])
-        return [
-            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
-            for part in parts
-        ]
-
-    def blocks(self) -> Iterator[list[Array]]:
-        """The values of all records, a few MB at a time."""
-        start = 0
-        while start < self.n_records:
-            stop = min(start + _BLOCK_RECORDS, self.n_records)
-            ends = self._file["offsets"][start : stop + 1]
-            most = max(1, _BLOCK_BYTES // _row_bytes(self._file["activations"]))
-            stop = start + max(1, int(np.searchsorted(ends, ends[0] + most, "right")) - 1)
-            yield self.block(start, stop)
-            start = stop
-
-    def text(self, number: int) -> str | None:
-        """The sentence of a record; None where the file has none."""
-        if not self.has_sentences:
-            return None
-        return self._texts("sentence", number, number + 1)[0]
-
-    def key(self, number: int) -> str | None:
-        """The key of a record; None where it has none."""
-        return (self._texts("key", number, number + 1)[0] or None) if self.has_keys else None
-
-    def attributes(self, number: int) -> dict[str, str]:
-        """What else is known of a record."""
-        if "attributes" not in self._file:
-            return {}
-        return checked_texts(json.loads(self._texts("attribute", number, number + 1)[0] or "{}"))
-
-    def find(self, name: str) -> int | None:
-        """The number of the record of that key, or where there are none, the last of that text."""
-        column = "key" if self.has_keys else "sentence"
-        order, hashes = self._index
-        place = int(np.searchsorted(hashes, hash(name), "right")) - 1
-        while name and place >= 0 and hashes[place] == hash(name):
-            number = int(order[place])
-            if self._texts(column, number, number + 1)[0] == name:
-                return number
-            place -= 1
-        return None
-
-    @cached_property
-    def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """The numbers of all records in the order of the hash of their names, and these."""
-        column = "key" if self.has_keys else "sentence"
-        found = np.empty(self.n_records if self.has_keys or self.has_sentences else 0, np.int64)
-        for start in range(0, len(found), _BLOCK_RECORDS):
-            stop = min(start + _BLOCK_RECORDS, len(found))
-            found[start:stop] = [hash(text) for text in self._texts(column, start, stop)]
-        order = np.argsort(found, kind="stable")
-        return order, found[order]
-
-    def _texts(self, column: str, start: int, stop: int) -> list[str]:
-        texts = self._file[f"{column}s"]
-        ends = self._span(f"{column}_offsets", start, stop, len(texts))
-        check_claim(texts, (int(ends[-1] - ends[0]),))
-        content = texts[ends[0] : ends[-1]].tobytes()
-        ends -= ends[0]
-        return [
-            content[first:last].decode("utf-8", "surrogatepass") for first, last in pairwise(ends)
-        ]

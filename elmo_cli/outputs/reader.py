@@ -4,6 +4,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, overload
@@ -16,13 +17,16 @@ from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.damage import DAMAGE, check_count, damage_named, has_name, part_of
-from elmo_cli.outputs.packed_layout import LAYOUT, PACKED, PackedFile
+from elmo_cli.outputs.packed_file import PackedFile
+from elmo_cli.outputs.packed_layout import LAYOUT, PACKED
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
 
 _DEEPEST = 1000
 """Groups inside of groups."""
+_BLOCK_RECORDS = 256
+"""Of which what is known is read at once."""
 
 
 class _LayoutFile(Protocol):
@@ -37,11 +41,12 @@ class _LayoutFile(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
     def shape(self, number: int) -> tuple[int, ...]: ...
     def block(self, start: int, stop: int) -> list[Array]: ...
-    def blocks(self) -> Iterator[list[Array]]: ...
+    def blocks(self, start: int) -> Iterator[list[Array]]: ...
     def text(self, number: int) -> str | None: ...
     def key(self, number: int) -> str | None: ...
-    def attributes(self, number: int) -> dict[str, str]: ...
+    def known(self, start: int, stop: int) -> list[Record]: ...
     def find(self, name: str) -> int | None: ...
+    def close(self) -> None: ...
 
 
 def open_activations(path: str | Path) -> "Activations":
@@ -103,13 +108,16 @@ class Activations:
             return [self._file.block(number, number + 1)[0] for number in range(start, stop, step)]
 
     def __iter__(self) -> Iterator[Array]:
-        blocks = self._file.blocks()
+        return chain.from_iterable(self._blocks(0))
+
+    def _blocks(self, start: int) -> Iterator[list[Array]]:
+        blocks = self._file.blocks(start)
         while True:
             with self._damage_named():
                 block = next(blocks, None)
             if block is None:
                 return
-            yield from block
+            yield block
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a record of that key or sentence."""
@@ -163,26 +171,29 @@ class Activations:
         """Whether the file knows sentences."""
         return self._file.has_sentences
 
-    def records(self) -> Iterator[tuple[Record, Array]]:
-        """All records in their order, as a writer takes them: what is known of each, its values."""
-        for number, values in enumerate(self):
-            yield self._record(number), values
+    def records(self, start: int = 0) -> Iterator[tuple[Record, Array]]:
+        """The records from a number on, as a writer takes them: what is known of each, its values.
+
+        With little in memory, however many there are.
+        """
+        for block in self._blocks(start):
+            with self._damage_named():
+                known = self._file.known(start, start + len(block))
+            yield from zip(known, block, strict=True)
+            start += len(block)
 
     def forms(self) -> Iterator[tuple[Record, tuple[int, ...]]]:
         """All records in their order, what is known of each and its shape; no value is read."""
-        for number in range(len(self)):
+        for start in range(0, len(self), _BLOCK_RECORDS):
+            stop = min(start + _BLOCK_RECORDS, len(self))
             with self._damage_named():
-                shape = self._file.shape(number)
-            yield self._record(number), shape
-
-    def _record(self, number: int) -> Record:
-        file = self._file
-        with self._damage_named():
-            text = file.text(number) or ""
-            return Record(text, text.split(), file.key(number), file.attributes(number))
+                known = self._file.known(start, stop)
+                shapes = [self._file.shape(number) for number in range(start, stop)]
+            yield from zip(known, shapes, strict=True)
 
     def close(self) -> None:
         """Close the file."""
+        self._layout_file.close()
         self._hdf5.close()
 
     def __enter__(self) -> "Activations":

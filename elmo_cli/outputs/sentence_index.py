@@ -6,18 +6,27 @@ last one wins. The files end with the process; one that goes on reads the input 
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import IO, Final
+from typing import IO, Final, TextIO
 
-from elmo_cli.errors import OutputError
+from elmo_cli.outputs.numbered_texts import disk_named
 
 MEMORY_BYTES: Final = 1 << 26
 """About what the dict takes before it is emptied."""
 _ENTRY_BYTES: Final = 150
 """About what an entry of it takes beside its text."""
 _N_FILES: Final = 64
+_ADVICE: Final = ", or give --forget-sentences"
+
+_BLOCK_CHARACTERS: Final = 1 << 20
+_PAIR: Final = re.compile(
+    r'\s*(?P<before>[{,])\s*(?P<sentence>"[^"\\]*(?:\\.[^"\\]*)*")\s*:'
+    r'\s*"?(?P<number>[0-9]{1,18})"?\s*(?=[,}])',
+    re.DOTALL,
+)
+"""A sentence and the number that names its dataset."""
 
 
 class SentenceIndex:
@@ -38,7 +47,7 @@ class SentenceIndex:
             self._n_bytes += len(sentence) + _ENTRY_BYTES
         self._places[sentence] = place
         if self._n_bytes >= MEMORY_BYTES:
-            with _disk_named():
+            with disk_named(_ADVICE):
                 self._empty()
 
     def write_json(self, name: Callable[[str | int], str]) -> IO[bytes]:
@@ -52,7 +61,7 @@ class SentenceIndex:
         """
         file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
         separator = b"{"
-        with _disk_named():
+        with disk_named(_ADVICE):
             for places in self._parts():
                 for sentence, place in places.items():
                     entry = f"{json.dumps(sentence)}: {json.dumps(name(place))}"
@@ -89,13 +98,24 @@ class SentenceIndex:
             yield dict(json.loads(line) for line in file)
 
 
-@contextmanager
-def _disk_named() -> Iterator[None]:
-    """Name the disk that is full."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"{tempfile.gettempdir()}: cannot keep the sentences for sentence_to_index: "
-            f"{error.strerror}; set TMPDIR to a folder with room, or give --forget-sentences"
-        ) from None
+def read_pairs(file: TextIO) -> Iterator[tuple[str, int]]:
+    """The sentences and their numbers of a `sentence_to_index`, a part in memory at a time.
+
+    Args:
+        file: the JSON object.
+
+    Raises:
+        ValueError: it is none, or has other values than numbers.
+    """
+    text, at, before = "", 0, "{"
+    while True:
+        pair = _PAIR.match(text, at)
+        if pair is not None and pair["before"] == before:
+            yield json.loads(pair["sentence"]), int(pair["number"])
+            at, before = pair.end(), ","
+        elif more := file.read(max(_BLOCK_CHARACTERS, len(text) - at)):
+            text, at = text[at:] + more, 0
+        elif "".join(text[at:].split()) == ("{}" if before == "{" else "}"):
+            return
+        else:
+            raise ValueError("expected a JSON object of numbers, found something else")
