@@ -9,6 +9,11 @@ PRODUCT_ROWS = 128
 would not fit the caches."""
 
 
+PACKED_WEIGHTS = 1 << 20
+"""From so many on, weights are packed, if there are more outputs than inputs. Of others the
+plain product is as fast or faster, and nothing is kept of each number of rows."""
+
+
 class Product:
     """x W + b for constant weights."""
 
@@ -73,5 +78,7 @@ def product(weight: Tensor, bias: Tensor | None = None) -> Product:
         and weight.dtype == torch.float32
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and weight.numel() >= PACKED_WEIGHTS
+        and weight.shape[0] > weight.shape[1]
     )
     return OneDnnProduct(weight, bias) if packs else Product(weight, bias)

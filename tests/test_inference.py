@@ -15,7 +15,7 @@ from torch import Tensor
 from elmo_cli.batching import pack, sentence_order
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import TABLE_ROWS, FastBiLm, _groups
-from elmo_cli.products import PRODUCT_ROWS, OneDnnProduct, Product, product
+from elmo_cli.products import PACKED_WEIGHTS, PRODUCT_ROWS, OneDnnProduct, Product, product
 from elmo_cli.weights import load_bilm
 
 CPU = torch.device("cpu")
@@ -26,8 +26,14 @@ sentences_of_tokens = st.lists(
 )
 
 packs = pytest.mark.skipif(
-    type(product(torch.ones(1, 1))) is not OneDnnProduct, reason="needs oneDNN"
+    type(product(torch.ones(2048, 1024))) is not OneDnnProduct, reason="needs oneDNN"
 )
+
+
+@pytest.fixture
+def pack_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small weights are packed too."""
+    monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", 0)
 
 
 def random_tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -72,9 +78,17 @@ def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
     assert_allclose(OneDnnProduct(weight).plus(inputs, other), expected, atol=TOLERANCE)
 
 
+@packs
+def test_large_weights_with_more_outputs_than_inputs_are_packed() -> None:
+    for shape in [(2048, 512), (16384, 512)]:
+        assert type(product(torch.ones(shape))) is OneDnnProduct
+    for shape in [(512, 4096), (1024, 256), (1024, 1024)]:
+        assert type(product(torch.ones(shape))) is Product
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_weights_of_another_precision_are_not_packed(dtype: torch.dtype) -> None:
-    assert type(product(torch.ones(2, 3, dtype=dtype))) is Product
+    assert type(product(torch.ones(2048, 1024, dtype=dtype))) is Product
 
 
 @given(st.lists(st.integers(1, 2 * PRODUCT_ROWS), max_size=20))
@@ -173,9 +187,11 @@ def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
+@pytest.mark.parametrize("packed_weights", [0, PACKED_WEIGHTS])
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
-    tmp_path: Path,
+    packed_weights: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", packed_weights)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     # The first step alone is more than one product, and tokens repeat between their groups.
     lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * TABLE_ROWS
@@ -184,6 +200,7 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
 
 
 @packs
+@pytest.mark.usefixtures("pack_all")
 def test_products_of_many_distinct_tokens_have_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
