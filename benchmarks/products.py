@@ -1,71 +1,97 @@
-"""The matrix products of a run, and how long they take by themselves."""
+"""The matrix products of a run, and how long they take by themselves.
 
-import statistics
+A convolution is a matrix product too: of its windows with its filters.
+"""
+
+import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.products import OneDnnProduct, Product, product
+from elmo_cli import inference
+from elmo_cli.directions import BACKWARD, FORWARD, run_both
+from elmo_cli.products import OneDnnProduct, Product
 
-Shape = tuple[int, int, int]
-"""Rows, inputs, outputs."""
+Call = tuple[Callable[[Tensor], Tensor], tuple[int, ...]]
+"""What multiplies, and the shape of what it is given."""
+
+TOKENS = -1
+"""Where the products of the token encoder are kept, beside those of both directions."""
 
 
 class ProductLog:
-    """Counts the products that are made, by shape, from when it is made."""
+    """Keeps the products that are made, in their order, from when it is made."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Shape] = Counter()
-        for owner, name in [
-            (Product, "__call__"),
-            (OneDnnProduct, "__call__"),
-            (OneDnnProduct, "plus"),
-            (nn.Linear, "forward"),
-        ]:
-            self._watch(owner, name)
+        self.calls: dict[int, list[Call]] = {TOKENS: [], FORWARD: [], BACKWARD: []}
+        self.flops = 0.0
+        """Multiplications and additions of all products."""
+        self._thread = threading.local()
+        self._lock = threading.Lock()
+        methods: list[tuple[type[Any], str, Any]] = [
+            (Product, "__call__", Product.__call__),
+            (OneDnnProduct, "__call__", OneDnnProduct.__call__),
+            (OneDnnProduct, "plus", OneDnnProduct.__call__),
+            (nn.Linear, "forward", nn.Linear.forward),
+            (nn.Conv1d, "forward", nn.Conv1d.forward),
+        ]
+        for owner, name, plain in methods:
+            self._watch(owner, name, plain)
+        setattr(inference, "run_both", self._run_both)  # noqa: B010  (a name that is imported there)
 
-    def _watch(self, owner: type[Any], name: str) -> None:
+    def _watch(self, owner: type[Any], name: str, plain: Any) -> None:
         original: Callable[..., Tensor] = getattr(owner, name)
 
         def watched(instance: Any, inputs: Tensor, *rest: Tensor) -> Tensor:
             result = original(instance, inputs, *rest)
-            self.counts[len(inputs), inputs.shape[1], result.shape[1]] += 1
+            direction = getattr(self._thread, "direction", TOKENS)
+            call = (plain.__get__(instance), tuple(inputs.shape))
+            with self._lock:
+                self.calls[direction].append(call)
+                self.flops += 2.0 * result.numel() * _terms(instance, inputs)
             return result
 
         setattr(owner, name, watched)
 
-    def flops(self) -> float:
-        """Multiplications and additions of all products."""
-        return sum(2.0 * rows * i * o * count for (rows, i, o), count in self.counts.items())
+    def _run_both(self, run: Callable[[int, Callable[[], None]], Any]) -> tuple[Any, Any]:
+        def run_known(direction: int, check: Callable[[], None]) -> Any:
+            self._thread.direction = direction
+            try:
+                return run(direction, check)
+            finally:
+                self._thread.direction = TOKENS
 
+        return run_both(run_known)
 
-@torch.inference_mode()
-def bare_seconds(counts: Counter[Shape]) -> float:
-    """How long products take with nothing between them, at the median rate of their shapes.
+    @torch.inference_mode()
+    def seconds(self) -> float:
+        """How long the same products take, with nothing between them.
 
-    Rows are rounded up to a power of two, where it is the rate that is measured.
-    """
-    groups: Counter[Shape] = Counter()
-    for (rows, n_inputs, n_outputs), count in counts.items():
-        rounded = 1 << (rows - 1).bit_length()
-        groups[rounded, n_inputs, n_outputs] += count * rows
-    seconds = 0.0
-    for (rounded, n_inputs, n_outputs), all_rows in groups.items():
-        multiply = product(torch.randn(n_outputs, n_inputs))
-        inputs = torch.randn(rounded, n_inputs)
-        seconds += all_rows / rounded * _median_seconds(multiply, inputs)
-    return seconds
-
-
-def _median_seconds(multiply: Product, inputs: Tensor) -> float:
-    multiply(inputs)
-    taken = []
-    for _ in range(9):
+        With the same weights in the same order, so that none is in a cache that was not
+        there in the run, and both directions beside each other.
+        """
+        largest = max(_numel(shape) for calls in self.calls.values() for _, shape in calls)
+        values = torch.randn(largest)
         started = time.perf_counter()
-        multiply(inputs)
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+        self._repeat(TOKENS, values)
+        run_both(lambda direction, check: self._repeat(direction, values))
+        return time.perf_counter() - started
+
+    @torch.inference_mode()
+    def _repeat(self, direction: int, values: Tensor) -> None:
+        for multiply, shape in self.calls[direction]:
+            multiply(values[: _numel(shape)].view(shape))
+
+
+def _terms(instance: Any, inputs: Tensor) -> int:
+    """The products that are added up for one output."""
+    if isinstance(instance, nn.Conv1d):
+        return instance.in_channels * instance.kernel_size[0]
+    return inputs.shape[-1]
+
+
+def _numel(shape: tuple[int, ...]) -> int:
+    return torch.Size(shape).numel()

@@ -31,7 +31,7 @@ def products_rows(setting: Setting) -> list[Row]:
     """How much of a run the bare matrix products would take."""
     text, output = setting.write("input.txt", setting.lines), setting.folder / "products.hdf5"
     command = setting.ours("measure_embed.py", setting.model, "--products", text, output)
-    turns = [figures_of(command) for _ in range(min(3, setting.repeats))]
+    turns = [figures_of(command) for _ in range(setting.repeats)]
     shares = [turn["products_seconds"] / turn["embed_seconds"] for turn in turns]
     share = statistics.median(shares)
     rate = median(turns, "products_gflop") / median(turns, "products_seconds")

@@ -13,10 +13,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import lengths
 import measure
 import setting
-from products import ProductLog, bare_seconds
+from products import TOKENS, ProductLog
 from stopwatch import Stopwatch
 
-from elmo_cli.products import product
+from elmo_cli import inference
+from elmo_cli.directions import BACKWARD, FORWARD, run_both
+from elmo_cli.products import OneDnnProduct, Product, product
 
 
 def test_every_row_is_measured(
@@ -42,19 +44,32 @@ def test_every_row_is_measured(
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
 
 
-def test_products_are_counted_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    for owner, names in [(type(product(torch.ones(2, 3))), ("__call__", "plus"))]:
-        for name in names:
+def test_products_are_kept_with_their_direction_and_can_be_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    linear, conv = torch.nn.Linear(6, 7), torch.nn.Conv1d(2, 3, kernel_size=4)
+    for owner in (Product, OneDnnProduct, torch.nn.Linear, torch.nn.Conv1d):
+        for name in {"__call__", "plus", "forward"} & set(vars(owner)):
             monkeypatch.setattr(owner, name, getattr(owner, name))
-    monkeypatch.setattr(torch.nn.Linear, "forward", torch.nn.Linear.forward)
+    monkeypatch.setattr(inference, "run_both", run_both)
     log = ProductLog()
     multiply = product(torch.ones(2, 3))
-    multiply(torch.ones(4, 3))
-    multiply.plus(torch.ones(5, 3), torch.ones(5, 2))
-    torch.nn.Linear(6, 7)(torch.ones(8, 6))
-    assert dict(log.counts) == {(4, 3, 2): 1, (5, 3, 2): 1, (8, 6, 7): 1}
-    assert log.flops() == 2 * (4 * 3 * 2 + 5 * 3 * 2 + 8 * 6 * 7)
-    assert bare_seconds(log.counts) > 0
+
+    def run(direction: int, check: object) -> None:
+        if direction == FORWARD:
+            multiply(torch.ones(4, 3))
+        else:
+            multiply.plus(torch.ones(5, 3), torch.ones(5, 2))
+
+    vars(inference)["run_both"](run)
+    linear(torch.ones(8, 6))
+    conv(torch.ones(9, 2, 10))  # 7 windows
+    shapes = {way: [shape for _, shape in calls] for way, calls in log.calls.items()}
+    assert shapes == {TOKENS: [(8, 6), (9, 2, 10)], FORWARD: [(4, 3)], BACKWARD: [(5, 3)]}
+    assert log.flops == 2 * (4 * 3 * 2 + 5 * 3 * 2 + 8 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
+    n_calls = sum(map(len, log.calls.values()))
+    assert log.seconds() > 0
+    assert sum(map(len, log.calls.values())) == n_calls
 
 
 def test_a_stopwatch_counts_no_second_twice() -> None:
