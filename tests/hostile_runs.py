@@ -87,6 +87,8 @@ def _content(path: Path) -> Any:
                 names[name] = ("group or text",)
         sentences = file["sentences"][()].tobytes() if "sentences" in file else b""
         pooled = "pooling" in file.attrs
+        if file.attrs.get("sentence_keys") == "True":
+            names = {}  # a sentence may be another, and a blank line has no dataset
         return names, sorted(file.attrs), b"" if pooled else sentences
 
 

@@ -146,6 +146,15 @@ def test_a_damaged_packed_shard_is_not_merged(spoil: Change, message: str, folde
     assert not list(folder.glob("merged*"))
 
 
+def test_an_id_is_that_of_its_header() -> None:
+    Path("x.fasta").write_text(">a 1\nMV\n>b 2\nM\n")
+    for number in (1, 2):
+        ElmoEmbedder(model=TINY).embed_file("x.fasta", f"s{number}", shard=f"{number}/2")
+    change("s1", lambda file: file.move("a", "c"))
+    for way in ((), ("--link",)):
+        assert_one_line("the header of 'c', found 'a 1'", "merge", "merged", "s1", "s2", *way)
+
+
 @layouts
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_a_shard_that_is_cut_off_is_not_merged(layout: str, share: float, folder: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice, repeat
 from typing import Any, Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, shown
+from elmo_cli.fasta import ORIGINAL_ID
 from elmo_cli.outputs.finished_output import state_at_end
 from elmo_cli.outputs.reader import Activations, Array
 from elmo_cli.run_input import Place, hashed_text
@@ -89,9 +90,12 @@ def _checked(file: Activations, n_without_values: int) -> Iterator[FoundRecord]:
     for number, (record, shape, values) in enumerate(found):
         place = shard_of(file.attributes).place(number)
         n_tokens = 0 if str(place) in skipped else len(record.tokens)
+        header = record.attributes.get(ORIGINAL_ID, "")
         if has_tokens and record.text and shape[-2] != n_tokens:
-            raise InputError(
-                f"{file.path}: the file is damaged: expected {n_tokens:,} tokens for "
-                f"line {place + 1:,}, found {shape[-2]:,}"
-            )
-        yield file, record, values
+            fault = f"{n_tokens:,} tokens for line {place + 1:,}, found {shape[-2]:,}"
+        elif record.key is not None and header.split(maxsplit=1)[:1] != [record.key]:
+            fault = f"the header of {shown(record.key)!r}, found {shown(header)!r}"
+        else:
+            yield file, record, values
+            continue
+        raise InputError(f"{file.path}: the file is damaged: expected {fault}")
