@@ -228,6 +228,9 @@ _LARGEST = 1 << 20
 _MOST = 100
 """Layers, likewise; each is made before it is known whether the weights have it."""
 
+_LARGEST_CLIP = 1e18
+"""Nothing is clipped there; torch takes no whole number much larger."""
+
 
 def _whole(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _LARGEST
@@ -247,8 +250,8 @@ def _highways(value: Any) -> str | None:
 
 def _clip(value: Any) -> str | None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = value is None or (number and 0 <= value < float("inf"))
-    return None if good else "a number, 0 or more, or null"
+    good = value is None or (number and 0 <= value <= _LARGEST_CLIP)
+    return None if good else "a number from 0 to 1e18, or null"
 
 
 def _boolean(value: Any) -> str | None:
@@ -256,7 +259,7 @@ def _boolean(value: Any) -> str | None:
 
 
 def _n_characters(value: Any) -> str | None:
-    return None if value in (261, 262) and not isinstance(value, bool) else "261 or 262"
+    return None if isinstance(value, int) and value in (261, 262) else "261 or 262"
 
 
 def _token_size(value: Any) -> str | None:

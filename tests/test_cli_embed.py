@@ -464,7 +464,7 @@ def embed_with(options: Any = None, weights: Any = None) -> Any:
             '{"lstm": {"dim": "5", "projection_dim": 3, "n_layers": 2.5, "cell_clip": "no"}}',
             'lstm.dim: expected a whole number above 0, found "5"; '
             "lstm.n_layers: expected a whole number from 1 to 100, found 2.5; "
-            'lstm.cell_clip: expected a number, 0 or more, or null, found "no"\n',
+            'lstm.cell_clip: expected a number from 0 to 1e18, or null, found "no"\n',
         ),
     ],
 )
