@@ -28,7 +28,7 @@ from commands import (
 from conftest import Golden
 from numpy.testing import assert_allclose
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress import Progress
 from elmo_cli.registry import MODELS
 
@@ -208,6 +208,18 @@ def test_sentences_may_name_the_datasets() -> None:
     result = elmo("embed", "text", "out.hdf5", "--use-sentence-keys", *TINY_MODEL)
     assert result.exit_code == 0
     assert list(datasets("out.hdf5")) == ["The cat sat", "bank"]
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
+    token = "x" * 1_000_000
+    Path("long").write_text(f"the cat\n{token}\n{'a ' * 1000}\nsat {token[:60]}\n{token[:60]}\n")
+    assert elmo("embed", "long", "out", "--model", TINY, "--layout", layout).exit_code == 0
+    with open_activations("out") as found:
+        assert [values.shape[1] for values in found] == [2, 1, 1000, 2, 1]
+        assert found.number_of(token) == 1
+        # The model reads the first 50 bytes of a token.
+        assert_allclose(found[1], found[4], atol=1e-6)
 
 
 def test_an_empty_text_gives_a_file_without_sentences() -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -332,3 +333,49 @@ def test_a_damaged_output_is_not_converted(layout: str, folder: Path) -> None:
     for target in ("new.hdf5", "new.npz", "new.jsonl", "new.tsv", "new.safetensors"):
         assert_one_line("out: the file is damaged: ", "convert", "out", target)
     assert {path.name for path in folder.iterdir()} == {"text", "out"}
+
+
+def assert_little_memory(read: Callable[[], object], message: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=message):
+        read()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KB
+
+
+MOST = b"\xf0\xff\xff\xff"
+"""The length that a string can claim."""
+
+
+def test_a_string_that_claims_more_than_the_file_takes_no_memory() -> None:
+    embed("out")
+    with h5py.File("out") as file:
+        offset = file["sentence_to_index"].id.get_offset()
+    content = bytearray(Path("out").read_bytes())
+    content[offset : offset + 4] = MOST
+    Path("out").write_bytes(content)
+    with open_activations("out") as found:
+        assert_little_memory(lambda: found.number_of("the cat"), "a string that is not there")
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_an_attribute_that_claims_more_than_the_file_takes_no_memory(layout: str) -> None:
+    Path("x.fasta").write_text(f">id {'x' * 50}\nMV\n")
+    ElmoEmbedder(model=TINY).embed_file("x.fasta", "out", layout=layout)
+    with h5py.File("out") as file:
+        lengths = {name: len(text) for name, text in file.attrs.items() if len(text) > 30}
+    whole = Path("out").read_bytes()
+
+    def claim(name: str, length: int) -> None:
+        content = bytearray(whole)
+        at = content.index(length.to_bytes(4, "little"), content.index(name.encode() + b"\0") + 8)
+        content[at : at + 4] = MOST
+        Path("out").write_bytes(content)
+
+    assert {"weights_sha256", "input_sha256"} <= lengths.keys()
+    for name, length in lengths.items():
+        claim(name, length)
+        assert_little_memory(lambda: open_activations("out"), "longer than the file")
+    if layout == "allennlp":
+        claim("original_id", 53)
+        with open_activations("out") as found:
+            assert_little_memory(lambda: list(found.records()), "longer than the file")

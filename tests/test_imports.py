@@ -22,6 +22,7 @@ MAY_IMPORT_H5PY = {
     "outputs/link_shards.py",
     "outputs/linked_files.py",
     "outputs/packed_file.py",
+    "outputs/object_header.py",
     "outputs/packed_layout.py",
     "outputs/reader.py",
     "hdf5_tensors.py",

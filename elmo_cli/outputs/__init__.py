@@ -15,6 +15,7 @@ as its layout wants them:
     packed_layout.py      HDF5, one dataset for all (packed_file.py reads it)
     compression.py        of both
     damage.py             what is checked of files that are read, and what damage is called
+    object_header.py      how long attributes claim to be
     text_formats.py       JSON lines, tab-separated values
     exports.py            npz, npy, safetensors, Parquet: made of a packed file
 

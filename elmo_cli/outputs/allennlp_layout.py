@@ -39,6 +39,7 @@ from elmo_cli.outputs.heap_string import (
 )
 from elmo_cli.outputs.linked_files import LinkedFiles, linked
 from elmo_cli.outputs.numbered_texts import NumberedTexts
+from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.sentence_index import SentenceIndex, read_pairs
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record, known_record
@@ -237,7 +238,11 @@ class AllenNlpFile:
 
     def attributes(self, number: int) -> dict[str, str]:
         """What else is known of a record."""
-        return checked_texts(dict(self._dataset(number).attrs))
+        dataset = self._dataset(number)
+        if not len(dataset.attrs):
+            return {}
+        check_attributes(dataset)
+        return checked_texts(dict(dataset.attrs))
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""

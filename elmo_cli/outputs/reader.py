@@ -17,6 +17,7 @@ from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.damage import DAMAGE, check_count, damage_named, has_name, part_of
+from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED
 from elmo_cli.text import Record
@@ -215,6 +216,7 @@ class Activations:
         self._hdf5 = _open_hdf5(self.path)
         try:
             with self._damage_named():
+                check_attributes(self._hdf5)
                 self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
                 """What the file says of its making."""
                 check_readable(str(self.path), self.attributes.get("compression"))
