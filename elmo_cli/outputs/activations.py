@@ -331,8 +331,9 @@ class ActivationsWriter:
 
 
 def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    return ", ".join(
+    found = ", ".join(
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
         for name in sorted({*there, *here})
         if there.get(name) != here.get(name)
     )
+    return shown(found)
