@@ -185,7 +185,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
     from pyarrow import parquet
 
     monkeypatch.setattr("elmo_cli.outputs.exports._ROW_GROUP_BYTES", 1000)
-    monkeypatch.setattr("elmo_cli.outputs.packed_layout._BLOCK_BYTES", 100)
+    monkeypatch.setattr("elmo_cli.outputs.packed_file._BLOCK_BYTES", 100)
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups > 3
