@@ -52,7 +52,8 @@ def shard_records(files: list[Activations], *, n_without_values: int) -> Iterato
         found = next(streams[which], None)
         if found is None:  # of a layout that does not know before
             raise InputError(f"{files[which].path}: the file is damaged: it ends too early")
-        digest.update(hashed_text(found[1].text))
+        if has_texts:
+            digest.update(hashed_text(found[1].text))
         yield found
     if has_texts and digest.hexdigest() != attributes["input_sha256"]:
         names = ", ".join(str(file.path) for file in files[:_SHOWN])
