@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from elmo_cli.errors import ComputationError, ElmoError, InputError, first_line
+from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError, first_line
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.finished_output import end_attributes
 from elmo_cli.run_input import Place
@@ -58,6 +58,18 @@ class Checkpoints:
         self._writer.checkpoint(state)
         self._last, self._kept = time.monotonic(), self.place
         return True
+
+    def stopped(self) -> StoppedError:
+        """What to say of a run that stops at the checkpoint that was made last."""
+        assert self.place is not None  # a record was written
+        kept = (
+            f", which is kept with all before it in {self._writer.partial}; "
+            "the same command goes on from there"
+        )
+        return StoppedError(
+            f"Stopped after {self._unit} {self.place.n_records:,}"
+            f"{kept if self._writer.can_go_on else ''}"
+        )
 
     def skip(self, name: str, fault: str) -> None:
         """Note what is wrong with a record that is skipped."""

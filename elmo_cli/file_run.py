@@ -17,7 +17,6 @@ from elmo_cli.errors import (
     ComputationError,
     OtherInputError,
     OutputError,
-    StoppedError,
 )
 from elmo_cli.file_settings import FileSettings
 from elmo_cli.outputs.activations import ActivationsWriter
@@ -141,13 +140,7 @@ def run(
         on_tokens(len(record.tokens))
         checkpoints.make_if_due()
         if should_stop() and checkpoints.make():
-            kept = (
-                f", which is kept with all before it in {writer.partial}; "
-                "the same command goes on from there"
-            )
-            raise StoppedError(
-                f"Stopped after {format_.unit} {number:,}{kept if writer.can_go_on else ''}"
-            )
+            raise checkpoints.stopped()
 
 
 def _rest(

@@ -1,13 +1,13 @@
 """The outputs of all shards of an input to one, as if it had not been shared out."""
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from elmo_cli.checkpoints import Checkpoints
 from elmo_cli.errors import InputError, OutputError, StoppedError, shown
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
@@ -120,7 +120,8 @@ def _write(
         raise OutputError(
             f"{writer.partial} is of an unfinished run; --overwrite forgets what it has done"
         )
-    n_kept, last = writer.n_records, time.monotonic()
+    n_kept = writer.n_records
+    checkpoints = Checkpoints(writer, lambda n_records: {}, "record", CHECKPOINT_SECONDS)
     found = shard_records(files, n_without_values=int(end["records"]) if link else n_kept)
     for number, (file, record, values) in enumerate(found, start=1):
         if number <= n_kept:
@@ -130,15 +131,10 @@ def _write(
             writer.link(record, file.path)
         else:
             writer.write(record, values)
-        is_asked = should_stop()
-        if is_asked or time.monotonic() - last >= CHECKPOINT_SECONDS:
-            writer.checkpoint(state.after(number))
-            last = time.monotonic()
-        if is_asked:
-            raise StoppedError(
-                f"Stopped after record {number:,}, which is kept with all before it in "
-                f"{writer.partial}; the same command goes on from there"
-            )
+        checkpoints.place = Place(number, state.source)
+        checkpoints.make_if_due()
+        if should_stop() and checkpoints.make():
+            raise checkpoints.stopped()
     writer.complete(state.after(writer.n_records), end)
 
 
