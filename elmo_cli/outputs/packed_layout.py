@@ -69,7 +69,7 @@ class PackedLayout:
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
-        rows = values[np.newaxis] if self._pooled else np.moveaxis(values, -2, 0)  # (T, ..., W)
+        rows = values[np.newaxis] if self._pooled else np.swapaxes(values, 0, -2)  # (T, ..., W)
         if self._rows is None:
             self._rows = _Growing(
                 _create(self._file, "activations", rows.shape[1:], rows.dtype, self._settings)
@@ -110,28 +110,32 @@ class PackedLayout:
 
 
 class _Growing:
-    """A dataset that grows at its end, about a chunk at a time."""
+    """A dataset that grows at its end, a chunk at a time."""
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        self._pending: list[Array] = []
-        self._n_pending = 0
+        row_shape = dataset.shape[1:]
+        self._held = np.empty((_chunk_rows(row_shape, dataset.dtype), *row_shape), dataset.dtype)
+        self._n_held = 0
 
     def append(self, rows: Array) -> None:
         # HDF5 would make others fit, and not always say so.
-        if rows.shape[1:] != self._dataset.shape[1:]:
-            raise ValueError(f"rows of {rows.shape[1:]} values among {self._dataset.shape[1:]}")
-        self._pending.append(rows)
-        self._n_pending += len(rows)
-        if self._n_pending >= self._dataset.chunks[0]:
-            self.flush()
+        if rows.shape[1:] != self._held.shape[1:]:
+            raise ValueError(f"rows of {rows.shape[1:]} values among {self._held.shape[1:]}")
+        while len(rows):
+            part = rows[: len(self._held) - self._n_held]
+            self._held[self._n_held : self._n_held + len(part)] = part
+            self._n_held += len(part)
+            if self._n_held == len(self._held):
+                self.flush()
+            rows = rows[len(part) :]
 
     def flush(self) -> None:
-        if self._n_pending:
+        if self._n_held:
             start = len(self._dataset)
-            self._dataset.resize(start + self._n_pending, axis=0)
-            self._dataset[start:] = np.concatenate(self._pending)
-        self._pending, self._n_pending = [], 0
+            self._dataset.resize(start + self._n_held, axis=0)
+            self._dataset[start:] = self._held[: self._n_held]
+        self._n_held = 0
 
     def last(self) -> int:
         """The last value, nothing being held."""
@@ -171,15 +175,18 @@ def _create(
     settings: dict[str, Any],
 ) -> h5py.Dataset:
     """An empty dataset of rows."""
-    n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * dtype.itemsize))
     return file.create_dataset(
         name,
         shape=(0, *row_shape),
         maxshape=(None, *row_shape),
         dtype=dtype,
-        chunks=(n_rows, *row_shape),
+        chunks=(_chunk_rows(row_shape, dtype), *row_shape),
         **settings,
     )
+
+
+def _chunk_rows(row_shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return max(1, CHUNK_BYTES // (math.prod(row_shape) * dtype.itemsize))
 
 
 def _offsets(file: h5py.File, name: str, n_empty: int, settings: dict[str, Any]) -> _Growing:
