@@ -16,6 +16,7 @@ HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
 MAY_IMPORT_H5PY = {
     "outputs/activations.py",
+    "outputs/allennlp_file.py",
     "outputs/allennlp_layout.py",
     "outputs/damage.py",
     "outputs/heap_string.py",

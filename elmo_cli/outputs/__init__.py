@@ -11,7 +11,8 @@ Records go into a file as they are computed:
 
 as its layout wants them:
 
-    allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py)
+    allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py;
+                          allennlp_file.py reads it)
     packed_layout.py      HDF5, one dataset for all (packed_file.py reads it)
     compression.py        of both
     damage.py             what is checked of files that are read, and what damage is called

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.outputs.allennlp_layout import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.allennlp_file import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.damage import DAMAGE, check_count, damage_named, has_name, part_of
 from elmo_cli.outputs.object_header import check_attributes
