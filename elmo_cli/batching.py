@@ -54,11 +54,6 @@ def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
     return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
 
 
-def sentence_order(packing: Packing) -> NDArray[np.int64]:
-    """The packed rows sentence after sentence: int64, shape (N,)."""
-    return np.lexsort((packing.positions, packing.sentences))
-
-
 def windows(
     sentences: Iterable[_Sized], max_tokens: int, max_sentences: int
 ) -> Iterator[list[_Sized]]:

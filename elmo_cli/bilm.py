@@ -257,3 +257,8 @@ def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmSta
         LayerState(*(LstmState(*map(function, direction)) for direction in layer))
         for layer in state
     ]
+
+
+def state_tensors(state: BiLmState) -> list[Tensor]:
+    """The tensors of a state, in the order of `map_state`."""
+    return [values for layer in state for direction in layer for values in direction]

@@ -20,7 +20,7 @@ WORD_START: Final = 258
 WORD_END: Final = 259
 PADDING: Final = 260
 N_CHARACTERS: Final = 261
-"""Ids 0 to 260, before they are raised by one."""
+"""Ids 0 to 260, before they are raised by one: 256 bytes and 5 special ones."""
 
 START_TOKEN: Final = "<S>"
 END_TOKEN: Final = "</S>"

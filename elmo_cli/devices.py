@@ -7,7 +7,7 @@ from elmo_cli.errors import DeviceError
 CPU = -1
 
 
-def choose_device(cuda_device: int = CPU) -> torch.device:
+def choose_device(cuda_device: int) -> torch.device:
     """The device for a number: -1 is the CPU, others are GPUs.
 
     Raises:

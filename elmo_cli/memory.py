@@ -8,8 +8,6 @@ import torch
 from elmo_cli.errors import ComputationError, first_line
 
 _Result = TypeVar("_Result")
-
-
 _Compute = Callable[[Sequence[int]], Sequence[_Result]]
 
 

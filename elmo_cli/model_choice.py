@@ -8,10 +8,9 @@ from pathlib import Path
 
 from elmo_cli.download import OnProgress, silent
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model_files import only_file
+from elmo_cli.model_files import ModelFiles, only_file
 from elmo_cli.options import reads_words
 from elmo_cli.pretrained import (
-    ModelFiles,
     find_model,
     local_file,
     model_from_files,

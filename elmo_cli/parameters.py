@@ -1,10 +1,8 @@
 """The number of parameters of each part of a biLM, from its options alone."""
 
+from elmo_cli.characters import N_CHARACTERS
 from elmo_cli.many_langs import ManyLangsOptions
 from elmo_cli.options import CharacterOptions, LstmOptions, ModelOptions
-
-N_CHARACTERS = 261
-"""Rows of the character table in the weights file: 256 bytes and 5 special ones."""
 
 
 def parameters_by_part(

@@ -25,23 +25,6 @@ from elmo_cli.registry import (
     published_model,
 )
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "ModelFiles",
-    "cache_folder",
-    "default_model",
-    "download_model",
-    "find_model",
-    "is_downloaded",
-    "local_file",
-    "model_from_files",
-    "model_named",
-    "model_state",
-    "models_with_softmax",
-    "n_bytes_here",
-    "published_folder",
-]
-
 DEFAULT_MODEL: Final = BUNDLED
 BUNDLED_FOLDER: Final = Path(__file__).parent / "data" / BUNDLED
 

@@ -7,8 +7,6 @@ from torch.nn import functional
 PRODUCT_ROWS = 128
 """Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
 would not fit the caches."""
-
-
 PACKED_WEIGHTS = 1 << 20
 """From so many on, weights are packed, if there are more outputs than inputs. Of others the
 plain product is as fast or faster, and nothing is kept of each number of rows."""

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.batching import index_tokens
-from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.characters import END_TOKEN, START_TOKEN
+from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.errors import first_line
 from elmo_cli.inference import FastBiLm
 from elmo_cli.settings import Precision, State
@@ -155,7 +154,7 @@ class CarriedStates:
     def save(self) -> dict[str, str]:
         """The states of all slots, as JSON takes them: NumPy's format in base64."""
         buffer = BytesIO()
-        np.savez(buffer, *(values.float().cpu().numpy() for values in _tensors(self._state)))
+        np.savez(buffer, *(values.float().cpu().numpy() for values in state_tensors(self._state)))
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
@@ -170,7 +169,7 @@ class CarriedStates:
                 found = [torch.from_numpy(arrays[name]) for name in arrays.files]
         except Exception as error:  # zipfile, zlib and numpy have no common root
             raise ValueError(first_line(error)) from None
-        widths = [values.shape[1:] for values in _tensors(self._state)]
+        widths = [values.shape[1:] for values in state_tensors(self._state)]
         n_slots = {values.shape[:1] for values in found}
         if [values.shape[1:] for values in found] != widths or len(n_slots) != 1:
             raise ValueError("states of another model")
@@ -204,14 +203,7 @@ def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:
     return map_state(state, lambda values: values.expand(n_sentences, -1))
 
 
-def _tensors(state: BiLmState) -> list[Tensor]:
-    """The tensors of a state, in the order of `map_state`."""
-    return [values for layer in state for direction in layer for values in direction]
-
-
-def with_boundaries(
-    sentence: Sentence, boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)
-) -> Sentence:
+def with_boundaries(sentence: Sentence, boundaries: tuple[str, str]) -> Sentence:
     """A sentence between its boundaries."""
     start, end = boundaries
     return [start, *sentence, end]

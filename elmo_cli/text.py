@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, BinaryIO, NamedTuple, TypeVar
+from typing import IO, BinaryIO, Final, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
 
@@ -255,3 +255,7 @@ def tokenize(text: str) -> Sentence:
 
     tokenized: Sentence = MosesTokenizer(lang="en").tokenize(text, escape=False)
     return tokenized
+
+
+TOKENIZERS: Final[dict[str, Callable[[str], Sentence]]] = {"moses": tokenize, "whitespace": tokens}
+"""How a text that is not tokenized yet can be cut into tokens, by name."""

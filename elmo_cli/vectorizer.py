@@ -1,6 +1,6 @@
 """Texts to one ELMo vector each, as a step of a scikit-learn pipeline (extra `sklearn`)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.options import read_options
 from elmo_cli.pretrained import find_model
-from elmo_cli.text import Sentence, tokenize, tokens
+from elmo_cli.text import TOKENIZERS, Sentence
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from elmo_cli.selection import Selection
 
 DEFAULT_LAYERS: Final = "average"
-TOKENIZERS: Final[dict[str, Callable[[str], Sentence]]] = {"moses": tokenize, "whitespace": tokens}
 
 
 class ElmoVectorizer(

@@ -69,8 +69,3 @@ def read_words(path: str | Path) -> list[str]:
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected a vocabulary in UTF-8, a word a line") from None
     return [line.strip() for line in text.strip("\n").split("\n")]
-
-
-def write_vocabulary(path: str | Path, vocabulary: Vocabulary) -> None:
-    """Write a vocabulary file that `read_vocabulary` reads."""
-    Path(path).write_text("".join(f"{word}\n" for word in vocabulary.words), encoding="utf-8")

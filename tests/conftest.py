@@ -12,7 +12,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from elmo_cli.bilm import BiLm
-from elmo_cli.pretrained import ModelFiles
+from elmo_cli.model_files import ModelFiles
 from elmo_cli.weights import load_bilm
 
 # Each example builds a model, so few of them, and no clock: machines differ.

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from elmo_cli.pretrained import ModelFiles
+from elmo_cli.model_files import ModelFiles
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
 """The vocabulary of word-level models."""

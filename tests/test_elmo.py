@@ -30,8 +30,8 @@ from elmo_cli.bilm import BiLm
 from elmo_cli.elmo import Elmo, ElmoOutput, ScalarMix, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.lstm import Lstm, LstmState
+from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import LstmOptions, parse_options
-from elmo_cli.pretrained import ModelFiles
 from elmo_cli.weights import load_bilm
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]

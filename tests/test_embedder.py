@@ -30,7 +30,7 @@ from strategies import (
 import elmo_cli
 from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, sentence_states
 from elmo_cli.errors import DeviceError, InputError
-from elmo_cli.pretrained import ModelFiles
+from elmo_cli.model_files import ModelFiles
 
 Array = NDArray[np.float32]
 

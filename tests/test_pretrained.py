@@ -9,8 +9,8 @@ from website import Site, breaks_off, folder_with, status, weights_file, zip_wit
 
 from elmo_cli import pretrained, registry
 from elmo_cli.errors import ModelError
+from elmo_cli.model_cache import cache_folder
 from elmo_cli.pretrained import (
-    cache_folder,
     download_model,
     find_model,
     is_downloaded,

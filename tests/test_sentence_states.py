@@ -200,4 +200,4 @@ def test_states_stay_with_their_sentence_whatever_its_length(tmp_path: Path) -> 
 
 
 def test_boundaries_go_around_a_sentence() -> None:
-    assert with_boundaries(["a", "b"]) == ["<S>", "a", "b", "</S>"]
+    assert with_boundaries(["a", "b"], ("<S>", "</S>")) == ["<S>", "a", "b", "</S>"]

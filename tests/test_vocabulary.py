@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
+from elmo_cli.vocabulary import Vocabulary, read_vocabulary
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 
@@ -25,13 +25,6 @@ def test_a_vocabulary_knows_its_words() -> None:
     assert "the" in vocabulary
     assert "The" not in vocabulary
     assert 3 not in vocabulary
-
-
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    write_vocabulary(path, Vocabulary(WORDS))
-    assert path.read_bytes() == "".join(f"{word}\n" for word in WORDS).encode()
-    assert read_vocabulary(path).words == WORDS
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from strategies import (
 )
 
 from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import parse_options, read_options
-from elmo_cli.pretrained import ModelFiles
 from elmo_cli.weights import load_bilm, read_weights, write_weights
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"

@@ -75,9 +75,9 @@ def cosine(
         raise click.UsageError("choose one of --layer and --json")
 
     from elmo_cli.similarity import find_occurrence, similarities
-    from elmo_cli.text import tokenize, tokens
+    from elmo_cli.text import TOKENIZERS
 
-    cut = tokenize if tokenizer == "moses" else tokens
+    cut = TOKENIZERS[tokenizer]
 
     def find(pair: Pair) -> "tuple[Occurrence, Occurrence]":
         first, second = map(cut, pair)

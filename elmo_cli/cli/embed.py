@@ -152,7 +152,7 @@ def embed(
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.outputs.output_path import check_output
-    from elmo_cli.text import check_input
+    from elmo_cli.text import check_input, size_in_bytes
 
     settings = _take_file_settings(options)
     with flags.usage_errors():
@@ -170,7 +170,7 @@ def embed(
     with (
         stop_on_signal() as should_stop,
         Progress(
-            flags.file_size(input_file), quiet=flags.is_quiet(), as_lines=file_friendly_logging
+            size_in_bytes(input_file), quiet=flags.is_quiet(), as_lines=file_friendly_logging
         ) as progress,
     ):
         embedder.embed_file(

@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from elmo_cli.errors import InputError
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
+from elmo_cli.text import TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
@@ -100,7 +101,7 @@ def language_model_options(command: _Command) -> _Command:
 
 tokenizer_option = click.option(
     "--tokenizer",
-    type=click.Choice(["moses", "whitespace"]),
+    type=click.Choice(list(TOKENIZERS)),
     default="moses",
     show_default=True,
     help="How sentences are cut into tokens.",
@@ -123,12 +124,10 @@ batch_size_option = click.option(
 
 def output_options(command: _Command) -> _Command:
     """Add the options that say how a file of activations holds them."""
-    for option in reversed(_OUTPUT_OPTIONS):
-        command = option(command)
-    return command
+    return _add(_OUTPUT_OPTIONS, command)
 
 
-_OUTPUT_OPTIONS = [
+_OUTPUT_OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--layout",
         type=click.Choice(["allennlp", "packed"]),
@@ -212,15 +211,11 @@ def usage_errors() -> Iterator[None]:
 
 def name_of_output(path: str) -> str:
     """What messages call an output."""
-    from elmo_cli.outputs.output_formats import STANDARD_OUTPUT
-
     return "standard output" if path == STANDARD_OUTPUT else path
 
 
 def warn_of_odd_suffix(path: str, file_format: str | None) -> None:
     """Say that an output is HDF5, where its name says something else."""
-    from elmo_cli.outputs.output_formats import has_odd_suffix
-
     if file_format is None and has_odd_suffix(path):
         say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
 
@@ -284,10 +279,3 @@ def say_model(name: str) -> None:
     if name == DEFAULT_MODEL:
         note += " (bundled, small; --model original is the published one)"
     say(note)
-
-
-def file_size(path: str | Path) -> int | None:
-    """The size of an input in bytes; None for a stream."""
-    from elmo_cli.text import size_in_bytes
-
-    return size_in_bytes(path)

@@ -52,10 +52,11 @@ def info(model: str | None, as_json: bool) -> None:
 
 
 def _of_files(files: "ModelFiles") -> dict[str, Any]:
+    from elmo_cli.characters import N_CHARACTERS
     from elmo_cli.integrity import sha256
     from elmo_cli.many_langs import ManyLangsOptions, read_lexicons
     from elmo_cli.options import read_options
-    from elmo_cli.parameters import N_CHARACTERS, parameters_by_part
+    from elmo_cli.parameters import parameters_by_part
     from elmo_cli.vocabulary import read_vocabulary
 
     options = read_options(files.options)

@@ -61,14 +61,14 @@ def perplexity(
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.perplexity import Totals
-    from elmo_cli.text import check_input, open_lines, tokens
+    from elmo_cli.text import check_input, open_lines, size_in_bytes, tokens
 
     check_input(text)
     model = flags.load_language_model(**settings)
     totals = Totals()
     print_rows = _printer(per_sentence, per_token, as_json)
     with (
-        Progress(flags.file_size(text), quiet=flags.is_quiet(), as_lines=False) as progress,
+        Progress(size_in_bytes(text), quiet=flags.is_quiet(), as_lines=False) as progress,
         open_lines(text, lambda n_bytes: progress.update(n_bytes, None)) as lines,
     ):
         for number, score in enumerate(model.score(map(tokens, lines), batch_size)):

@@ -114,9 +114,9 @@ def predict(
 
 def _read_texts(text: str, tokenizer: str, backward: bool) -> "Iterator[Sentence]":
     from elmo_cli.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.text import STANDARD_INPUT, open_lines, tokenize, tokens
+    from elmo_cli.text import STANDARD_INPUT, TOKENIZERS, open_lines
 
-    cut = tokenize if tokenizer == "moses" else tokens
+    cut = TOKENIZERS[tokenizer]
     if text != STANDARD_INPUT:
         found = check_text(cut_around_gaps(text, cut))
         if backward and GAP in found:

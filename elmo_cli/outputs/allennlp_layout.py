@@ -36,7 +36,7 @@ LONG_BYTES: Final = 1 << 25
 
 
 class AllenNlpLayout:
-    """Writes it; see `activations.Layout`."""
+    """Writes it; see `form.Layout`."""
 
     def __init__(
         self, compression: str | None = None, *, forget_sentences: bool, use_sentence_keys: bool

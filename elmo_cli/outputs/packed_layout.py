@@ -35,7 +35,7 @@ PACKED: Final = "packed"
 
 
 class PackedLayout:
-    """Writes it; see `activations.Layout`."""
+    """Writes it; see `form.Layout`."""
 
     def __init__(
         self, compression: str | None = None, *, pooled: bool, forget_sentences: bool

@@ -29,7 +29,7 @@ _DIGITS: Final = {2: 5, 4: 9, 8: 17}
 
 
 class TextLayout:
-    """Writes either; see `activations.Layout`."""
+    """Writes either; see `form.Layout`."""
 
     def __init__(self, name: str, *, pooled: bool, forget_sentences: bool) -> None:
         self._is_json = name == "jsonl"

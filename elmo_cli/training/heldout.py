@@ -27,7 +27,7 @@ N_STREAMS = 32
 BATCH_STEPS = 2048
 
 
-class Perplexity(TypedDict):
+class HeldoutPerplexity(TypedDict):
     """The perplexity of a text; `<UNK>` counts as a word."""
 
     forward: float
@@ -46,7 +46,7 @@ def heldout_perplexity(
     path: Path,
     options: TrainingOptions,
     max_tokens: int | None = None,
-) -> Perplexity:
+) -> HeldoutPerplexity:
     """The perplexity of a text, its sentences started as in training, none left out.
 
     Args:
@@ -77,7 +77,7 @@ def heldout_perplexity(
     if n_predictions == 0:
         raise InputError(f"{path}: no sentence to measure perplexity on")
     found = directions(-np.array(totals), n_predictions)
-    return Perplexity(
+    return HeldoutPerplexity(
         forward=found.forward,
         backward=found.backward,
         average=found.average,

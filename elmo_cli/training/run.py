@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.bilm import BiLm, BiLmState, map_state
+from elmo_cli.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.checkpoint import NAME, other_run, save_checkpoint
@@ -92,7 +92,7 @@ class Run:
         return self.position.window.epoch >= self.options.epochs
 
     def train_step(self, portion: Portion) -> None:
-        """One step of the optimizer; see `training_batches.portions`."""
+        """One step of the optimizer; see `batches.portions`."""
         options, processes = self.options, self.processes
         self.learning_rate = set_learning_rate(self._optimizer, self.step, self.progress, options)
         batch = make_batch(self._share(portion.rows), self.vocabulary)
@@ -170,7 +170,7 @@ class Run:
         sums = self._loss_sums
         if not sums.isfinite().all():
             self.take_loss()  # which says so
-        tensors = [] if self._carried is None else _tensors(self._carried)
+        tensors = [] if self._carried is None else state_tensors(self._carried)
         carried = self.processes.gather([values.cpu() for values in tensors])
         all_sums = self.processes.gather(sums)
         if self.processes.is_first:
@@ -234,11 +234,6 @@ class Run:
                 f"{folder}: the run that was begun there has {shown(settings)}; give the same "
                 f"settings to go on, or another folder and --from {folder} for a new run"
             )
-
-
-def _tensors(state: BiLmState) -> list[Tensor]:
-    """The tensors of a state, in the order of `map_state`."""
-    return [values for layer in state for direction in layer for values in direction]
 
 
 def _digest(words: Sequence[str]) -> str:

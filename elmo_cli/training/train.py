@@ -9,7 +9,7 @@ from typing import Any
 from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.text import check_input
 from elmo_cli.training.checkpoint import load_checkpoint, owned
-from elmo_cli.training.heldout import Perplexity
+from elmo_cli.training.heldout import HeldoutPerplexity
 from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.processes import Processes, all_processes
 from elmo_cli.training.run import Run
@@ -46,7 +46,7 @@ def train_model(
     tensorboard: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
     **settings: Any,
-) -> Perplexity | None:
+) -> HeldoutPerplexity | None:
     """Train a model on text, into a folder; go on where a run in that folder was stopped.
 
     Args:

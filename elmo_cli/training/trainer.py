@@ -12,7 +12,7 @@ from elmo_cli.softmax_file import write_softmax
 from elmo_cli.training.batches import portions
 from elmo_cli.training.card import training_card
 from elmo_cli.training.checkpoint import write_text
-from elmo_cli.training.heldout import Perplexity, heldout_perplexity
+from elmo_cli.training.heldout import HeldoutPerplexity, heldout_perplexity
 from elmo_cli.training.log import TrainingLog
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
@@ -54,7 +54,7 @@ class Trainer:
         self.evaluate_steps = evaluate_steps
         self._tensorboard = tensorboard
 
-    def train(self, should_stop: Callable[[], bool]) -> Perplexity | None:
+    def train(self, should_stop: Callable[[], bool]) -> HeldoutPerplexity | None:
         """Train to the last step, and write the model."""
         run, first = self.run, self.run.processes.is_first
         self._log = None
@@ -127,7 +127,7 @@ class Trainer:
         if self._log.is_time():
             self._log.say(run.step, run.n_tokens, run.progress, self._started_at, loss)
 
-    def _evaluate(self, max_tokens: int | None) -> Perplexity | None:
+    def _evaluate(self, max_tokens: int | None) -> HeldoutPerplexity | None:
         """Measure the held-out perplexity, and write the model with it."""
         run, perplexity = self.run, None
         if self.heldout is not None:
@@ -144,7 +144,7 @@ class Trainer:
         self._write_model(perplexity)
         return perplexity
 
-    def _write_model(self, perplexity: Perplexity | None) -> None:
+    def _write_model(self, perplexity: HeldoutPerplexity | None) -> None:
         """Write the folder that `--model` takes."""
         run, folder = self.run, self.folder
         objective = run.objective
