@@ -19,6 +19,7 @@ MAY_IMPORT_H5PY = {
     "outputs/allennlp_file.py",
     "outputs/allennlp_layout.py",
     "outputs/damage.py",
+    "outputs/earlier_run.py",
     "outputs/heap_string.py",
     "outputs/link_shards.py",
     "outputs/linked_files.py",

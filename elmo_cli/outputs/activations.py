@@ -15,15 +15,14 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, OutputError, first_line, shown
+from elmo_cli.errors import ElmoError, OutputError, first_line
 from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.damage import DAMAGE
+from elmo_cli.outputs.earlier_run import check_has_values, find_earlier_run
 from elmo_cli.outputs.exports import export
-from elmo_cli.outputs.finished_output import is_state
 from elmo_cli.outputs.form import choose_form
-from elmo_cli.outputs.linked_files import is_linked
-from elmo_cli.outputs.output_path import check_output, finished_state, open_partial, output_error
+from elmo_cli.outputs.output_path import check_output, open_partial, output_error
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.text import Record
 
@@ -99,50 +98,23 @@ class ActivationsWriter:
         """What the file says of its making, and has to be the same to go on with it."""
         check_output(self.path, overwrite=overwrite, or_finished=True)
         self._sink = open_partial(self.path)
-        self.is_complete = False
-        """Whether the file is there and finished. With a record more, it is continued in a
-        copy, which takes its place at the end."""
-        self.n_records = 0
-        """Records that are written."""
-        self.run_state: dict[str, Any] = {}
-        """What the run that wrote them said of itself at the last checkpoint."""
         try:
-            self._find_state(overwrite=overwrite, append=append)
+            earlier = find_earlier_run(
+                self.path, self._sink, self.settings, overwrite=overwrite, append=append
+            )
         except BaseException:
             self._sink.discard()
             raise
+        self.is_complete = earlier.is_complete
+        """Whether the file is there and finished. With a record more, it is continued in a
+        copy, which takes its place at the end."""
+        self.n_records = earlier.n_records
+        """Records that are written."""
+        self.run_state = earlier.run_state
+        """What the run that wrote them said of itself at the last checkpoint."""
         self._n_skipped = 0
         self._is_open = False
         self._end_attributes: Mapping[str, str] = {}
-
-    def _find_state(self, *, overwrite: bool, append: bool) -> None:
-        """Find where an earlier run ended."""
-        state = self._sink.state
-        if os.path.exists(self.path) and not overwrite:
-            if state is None:
-                state, self.is_complete = finished_state(self.path), True
-            elif not append:
-                raise OutputError(
-                    f"{self.path} exists already, and an unfinished run beside it; --append goes "
-                    "on with that, --overwrite replaces the file"
-                )
-        if state is None:
-            return
-        if not is_state(state):
-            raise OutputError(
-                f"{self.partial} is of no run that is known here; remove it and its log"
-            )
-        differences = _differences(state["settings"], self.settings)
-        if differences and overwrite:
-            self._sink.clear()
-            return
-        if differences:
-            what = "exists already and" if self.is_complete else "is of an unfinished run that"
-            raise OutputError(
-                f"{self.path if self.is_complete else self.partial} {what} differs in "
-                f"{differences}; --overwrite starts anew"
-            )
-        self.n_records, self.run_state = state["n_records"], state["run"]
 
     @property
     def can_go_on(self) -> bool:
@@ -165,28 +137,27 @@ class ActivationsWriter:
             return
         self._is_open = True
         with self._faults_named():
-            if not self.is_complete:
+            if self.is_complete:
+                self._continue_in_copy()
+            else:
                 self._layout.open(self._sink, self.settings, self.n_records)
-                return
-            assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
-            with h5py.File(self.path, "r") as file:
-                if is_linked(file):
-                    raise OutputError(
-                        f"{self.path} is of links to shards and cannot be added to; "
-                        "merge the shards without --link, or --overwrite it"
-                    )
-            self.is_complete = False
-            self._sink.copy_from(self.path)
-            self._sink.checkpoint(self._state())
-            try:
-                self._layout.open(self._sink, self.settings, self.n_records)
-            except DAMAGE as error:
-                self._raise_fault()
-                self._sink.clear()  # a copy; the file stays
-                raise OutputError(
-                    f"{self.path} exists already and is damaged: {first_line(error)}; --overwrite "
-                    "replaces it"
-                ) from None
+
+    def _continue_in_copy(self) -> None:
+        """Go on with a copy of the finished file, which stays until the copy takes its place."""
+        assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
+        check_has_values(self.path)
+        self.is_complete = False
+        self._sink.copy_from(self.path)
+        self._sink.checkpoint(self._state())
+        try:
+            self._layout.open(self._sink, self.settings, self.n_records)
+        except DAMAGE as error:
+            self._raise_fault()
+            self._sink.clear()
+            raise OutputError(
+                f"{self.path} exists already and is damaged: {first_line(error)}; --overwrite "
+                "replaces it"
+            ) from None
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
@@ -328,12 +299,3 @@ class ActivationsWriter:
             f"{self.partial}: the unfinished output is damaged: {reason}; remove it, and {way_out} "
             "starts anew"
         )
-
-
-def _differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    found = ", ".join(
-        f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-        for name in sorted({*there, *here})
-        if there.get(name) != here.get(name)
-    )
-    return shown(found)
