@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_cli.outputs.checkpointed_file import PAGE_BYTES, CheckpointedFile
+from elmo_cli.outputs.checkpoint_log import PAGE_BYTES
+from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 
 Step = tuple[str, int, bytes]
 

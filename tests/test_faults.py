@@ -10,7 +10,7 @@ import pytest
 from commands import TINY, elmo, start_elmo
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.checkpointed_file import _decode_log
+from elmo_cli.outputs.checkpoint_log import decode_log
 
 COMMAND = ("embed", "-", "out.hdf5", "--batch-tokens", "2", "--checkpoint-seconds", "0")
 LINES = b"The cat sat on the mat\n" * 40
@@ -35,7 +35,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
     process.stdin.write(LINES + b"one more\n")
     process.stdin.flush()
     for _ in range(600):  # until it waits for more: two lines make a window
-        kept = _decode_log(Path("out.hdf5.partial.log"))
+        kept = decode_log(Path("out.hdf5.partial.log"))
         if kept is not None and kept[1]["n_records"] == 40:
             break
         time.sleep(0.1)

@@ -27,6 +27,7 @@ MAY_IMPORT_H5PY = {
     "outputs/object_header.py",
     "outputs/packed_layout.py",
     "outputs/reader.py",
+    "outputs/recognition.py",
     "hdf5_tensors.py",
 }
 """The files of the package that read or write HDF5."""

@@ -53,7 +53,7 @@ def convert(
     $ elmo convert vectors.hdf5 packed.hdf5 --layout packed --compression gzip
     $ elmo convert vectors.hdf5 vectors.parquet
     """
-    from elmo_cli.outputs.reader import is_activations
+    from elmo_cli.outputs.recognition import is_activations
 
     form = {"file_format": file_format, "layout": layout, "compression": compression}
     if is_activations(source):

@@ -6,7 +6,7 @@ Records go into a file as they are computed:
     output_path.py        whether a file may be written there, and what is there already
     activations.py        the file: complete, or at the checkpoint from which a run goes on
     earlier_run.py        which checkpoint or finished file that is
-    checkpointed_file.py, standard_output.py   the bytes under it
+    checkpointed_file.py, standard_output.py   the bytes under it (checkpoint_log.py)
     finished_output.py    what a complete file says of the run that made it
     output_size.py        how large it will be, and whether there is room
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import h5py
@@ -221,12 +220,7 @@ class ActivationsWriter:
     def __enter__(self) -> "ActivationsWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Finish the file; after an error, let go of it at its last checkpoint."""
         try:
             if kind is None and not self.is_complete:

@@ -16,17 +16,15 @@ was changed. A kill after it leaves the log, from which step 3 is done again.
 
 import errno
 import fcntl
-import hashlib
-import json
 import os
 from collections.abc import Callable
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.outputs.checkpoint_log import PAGE_BYTES, decode_log, encode_log
 from elmo_cli.whole_file import sync_folder, write_synced
 
-PAGE_BYTES = 4096
 COPIED_BYTES = 1 << 26
 
 
@@ -124,7 +122,7 @@ class CheckpointedFile(FileIO):
             raise self.error
         os.ftruncate(self.fileno(), max(self._size, self._kept))
         os.fsync(self.fileno())
-        parts = _encode_log(self._size, state, self._pages)
+        parts = encode_log(self._size, state, self._pages)
         write_synced(self.log, lambda file: file.writelines(parts))
         self.state = state
         self._apply(self._size, self._pages)
@@ -204,7 +202,7 @@ class CheckpointedFile(FileIO):
 
     def _recover(self) -> None:
         """Go back to the last checkpoint."""
-        found = _decode_log(self.log)
+        found = decode_log(self.log)
         if found is None:
             os.ftruncate(self.fileno(), 0)
             return
@@ -257,49 +255,3 @@ def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:
         for number in range(position // PAGE_BYTES, -(-end // PAGE_BYTES))
         if length
     ]
-
-
-def _encode_log(
-    size: int, state: dict[str, Any], pages: dict[int, bytearray]
-) -> list[bytes | bytearray]:
-    """A line of JSON, then the pages it names, one after another; the sum of all in front."""
-    table = {str(number): len(page) for number, page in pages.items()}
-    header = json.dumps({"size": size, "state": state, "pages": table}).encode() + b"\n"
-    checksum = hashlib.sha256(header)
-    for page in pages.values():
-        checksum.update(page)
-    return [checksum.hexdigest().encode() + b"\n", header, *pages.values()]
-
-
-def _decode_log(path: Path) -> tuple[int, dict[str, Any], dict[int, bytearray]] | None:
-    """What `_encode_log` was given; None where there is no whole log.
-
-    Raises:
-        OSError: it is whole and has another content.
-    """
-    try:
-        checksum, body = path.read_bytes().split(b"\n", 1)
-    except (FileNotFoundError, ValueError):
-        return None
-    if hashlib.sha256(body).hexdigest().encode() != checksum:
-        return None
-    try:
-        return _decode_body(body)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        reason = f"{path} is no log of an unfinished run; remove it to start anew"
-        raise OSError(errno.EINVAL, reason) from None
-
-
-def _decode_body(body: bytes) -> tuple[int, dict[str, Any], dict[int, bytearray]]:
-    header, content = body.split(b"\n", 1)
-    found = json.loads(header)
-    size, state, pages, start = found["size"], found["state"], {}, 0
-    for number, length in found["pages"].items():
-        pages[int(number)] = bytearray(content[start : start + length])
-        start += length
-    places = [size, *(number * PAGE_BYTES for number in pages)]
-    if not isinstance(state, dict) or any(
-        type(place) is not int or not 0 <= place < 1 << 62 for place in places
-    ):
-        raise ValueError
-    return size, state, pages

@@ -6,26 +6,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, SupportsIndex, overload
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.outputs.allennlp_file import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.errors import ElmoError
+from elmo_cli.outputs.allennlp_file import AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
-from elmo_cli.outputs.damage import DAMAGE, check_count, damage_named, has_name, part_of
+from elmo_cli.outputs.damage import check_count, damage_named
 from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED
+from elmo_cli.outputs.recognition import open_hdf5
 from elmo_cli.text import Record
 
 Array = NDArray[Any]
 
-_DEEPEST = 1000
-"""Groups inside of groups."""
 _BLOCK_RECORDS = 256
 """Of which what is known is read at once."""
 
@@ -200,12 +198,7 @@ class Activations:
     def __enter__(self) -> "Activations":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path]]:
@@ -213,14 +206,14 @@ class Activations:
 
     def _open(self) -> None:
         self._process = os.getpid()
-        self._hdf5 = _open_hdf5(self.path)
+        self._hdf5 = open_hdf5(self.path)
         try:
             with self._damage_named():
                 check_attributes(self._hdf5)
                 self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
                 """What the file says of its making."""
                 check_readable(str(self.path), self.attributes.get("compression"))
-                self._layout_file = _layout_file(self._hdf5, self.attributes)
+                self._layout_file = _open_layout(self._hdf5, self.attributes)
         except ElmoError:
             self._hdf5.close()
             raise
@@ -242,7 +235,7 @@ class Activations:
         return place
 
 
-def _layout_file(file: h5py.File, attributes: Mapping[str, Any]) -> _LayoutFile:
+def _open_layout(file: h5py.File, attributes: Mapping[str, Any]) -> _LayoutFile:
     """What reads a file.
 
     Raises:
@@ -255,50 +248,3 @@ def _layout_file(file: h5py.File, attributes: Mapping[str, Any]) -> _LayoutFile:
     if "records" in attributes and attributes.get("sentence_keys") != "True":
         check_count(found.n_records, int(attributes["records"]))
     return found
-
-
-def _open_hdf5(path: Path) -> h5py.File:
-    if path.is_dir():
-        raise InputError(f"{path}: expected activations (HDF5), found a directory")
-    try:
-        file = h5py.File(path, "r")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file of activations") from None
-    except OSError as error:
-        reason = "found something else" if "signature" in str(error) else f"found {error}"
-        raise InputError(f"{path}: expected activations (HDF5), {reason}") from None
-    try:
-        with damage_named(path):
-            names = "" if holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"
-    except ElmoError:
-        file.close()
-        raise
-    if names:
-        file.close()
-        raise InputError(
-            f"{path}: expected activations, as `elmo embed` writes them, found {names}"
-        )
-    return file
-
-
-def is_activations(path: str | Path) -> bool:
-    """Whether a path is that of a file of activations, of either layout."""
-    try:
-        with h5py.File(path, "r") as file:
-            return holds_activations(file)
-    except DAMAGE:
-        return False
-
-
-def holds_activations(file: h5py.File) -> bool:
-    """Whether an HDF5 file is one of activations, of either layout."""
-    if has_name(file, SENTENCE_TO_INDEX) or "layers" in file.attrs or has_name(file, "0"):
-        return True
-    if any(has_name(file, name) for name in ("char_embed", "embedding", "RNN_0", "softmax")):
-        return False
-    item = file  # AllenNLP's --use-sentence-keys, where a "/" makes groups
-    for _ in range(_DEEPEST):  # links may lead in a circle
-        if not isinstance(item, h5py.Group) or not len(item):
-            break
-        item = part_of(item, next(iter(item)))
-    return isinstance(item, h5py.Dataset) and item.dtype.kind == "f" and item.ndim in (2, 3)
