@@ -101,6 +101,18 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere(folder: Path) -> None:
     assert again.stdout == result.stdout
 
 
+def test_a_text_in_place_of_its_file_is_misused() -> None:
+    message = (
+        "FILE is a file of text, and there is no 'the cat sat'; "
+        "`echo 'the cat sat' | elmo perplexity -` measures the text itself"
+    )
+    assert_misused(elmo("perplexity", "the cat sat", "--model", "model"), message)
+    Path("the cat sat").write_text(TEXT)
+    assert elmo("perplexity", "the cat sat", "--model", "model").exit_code == 0
+    piped = elmo("perplexity", "-", "--model", "model", "--json", stdin="the cat sat\n")
+    assert json.loads(piped.stdout)["tokens"] == 3
+
+
 def test_what_goes_wrong(folder: Path) -> None:
     model = ("--model", "model")
     both = elmo("perplexity", "text.txt", "--per-token", "--per-sentence", *model)

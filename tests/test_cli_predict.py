@@ -85,6 +85,18 @@ def test_options_without_effect_are_misused(arguments: list[str], message: str) 
     assert_misused(elmo("predict", *arguments, *MODEL), message)
 
 
+def test_a_file_is_not_taken_for_the_text() -> None:
+    Path("two texts.txt").write_text("the cat\nthe cat sat\n")
+    message = (
+        "two texts.txt is a file, and TEXT the text itself: `elmo predict - < 'two texts.txt'` "
+        "reads a text a line from it, `echo 'two texts.txt' | elmo predict -` takes its name as one"
+    )
+    assert_misused(elmo("predict", "two texts.txt", *MODEL), message)
+    assert elmo("predict", "model", *MODEL, "-q").exit_code == 0  # a folder has no lines
+    named = elmo("predict", "-", *MODEL, "--json", "-q", stdin="two texts.txt\n")
+    assert json.loads(named.stdout)["tokens"] == ["two", "texts.txt"]
+
+
 def test_what_goes_wrong() -> None:
     gaps = elmo("predict", "a ___ b ___", *MODEL)
     assert_fails(gaps, "expected one gap (___), found 2, in: a ___ b ___")

@@ -1,6 +1,8 @@
 """`elmo perplexity`: how well a model predicts a text."""
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -42,10 +44,11 @@ def perplexity(
 ) -> None:
     """Measure how well a model predicts FILE, tokenized text, a sentence a line.
 
-    FILE may be gzip (.gz), or - for standard input. The forward direction predicts every
-    token and the end of the sentence, the backward direction every token and its start, over
-    the whole vocabulary; the average is that of both log probabilities. Tokens that are not
-    in the vocabulary count as the word <UNK>. Blank lines are not predicted.
+    FILE may be gzip (.gz), or - for standard input: `echo TEXT | elmo perplexity -` measures a
+    text that is in no file. The forward direction predicts every token and the end of the
+    sentence, the backward direction every token and its start, over the whole vocabulary; the
+    average is that of both log probabilities. Tokens that are not in the vocabulary count as the
+    word <UNK>. Blank lines are not predicted.
 
     Log probabilities are natural. In --per-token, position 0 is <S>, which only the backward
     direction predicts, and the last one is </S>, which only the forward direction predicts.
@@ -57,6 +60,11 @@ def perplexity(
     """
     if per_sentence and per_token:
         raise click.UsageError("choose one of --per-sentence and --per-token")
+    if len(text.split()) > 1 and not os.path.exists(text):
+        raise click.UsageError(
+            f"FILE is a file of text, and there is no {shlex.quote(text)}; "
+            f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
+        )
     flags.check_effect(settings["state"] == "carry", "with --state carry", "batch_size")
 
     from elmo_cli.cli.progress import Progress

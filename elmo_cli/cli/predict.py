@@ -1,8 +1,10 @@
 """`elmo predict`: the next words, those before, those of a gap; or sentences drawn at random."""
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -72,9 +74,9 @@ def predict(
 
     Prints the most probable words of the vocabulary, with their probability: <UNK> stands for
     all other words, </S> for the end of the sentence. A gap is filled from both sides, by
-    both directions. With - in place of TEXT, reads a text a line from standard input, and
-    prints a line a word: the number of the text, the probability and the word, with tabs
-    between.
+    both directions. With - in place of TEXT, reads texts from standard input (`< FILE`), one a
+    line, and prints a line a word: the number of the text, the probability and the word, with
+    tabs between.
 
     \b
     $ elmo predict "The cat sat on the"
@@ -84,6 +86,12 @@ def predict(
     """
     if settings["state"] == "carry":
         raise click.UsageError("--state carry is for running text; choose zero or warm")
+    if os.path.isfile(text):
+        name = shlex.quote(text)
+        raise click.UsageError(
+            f"{text} is a file, and TEXT the text itself: `elmo predict - < {name}` reads a text a "
+            f"line from it, `echo {name} | elmo predict -` takes its name as one"
+        )
     samples = n_samples is not None
     flags.check_effect(samples, "with --sample", "temperature", "max_words", "seed")
     flags.check_effect(not samples, "without --sample", "top")
@@ -94,22 +102,21 @@ def predict(
     if text != "-":
         texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
     model = flags.load_language_model(**settings)
-    number = 0
-    while chunk := list(islice(texts, TEXTS_AT_ONCE)):
-        if n_samples is not None:
-            for tokens in chunk:
-                drawn = sample_sentences(
-                    *(model, tokens, n_samples),
-                    backward=backward,
-                    temperature=temperature,
-                    seed=seed,
-                    max_words=max_words,
-                )
-                _print_samples(tokens, drawn, as_json)
-            continue
-        for prediction in predict_words(model, chunk, top, backward=backward):
-            _print(prediction, None if text != "-" else number, as_json)
-            number += 1
+    if n_samples is not None:
+        for tokens in texts:
+            drawn = sample_sentences(
+                *(model, tokens, n_samples),
+                backward=backward,
+                temperature=temperature,
+                seed=seed,
+                max_words=max_words,
+            )
+            _print_samples(tokens, drawn, as_json)
+        return
+    chunks = iter(lambda: list(islice(texts, TEXTS_AT_ONCE)), [])
+    predictions = (predict_words(model, chunk, top, backward=backward) for chunk in chunks)
+    for number, prediction in enumerate(chain.from_iterable(predictions)):
+        _print(prediction, None if text != "-" else number, as_json)
 
 
 def _read_texts(text: str, tokenizer: str, backward: bool) -> "Iterator[Sentence]":
