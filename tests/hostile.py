@@ -236,14 +236,14 @@ def seal(path: Path) -> None:
 
 
 def _read_counts(path: Path) -> None:
-    from elmo_cli.training.start import _counted
+    from elmo_cli.training.start import _count_once
     from elmo_cli.training.text import TrainingText
 
     text = path.with_name("text.txt")
     text.write_text("a b c\n")
     # The name and the size of the text are part of the file.
     path.write_bytes(path.read_bytes().replace(b"TEXT", str(text).encode()))
-    _counted(TrainingText((text,)), path.parent, None)
+    _count_once(TrainingText((text,)), path.parent, None)
 
 
 def _read_checkpoint(path: Path) -> None:

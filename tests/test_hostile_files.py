@@ -35,7 +35,7 @@ from elmo_cli.tensor_files import open_tensors
 from elmo_cli.text import line_record
 from elmo_cli.training.checkpoint import load_checkpoint
 from elmo_cli.training.log import TrainingLog
-from elmo_cli.training.start import _counted
+from elmo_cli.training.start import _count_once
 from elmo_cli.training.text import TrainingText
 from elmo_cli.transfer import Transfer
 from elmo_cli.weights import load_bilm, read_weights
@@ -414,7 +414,7 @@ def test_a_log_that_is_whole_and_says_other_things_is_named(tmp_path: Path, body
 def test_a_file_of_counts_that_is_damaged_is_made_again(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "text.txt").write_text("a b c\n")
     (tmp_path / "counts.json").write_bytes(content)
-    assert _counted(TrainingText((tmp_path / "text.txt",)), tmp_path, None) == 3
+    assert _count_once(TrainingText((tmp_path / "text.txt",)), tmp_path, None) == 3
     assert json.loads((tmp_path / "counts.json").read_text())["n_tokens"] == 3
 
 

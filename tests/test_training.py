@@ -24,7 +24,7 @@ from conftest import GOLDEN
 from strategies import make_model, small_architecture
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import ElmoError, ModelError, OutputError, StoppedError
+from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, StoppedError
 from elmo_cli.scoring import LanguageModel
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import open_tensors
@@ -505,6 +505,26 @@ def test_text_that_is_not_there_is_named() -> None:
         "no-*.txt: expected a text file or a pattern of some, found none",
     )
     assert not Path("model").exists()
+
+
+@pytest.mark.parametrize("there", [[], ["new"], ["new", "new/model"]], ids=len)
+def test_a_refused_run_leaves_nothing_where_nothing_was(there: list[str]) -> None:
+    Path("text.txt").write_text("\n")
+    for folder in there:
+        Path(folder).mkdir()
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(InputError, match="no sentence to train on"):
+        train("new/model")
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_refused_run_keeps_what_was_in_its_folder() -> None:
+    Path("text.txt").write_text("\n")
+    Path("model").mkdir()
+    Path("model/notes").write_text("mine")
+    with pytest.raises(InputError, match="no sentence to train on"):
+        train("model")
+    assert Path("model/notes").read_text() == "mine"
 
 
 def test_settings_that_cannot_be_are_named() -> None:

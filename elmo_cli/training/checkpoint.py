@@ -4,8 +4,9 @@ It is written under another name, synced, and renamed over the checkpoint before
 """
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ from elmo_cli.errors import ModelError, OutputError, first_line
 from elmo_cli.whole_file import write_synced
 
 NAME = "checkpoint.pt"
+LOCK = ".lock"
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
@@ -88,17 +90,35 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 def owned(folder: Path) -> Iterator[None]:
     """Make a folder, and keep other processes from training into it.
 
+    Where an error ends it and nothing was written, nothing is left behind.
+
     Raises:
         OutputError: it cannot be made, or another process trains into it.
     """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / ".lock", "wb")  # noqa: SIM115 (closed below)
+        lock = open(folder / LOCK, "wb")  # noqa: SIM115 (closed below)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
     with lock:  # closing it gives the lock back
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock.fileno()).st_nlink == 0:  # another one removed it as it ended
+                raise BlockingIOError
         except BlockingIOError:
             raise OutputError(f"{folder}: another process trains into it") from None
-        yield
+        try:
+            yield
+        except BaseException:
+            _remove_unused(folder, missing)
+            raise
+
+
+def _remove_unused(folder: Path, made: Sequence[Path]) -> None:
+    """Remove the lock where a folder holds nothing else, and the folders that were made for it."""
+    with suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            for path in made:
+                path.rmdir()

@@ -129,7 +129,7 @@ def choose_vocabulary(
     n_words = None
     if known is None:
         n_words = VOCABULARY_SIZE if vocabulary_size is None else vocabulary_size
-    n_tokens = _counted(text, folder, n_words)
+    n_tokens = _count_once(text, folder, n_words)
     return known or read_vocabulary(folder / "vocab.txt"), n_tokens
 
 
@@ -144,7 +144,7 @@ def _check_input_words(files: ModelFiles, vocabulary: Vocabulary | None) -> None
         )
 
 
-def _counted(text: TrainingText, folder: Path, n_words: int | None) -> int:
+def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
     """Count the text, unless that was done; vocab.txt gets its words if `n_words` is given."""
     made_of = {
         "text": text.identity(),

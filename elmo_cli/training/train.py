@@ -1,10 +1,12 @@
 """Text to a model: `train_model` is what `elmo train` does."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.text import check_input
@@ -22,6 +24,7 @@ from elmo_cli.training.start import (
 )
 from elmo_cli.training.text import TrainingText, find_files
 from elmo_cli.training.trainer import Trainer
+from elmo_cli.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +93,10 @@ def train_model(
     text = TrainingText(find_files(texts), heldout_share, options.seed)
     if heldout is not None:
         check_input(heldout)
-    with all_processes(cuda_device) as (processes, device), _owned(folder, processes):
+    with ExitStack() as stack:
+        processes, device = stack.enter_context(all_processes(cuda_device))
+        if processes.is_first:
+            stack.enter_context(owned(folder))
         run = _prepare(
             *(text, folder, architecture, options, vocabulary_file, vocabulary_size, processes),
             device,
@@ -106,15 +112,6 @@ def train_model(
         return trainer.train(should_stop)
 
 
-@contextmanager
-def _owned(folder: Path, processes: Processes) -> Iterator[None]:
-    if not processes.is_first:
-        yield
-        return
-    with owned(folder):
-        yield
-
-
 def _prepare(
     text: TrainingText,
     folder: Path,
@@ -123,7 +120,7 @@ def _prepare(
     vocabulary_file: str | Path | None,
     vocabulary_size: int | None,
     processes: Processes,
-    device: Any,
+    device: torch.device,
 ) -> Run:
     """The run of a command, at its last checkpoint."""
     if options.state == "carry" and options.batch_size % processes.count:
@@ -132,7 +129,7 @@ def _prepare(
             "processes"
         )
 
-    def read() -> tuple[Any, int | None]:
+    def read() -> tuple[Vocabulary, int | None]:
         return choose_vocabulary(
             *(text, folder, architecture, vocabulary_file, vocabulary_size),
             need_count=options.steps is None,
