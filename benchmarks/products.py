@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from elmo_cli import inference
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.products import OneDnnProduct, Product
+from elmo_cli.token_encoder import Convolution
 
 Call = tuple[Callable[[Tensor], Tensor], tuple[int, ...]]
 """What multiplies, and the shape of what it is given."""
@@ -36,7 +37,7 @@ class ProductLog:
             (OneDnnProduct, "__call__", OneDnnProduct.__call__),
             (OneDnnProduct, "plus", OneDnnProduct.__call__),
             (nn.Linear, "forward", nn.Linear.forward),
-            (nn.Conv1d, "forward", nn.Conv1d.forward),
+            (Convolution, "multiply", Convolution.multiply),
         ]
         for owner, name, plain in methods:
             self._watch(owner, name, plain)
@@ -51,7 +52,7 @@ class ProductLog:
             call = (plain.__get__(instance), tuple(inputs.shape))
             with self._lock:
                 self.calls[direction].append(call)
-                self.flops += 2.0 * result.numel() * _terms(instance, inputs)
+                self.flops += 2.0 * result.numel() * inputs.shape[-1]
             return result
 
         setattr(owner, name, watched)
@@ -84,13 +85,6 @@ class ProductLog:
     def _repeat(self, direction: int, values: Tensor) -> None:
         for multiply, shape in self.calls[direction]:
             multiply(values[: _numel(shape)].view(shape))
-
-
-def _terms(instance: Any, inputs: Tensor) -> int:
-    """The products that are added up for one output."""
-    if isinstance(instance, nn.Conv1d):
-        return instance.in_channels * instance.kernel_size[0]
-    return inputs.shape[-1]
 
 
 def _numel(shape: tuple[int, ...]) -> int:

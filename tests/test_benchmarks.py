@@ -19,6 +19,7 @@ from stopwatch import Stopwatch
 from elmo_cli import inference
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.products import OneDnnProduct, Product, product
+from elmo_cli.token_encoder import Convolution
 
 
 def test_every_row_is_measured(
@@ -47,9 +48,9 @@ def test_every_row_is_measured(
 def test_products_are_kept_with_their_direction_and_can_be_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    linear, conv = torch.nn.Linear(6, 7), torch.nn.Conv1d(2, 3, kernel_size=4)
-    for owner in (Product, OneDnnProduct, torch.nn.Linear, torch.nn.Conv1d):
-        for name in {"__call__", "plus", "forward"} & set(vars(owner)):
+    linear, conv = torch.nn.Linear(6, 7), Convolution(2, 3, kernel_size=4)
+    for owner in (Product, OneDnnProduct, torch.nn.Linear, Convolution):
+        for name in {"__call__", "plus", "forward", "multiply"} & set(vars(owner)):
             monkeypatch.setattr(owner, name, getattr(owner, name))
     monkeypatch.setattr(inference, "run_both", run_both)
     log = ProductLog()
@@ -63,9 +64,9 @@ def test_products_are_kept_with_their_direction_and_can_be_repeated(
 
     vars(inference)["run_both"](run)
     linear(torch.ones(8, 6))
-    conv(torch.ones(9, 2, 10))  # 7 windows
+    conv(torch.ones(9, 10, 2))  # 7 windows
     shapes = {way: [shape for _, shape in calls] for way, calls in log.calls.items()}
-    assert shapes == {TOKENS: [(8, 6), (9, 2, 10)], FORWARD: [(4, 3)], BACKWARD: [(5, 3)]}
+    assert shapes == {TOKENS: [(8, 6), (9, 7, 8)], FORWARD: [(4, 3)], BACKWARD: [(5, 3)]}
     assert log.flops == 2 * (4 * 3 * 2 + 5 * 3 * 2 + 8 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
     n_calls = sum(map(len, log.calls.values()))
     assert log.seconds() > 0

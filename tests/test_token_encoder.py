@@ -20,7 +20,7 @@ from strategies import (
 )
 
 from elmo_cli.options import parse_options
-from elmo_cli.token_encoder import CharacterEncoder, Highway, WordEncoder
+from elmo_cli.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
 from elmo_cli.vocabulary import Vocabulary
 from elmo_cli.weights import load_bilm
 
@@ -73,6 +73,20 @@ def test_any_word_encoder_agrees_with_the_reference(
     arrays = reference.read_arrays(files.weights)
     expected = [reference.token_vector(token, content, arrays, WORDS) for token in tokens]
     assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_a_convolution_is_torchs(width: int) -> None:
+    torch.manual_seed(0)
+    ours, theirs = Convolution(4, 6, width), torch.nn.Conv1d(4, 6, width)
+    theirs.load_state_dict(ours.state_dict())
+    embedded = torch.randn(7, 5, 4)
+    found, expected = ours(embedded), theirs(embedded.transpose(1, 2)).transpose(1, 2)
+    torch.testing.assert_close(found, expected)
+    for result in (found, expected):
+        result.square().sum().backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
 
 
 @pytest.mark.parametrize("width", [1, 4, 50])
