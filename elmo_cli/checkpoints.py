@@ -38,10 +38,10 @@ class Checkpoints:
         self._writer, self._save, self._unit, self._seconds = writer, save, unit, seconds
         self._last = time.monotonic()
         self._skipped: dict[str, str] = dict(writer.run_state.get("skipped", {}))
-        self.place: Place | None = None
-        """Where the record ends that was written last; None where none was."""
         kept = writer.run_state.get("place")
         self._kept = Place(*kept) if kept else None  # that of the last checkpoint
+        self.place = self._kept
+        """Where the record ends that was written last; None where none was."""
 
     def make_if_due(self) -> None:
         """Make a checkpoint if it is time."""

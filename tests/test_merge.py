@@ -243,7 +243,7 @@ class _Killed(BaseException):
 def test_a_merge_goes_on_where_it_was_stopped(
     way: str, layout: str, source: str, is_killed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.merge.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("elmo_cli.outputs.copied_records.CHECKPOINT_SECONDS", 0)
     shards = embed_shards(source, 3, layout=layout)
     embed(source, "whole", layout=layout)
     written: list[object] = []

@@ -43,7 +43,8 @@ def convert(
     either. float16 halves the size; the weights are loaded as float32 all the same.
 
     Activations, as `elmo embed` or `allennlp elmo` wrote them: HDF5 of either layout to
-    the other, to another compression, or to any format that `elmo embed` writes.
+    the other, to another compression, or to any format that `elmo embed` writes. What was
+    interrupted goes on when the same command is given again.
 
     OUT appears when it is complete.
 

@@ -29,4 +29,5 @@ and go out again:
     merge.py              the files of all shards to one, copied or linked (shard_records.py,
                           link_shards.py)
     convert_activations.py   to another layout or format
+    copied_records.py     what both have in common: they go on where they were stopped
 """

@@ -1,11 +1,12 @@
 """A file of activations to the other layout, another format, precision or compression."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.errors import OutputError, StoppedError
 from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.copied_records import Source, copy_records, records_of
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import open_activations
@@ -35,6 +36,8 @@ def convert_activations(
     Sentences, keys and attributes are kept. AllenNLP's layout knows the text of the last of
     equal sentences only; the others come out without.
 
+    What was stopped, or killed, goes on from its last checkpoint, where the source is as it was.
+
     Args:
         source: HDF5 of either layout, as `elmo embed` or `allennlp elmo` wrote it.
         target: appears when it is complete.
@@ -47,7 +50,8 @@ def convert_activations(
 
     Raises:
         InputError: `source` is no file of activations, or what is asked for contradicts itself.
-        OutputError: `target` is there already or cannot be written.
+        OutputError: `target` is there already or cannot be written, or there is an unfinished
+            run of other settings or over another source.
         ElmoError: a package for a format or compression is not installed.
         StoppedError: it was told to stop.
     """
@@ -69,15 +73,20 @@ def convert_activations(
             overwrite=overwrite,
         )
         with writer:
-            if overwrite:
-                writer.clear()
-            if writer.n_records:  # a conversion makes no checkpoints before its last step
-                raise OutputError(
-                    f"{writer.partial} is of an unfinished run; --overwrite forgets that"
-                )
-            for record, values in activations.records():
-                writer.write(record, values)
-                if should_stop():
-                    raise StoppedError(f"Stopped; {target} is not written")
+            copy_records(
+                lambda n_kept: (
+                    (activations, record, values)
+                    for record, _, values in records_of(activations, n_kept)
+                ),
+                *(writer, Source(str(source), _mark(source)), {}),
+                overwrite=overwrite,
+                should_stop=should_stop,
+            )
     n_bytes = 0 if str(target) == STANDARD_OUTPUT else Path(target).stat().st_size
     return ConvertedActivations(writer.n_records, dtype, n_bytes)
+
+
+def _mark(path: str | Path) -> str:
+    """What changes with a file: files of AllenNLP do not say what they were made of."""
+    status = os.stat(path)
+    return f"conversion of {status.st_size} bytes of {status.st_mtime_ns}"

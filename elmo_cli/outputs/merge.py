@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from elmo_cli.checkpoints import Checkpoints
-from elmo_cli.errors import InputError, OutputError, StoppedError, shown
+from elmo_cli.errors import InputError, StoppedError, shown
 from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.copied_records import Source, copy_records
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
 from elmo_cli.outputs.form import LAYOUTS
 from elmo_cli.outputs.link_shards import ShardPlace, link_packed
@@ -20,8 +20,6 @@ from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, tu
 from elmo_cli.run_input import Place
 from elmo_cli.shard import shard_of
 
-CHECKPOINT_SECONDS: Final = 30.0
-"""How much copying an end without warning can cost."""
 _SHOWN: Final = 5
 
 _WRITERS_OWN: dict[str, tuple[str, ...]] = {
@@ -83,59 +81,17 @@ def merge_shards(
             paths, made = [file.path for file in files], {**attributes, **end}
             link_packed(output, paths, places, made, overwrite=overwrite)
         else:
-            source = f"{'links to' if link else 'copies of'} {len(files)} shards"
-            state = _RunState(f"{source} of {end['input_sha256']}")
+            kind = f"{'links to' if link else 'copies of'} {len(files)} shards"
+            source = Source("these shards", f"{kind} of {end['input_sha256']}")
+            n_linked = int(end["records"]) if link else 0
             with _writer(output, attributes, overwrite=overwrite) as writer:
-                if overwrite and not state.is_of(writer):
-                    writer.clear()
-                _write(files, writer, state, end, should_stop, link=link)
+                copy_records(
+                    lambda n_kept: shard_records(files, n_without_values=max(n_kept, n_linked)),
+                    *(writer, source, end),
+                    overwrite=overwrite,
+                    should_stop=should_stop,
+                )
     return int(end["records"])
-
-
-class _RunState(NamedTuple):
-    """What a merge says in its checkpoints."""
-
-    source: str
-
-    def after(self, n_records: int) -> dict[str, Any]:
-        """As a run of `elmo embed` says it, over an input that there cannot be."""
-        return {"place": [n_records, self.source], "embed": {}, "skipped": {}}
-
-    def is_of(self, writer: ActivationsWriter) -> bool:
-        """Whether what a writer has, if anything, is of this merge."""
-        return not writer.n_records or writer.run_state == self.after(writer.n_records)
-
-
-def _write(
-    files: list[Activations],
-    writer: ActivationsWriter,
-    state: _RunState,
-    end: Mapping[str, str],
-    should_stop: Callable[[], bool],
-    *,
-    link: bool,
-) -> None:
-    """Copy or link the records, from where an earlier merge was stopped."""
-    if not state.is_of(writer):
-        raise OutputError(
-            f"{writer.partial} is of an unfinished run; --overwrite forgets what it has done"
-        )
-    n_kept = writer.n_records
-    checkpoints = Checkpoints(writer, lambda n_records: {}, "record", CHECKPOINT_SECONDS)
-    found = shard_records(files, n_without_values=int(end["records"]) if link else n_kept)
-    for number, (file, record, values) in enumerate(found, start=1):
-        if number <= n_kept:
-            writer.skip(record)
-            continue
-        if values is None:
-            writer.link(record, file.path)
-        else:
-            writer.write(record, values)
-        checkpoints.place = Place(number, state.source)
-        checkpoints.make_if_due()
-        if should_stop() and checkpoints.make():
-            raise checkpoints.stopped()
-    writer.complete(state.after(writer.n_records), end)
 
 
 def _linked_places(

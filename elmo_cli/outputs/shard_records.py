@@ -4,19 +4,16 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, shown
 from elmo_cli.fasta import ORIGINAL_ID
+from elmo_cli.outputs.copied_records import FoundRecord, records_of
 from elmo_cli.outputs.finished_output import state_at_end
-from elmo_cli.outputs.reader import Activations, Array
+from elmo_cli.outputs.reader import Activations
 from elmo_cli.run_input import Place, hashed_text
 from elmo_cli.shard import shard_of
-from elmo_cli.text import Record
-
-FoundRecord = tuple[Activations, Record, Array | None]
-"""A record with its shard, and its values if they were asked for."""
 
 _SHOWN: Final = 5
 
@@ -84,11 +81,7 @@ def _checked(file: Activations, n_without_values: int) -> Iterator[FoundRecord]:
     has_tokens = file.attributes["format"] == "text" and "pooling" not in file.attributes
     if len(file) and file.dtype != dtype:
         raise InputError(f"{file.path}: the file is damaged: expected {dtype}, found {file.dtype}")
-    found: Iterator[tuple[Record, tuple[int, ...], Array | None]] = chain(
-        ((record, shape, None) for record, shape in islice(file.forms(), n_without_values)),
-        ((record, values.shape, values) for record, values in file.records(n_without_values)),
-    )
-    for number, (record, shape, values) in enumerate(found):
+    for number, (record, shape, values) in enumerate(records_of(file, n_without_values)):
         place = shard_of(file.attributes).place(number)
         n_tokens = 0 if str(place) in skipped else len(record.tokens)
         header = record.attributes.get(ORIGINAL_ID, "")
