@@ -57,6 +57,10 @@ What else is made of it:
     quantities.py      numbers with their unit, as messages say them
     whole_file.py      how a file gets its name when it is on the disk, not before
 
+In shapes: B sentences in a batch, T tokens in a sentence (the longest of the batch), N tokens
+of all its sentences together, L layers with the token layer, W their width, P = W / 2 the size
+of a token vector, D of a memory cell, V words in a vocabulary.
+
 Importing this package loads neither torch nor h5py; its names do, when used.
 """
 

@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.checkpoints import Checkpoints
-from elmo_cli.errors import (
-    ComputationError,
-    OtherInputError,
-    OutputError,
-)
+from elmo_cli.errors import ComputationError, OtherInputError, OutputError
 from elmo_cli.file_settings import FileSettings
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
@@ -171,6 +167,18 @@ def _rest(
             f"{writer.path} exists already, of the first {counted(place.n_records, unit)} of this "
             "input; --append adds the others, --overwrite replaces it"
         )
+    _restore(embed, writer)
+    logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
+    # Where only other shards have grown, there is nothing to embed but the end to note.
+    return () if first is None else chain([first], records)
+
+
+def _restore(embed: Embed, writer: ActivationsWriter) -> None:
+    """Go on from the states in which the sentences that are written ended.
+
+    Raises:
+        OutputError: the file does not hold them, or they are damaged.
+    """
     state = writer.run_state["embed"]
     if state is None:
         raise OutputError(
@@ -183,9 +191,6 @@ def _rest(
         raise OutputError(
             f"{writer.partial}.log: the states in it are damaged: {error}; remove it to start anew"
         ) from None
-    logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
-    # Where only other shards have grown, there is nothing to embed but the end to note.
-    return () if first is None else chain([first], records)
 
 
 def _began_with(

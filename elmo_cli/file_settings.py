@@ -40,8 +40,8 @@ class FileSettings:
     use_sentence_keys: bool = False
     """Name datasets by their sentence, not by number."""
     overwrite: bool | None = None
-    """Replace an output that is there; where not given, unless `append`. Where False, one of
-    the same input and settings is left as it is, and any other is an error."""
+    """True replaces an output that is there; None does so unless `append`. False leaves one of
+    the same input and settings as it is, and refuses any other."""
     append: bool = False
     """Where the output is of the first records of this input, add the others."""
     checkpoint_seconds: float = CHECKPOINT_SECONDS
@@ -87,7 +87,7 @@ class FileSettings:
         if self.append and self.overwrite:
             raise InputError("--append adds to the output that is there, --overwrite replaces it")
         if self.append and form.file_format != "hdf5":
-            raise InputError(f"--append is of HDF5, and the output is {form.file_format}")
+            raise InputError(f"--append is for HDF5, and the output is {form.file_format}")
         return input_format
 
     def open_output(

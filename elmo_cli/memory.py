@@ -1,4 +1,4 @@
-"""A batch that memory does not suffice for: by halves, and at the last elsewhere."""
+"""A batch that memory does not suffice for: by halves, and in the end elsewhere."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar

@@ -1,6 +1,6 @@
 """A model's name to its files: bundled, a folder, a zip, or downloaded once and kept.
 
-What is kept, and where, says `model_cache`.
+`model_cache` says what is kept, and where.
 """
 
 import difflib

@@ -8,8 +8,8 @@ PRODUCT_ROWS = 128
 """Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
 would not fit the caches."""
 PACKED_WEIGHTS = 1 << 20
-"""From so many on, weights are packed, if there are more outputs than inputs. Of others the
-plain product is as fast or faster, and nothing is kept of each number of rows."""
+"""Weights of so many values and more are packed, if they have more outputs than inputs. For
+others the plain product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
 
 
 class Product:

@@ -21,7 +21,7 @@ WINDOW_BATCHES: Final = 2
 
 
 def check_settings(state: str | None, precision: str, batch_tokens: int | None) -> None:
-    """Raise an `InputError` for a setting of an `ElmoEmbedder` that there is not."""
+    """Raise an `InputError` for a value that a setting of `ElmoEmbedder` cannot have."""
     if state is not None:
         _check_choice("state", state, get_args(State))
     _check_choice("precision", precision, get_args(Precision))

@@ -56,7 +56,7 @@ def write_token_vectors(
     """Write the vectors of the words of a file.
 
     Args:
-        words_file: a word a line; nothing special needs to be among them.
+        words_file: a word a line; no special token needs to be among them.
         output: its suffix says in which form. It appears when it is complete.
         softmax: the vectors of the softmax, not those of the token encoder. A word that is
             not in its vocabulary has that of `<UNK>`.

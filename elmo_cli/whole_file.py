@@ -27,7 +27,7 @@ def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names in a folder last, a rename for one."""
+    """Make changes of names in a folder survive a crash: a rename, for one."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -296,7 +296,7 @@ def test_layers_may_be_chosen_once_only() -> None:
             ["--append", "--overwrite"],
             "--append adds to the output that is there, --overwrite replaces it",
         ),
-        (["--append", "--format", "jsonl"], "--append is of HDF5, and the output is jsonl"),
+        (["--append", "--format", "jsonl"], "--append is for HDF5, and the output is jsonl"),
         (
             ["--input-format", "text", "--format", "fasta"],
             "--format fasta is taken for --input-format, which is text",

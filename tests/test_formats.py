@@ -342,8 +342,8 @@ def test_standard_output_without_room_is_one_line(text: Path) -> None:
             ("out.npy",),
             "format npy is one array of one vector a line; give --pooling, or write .npz",
         ),
-        (("out.npz", "--layout", "packed"), "--layout is of HDF5, and the output is npz"),
-        (("o.tsv", "--compression", "lzf"), "--compression is of HDF5, and the output is tsv"),
+        (("out.npz", "--layout", "packed"), "--layout is for HDF5, and the output is npz"),
+        (("o.tsv", "--compression", "lzf"), "--compression is for HDF5, and the output is tsv"),
         (
             ("out.hdf5", "--layout", "packed", "--use-sentence-keys"),
             "--use-sentence-keys names datasets of HDF5, which --layout allennlp has; the output "

@@ -27,8 +27,7 @@ def download(name: str, with_softmax: bool) -> None:
     folder to keep models in.
 
     \b
-    Example:
-      elmo download original
+    $ elmo download original
     """
     from elmo_cli.pretrained import download_model, model_named
 

@@ -151,17 +151,14 @@ def embed(
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.outputs.output_path import check_output
-    from elmo_cli.text import check_input, size_in_bytes
+    from elmo_cli.text import size_in_bytes
 
     settings = _take_file_settings(options)
     with flags.usage_errors():
         read_as = settings.check(
             input_file, output_file, pooled=pooling is not None, state=options["state"]
         )
-    check_input(input_file)  # before the model is loaded, which can take a while
-    check_output(output_file, overwrite=settings.replaces, or_finished=True, source=input_file)
-    flags.warn_of_odd_suffix(output_file, settings.file_format)
+    _check_files(input_file, output_file, settings)
     keep_few_primitives()
     embedder = flags.load_embedder(**options)
     if embedder.state != "carry" and flags.given("batch_size"):
@@ -226,6 +223,16 @@ def _take_file_settings(options: dict[str, Any]) -> "FileSettings":
             )
         named |= {"input_format": named["file_format"], "file_format": None}
     return FileSettings(**named)
+
+
+def _check_files(input_file: str, output_file: str, settings: "FileSettings") -> None:
+    """Make sure that both can be opened, before the model is loaded, which can take a while."""
+    from elmo_cli.outputs.output_path import check_output
+    from elmo_cli.text import check_input
+
+    check_input(input_file)
+    check_output(output_file, overwrite=settings.replaces, or_finished=True, source=input_file)
+    flags.warn_of_odd_suffix(output_file, settings.file_format)
 
 
 def _warn_of_old_options(vocab_path: str | None, include_package: tuple[str, ...]) -> None:

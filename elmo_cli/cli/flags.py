@@ -184,7 +184,7 @@ def say(message: str) -> None:
 
 
 def given(*names: str) -> list[str]:
-    """Those of the options, by the names of their parameters, that are on the command line."""
+    """The options on the command line, of those whose parameters have these names."""
     context = click.get_current_context()
     return [
         parameter.opts[0]
@@ -202,7 +202,7 @@ def check_effect(has_effect: bool, where: str, *names: str) -> None:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show that options do not go together as wrong usage."""
+    """Show an `InputError`, of options that do not go together, as wrong usage."""
     try:
         yield
     except InputError as error:

@@ -18,7 +18,7 @@ _CARD_LINES = 12
 
 @click.command(short_help="Show what a model is.")
 @click.argument("model", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, one object.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object.")
 @flags.verbosity_options
 def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.
@@ -27,9 +27,8 @@ def info(model: str | None, as_json: bool) -> None:
     model. Nothing is downloaded.
 
     \b
-    Examples:
-      elmo info mini
-      elmo info ./my-model
+    $ elmo info mini
+    $ elmo info ./my-model
     """
     from elmo_cli.pretrained import default_model, find_model, is_downloaded, model_state
     from elmo_cli.registry import BUNDLED, published_model

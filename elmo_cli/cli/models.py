@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="List the models that have a name.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON, a list of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of objects.")
 @flags.verbosity_options
 def models(as_json: bool) -> None:
     """List the models that have a name.
@@ -21,8 +21,7 @@ def models(as_json: bool) -> None:
     first use, or with `elmo download`.
 
     \b
-    Example:
-      elmo models
+    $ elmo models
     """
     from elmo_cli.registry import MODELS
 

@@ -281,7 +281,7 @@ class ActivationsWriter:
             raise error
 
     def _fault(self, error: Exception) -> OutputError:
-        """What to say of an error; one that no system call made is of HDF5."""
+        """What to say of an error: of the disk where it has a number, else of HDF5."""
         if isinstance(error, OSError) and error.errno is not None:
             return output_error(self.path, error)
         reason = first_line(error)

@@ -37,7 +37,7 @@ class AllenNlpFile:
         self._last: tuple[int, h5py.Dataset] | None = None
         self.pooled = "pooling" in file.attrs
         self.has_keys = file.attrs.get("format") == "fasta"
-        is_by_text = file.attrs.get("sentence_keys") == "True"  # only if it is of ours
+        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
         # A key or a sentence may have the name of the index, and there is none then.
         is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
         self._has_index = has_name(file, SENTENCE_TO_INDEX) and not is_without

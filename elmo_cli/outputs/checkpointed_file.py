@@ -105,12 +105,12 @@ class CheckpointedFile(FileIO):
         return self._size
 
     def flush(self) -> None:
-        """Nothing: only a checkpoint makes anything last."""
+        """Nothing: only a checkpoint makes anything safe."""
 
     # --- what its owner calls
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make what was written so far last. HDF5 must have been flushed.
+        """Make what was written so far survive the process. HDF5 must have been flushed.
 
         Args:
             state: what `state` is when the file is opened again; JSON.
@@ -155,7 +155,7 @@ class CheckpointedFile(FileIO):
         os.ftruncate(self.fileno(), 0)
 
     def discard(self) -> None:
-        """Drop all that came after the last checkpoint; the file too, where there is none."""
+        """Drop all that came after the last checkpoint; without one, the file itself."""
         if self.state is None:
             self.path.unlink(missing_ok=True)
         else:

@@ -88,7 +88,7 @@ def choose_form(
         raise InputError(f"layout {layout!r}: expected {' or '.join(LAYOUTS)}")
     for option, given in (("--layout", layout), ("--compression", compression)):
         if form != "hdf5" and given is not None:
-            raise InputError(f"{option} is of HDF5, and the output is {form}")
+            raise InputError(f"{option} is for HDF5, and the output is {form}")
     if use_sentence_keys and (form, layout or "allennlp") != ("hdf5", "allennlp"):
         found = "--layout packed" if form == "hdf5" else form
         raise InputError(

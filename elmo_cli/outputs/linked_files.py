@@ -13,7 +13,7 @@ RANGES: Final = "ranges"
 """The dataset by which a packed file of links is known."""
 
 _OWN = ("records", "shard", "skipped")
-"""Attributes that files have each for itself."""
+"""Attributes that may differ from file to file."""
 
 
 class LinkedFiles:

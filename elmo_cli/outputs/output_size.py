@@ -18,7 +18,7 @@ COUNTED_BYTES = 32_000_000
 _N_PIECES = 32
 _PIECE_BYTES = COUNTED_BYTES // _N_PIECES
 _MARGIN = 0.9
-"""A share of an estimate that is needed in any case: texts are not the same throughout."""
+"""The share of an estimate that is taken for certain: texts are not the same throughout."""
 
 RECORD_BYTES = 400
 """About what HDF5 itself takes for a dataset."""
@@ -36,12 +36,12 @@ class InputCount(NamedTuple):
 
 
 class RecordSize(NamedTuple):
-    """What a record takes in the output."""
+    """The bytes that a record takes in the output."""
 
     token_bytes: int
-    """A token of it."""
+    """Of each of its tokens."""
     record_bytes: int
-    """Itself, apart from its tokens."""
+    """Of the record itself, whatever its tokens."""
     text_share: int
     """How often its text is kept: 1 or 0."""
 

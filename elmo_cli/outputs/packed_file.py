@@ -108,7 +108,7 @@ class PackedFile:
             return []
         parts = self._read("activations", start, stop)
         if self.pooled and any(len(part) != 1 for part in parts):
-            raise ValueError("offsets of pooled tokens that are no rows")
+            raise ValueError("a pooled record that has not one row")
         return [
             np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
             for part in parts

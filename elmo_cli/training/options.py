@@ -108,7 +108,7 @@ def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOption
         given: fields of `TrainingOptions`; None is not given.
 
     Raises:
-        OptionsError: a value cannot be, or the options ask for what is not offered.
+        OptionsError: a value is out of range, or the options ask for what is not offered.
     """
     given = {name: value for name, value in given.items() if value is not None}
     optimizer = given.get("optimizer", TrainingOptions.optimizer)
