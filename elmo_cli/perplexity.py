@@ -76,8 +76,8 @@ class Totals:
             tokens=self._tokens,
             predictions=n,
             unknown=self._unknown / self._tokens,
-            all_words=directions(self._log_p, n),
-            known_words=directions(self._log_p_known, n - self._unknown),
+            all_words=perplexity_of_sums(self._log_p, n),
+            known_words=perplexity_of_sums(self._log_p_known, n - self._unknown),
         )
 
 
@@ -86,10 +86,10 @@ def perplexity_of(score: SentenceScore) -> Directions | None:
     if not score.tokens:
         return None
     log_p = np.array([score.forward.sum(), score.backward.sum()])
-    return directions(log_p, len(score.forward))
+    return perplexity_of_sums(log_p, len(score.forward))
 
 
-def directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
+def perplexity_of_sums(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
     """The sums of both directions' log probabilities, shape (2,), to perplexities."""
     means = np.append(log_p, log_p.mean()) / n_predictions
     with np.errstate(over="ignore"):

@@ -53,7 +53,7 @@ class CharacterFeatures(nn.Module):
         """The largest value of each filter over the positions of a token.
 
         Args:
-            embedded: float, shape (N, L, C).
+            embedded: float, shape (N, K, C): K characters, each a row of the table.
 
         Returns:
             float, shape (N, F).
@@ -108,7 +108,7 @@ class Convolution(nn.Conv1d):
     """
 
     def forward(self, embedded: Tensor) -> Tensor:
-        """Float, shape (N, L, C), to float, shape (N, L - width + 1, count)."""
+        """Float, shape (N, K, C), to float, shape (N, K - width + 1, count)."""
         windows = embedded.unfold(1, self.kernel_size[0], 1).flatten(2)  # (N, ..., C * width)
         return self.multiply(windows)
 

@@ -14,7 +14,8 @@ from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.errors import InputError
 
 UNKNOWN_TOKEN: Final = "<UNK>"
-_REQUIRED = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
+SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
+"""What every vocabulary has; first, where it is written here."""
 
 
 class VocabularyError(InputError):
@@ -27,7 +28,7 @@ class Vocabulary:
     def __init__(self, words: Iterable[str]) -> None:
         self.words = list(words)
         self._index = {word: index for index, word in enumerate(self.words)}
-        missing = [word for word in _REQUIRED if word not in self._index]
+        missing = [word for word in SPECIAL_TOKENS if word not in self._index]
         if missing:
             raise VocabularyError(f"a vocabulary needs the words {', '.join(missing)}")
         self._unknown = self._index[UNKNOWN_TOKEN]

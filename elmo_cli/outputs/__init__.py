@@ -23,6 +23,7 @@ as its layout wants them:
 
 and go out again:
 
+    recognition.py        whether a file is one of activations
     reader.py             activations by number, sentence or key (numbered_texts.py,
                           linked_files.py)
     torch_dataset.py      the same as a data set of torch

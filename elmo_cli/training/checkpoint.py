@@ -15,7 +15,7 @@ import torch
 from elmo_cli.errors import ModelError, OutputError, first_line
 from elmo_cli.whole_file import write_synced
 
-NAME = "checkpoint.pt"
+CHECKPOINT = "checkpoint.pt"
 LOCK = ".lock"
 
 
@@ -29,7 +29,7 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     Raises:
         OutputError: it cannot be written; the checkpoint before is as it was.
     """
-    write_whole(folder / NAME, lambda file: torch.save(state, file))
+    write_whole(folder / CHECKPOINT, lambda file: torch.save(state, file))
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
@@ -40,19 +40,25 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     Raises:
         ModelError: the file is damaged.
     """
-    path = folder / NAME
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(
+            folder / CHECKPOINT, map_location="cpu", weights_only=True
+        )
         if not isinstance(state, dict):
             raise TypeError(f"expected a dictionary, found {type(state).__name__}")
     except FileNotFoundError:
         return None
     except Exception as error:  # whatever the file holds
-        raise ModelError(
-            f"{path}: the checkpoint is damaged ({first_line(error)}); remove it to train from "
-            "the start"
-        ) from None
+        raise damaged(folder, first_line(error)) from None
     return state
+
+
+def damaged(folder: Path, reason: str) -> ModelError:
+    """What to say where the checkpoint of a folder is not as it was written."""
+    return ModelError(
+        f"{folder / CHECKPOINT}: the checkpoint is damaged ({reason}); remove it to train from the "
+        "start"
+    )
 
 
 def other_run(folder: Path, changed: Sequence[str]) -> ModelError:

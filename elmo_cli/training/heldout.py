@@ -15,7 +15,7 @@ import torch
 
 from elmo_cli.batching import batches_by_length, windows
 from elmo_cli.errors import InputError
-from elmo_cli.perplexity import directions
+from elmo_cli.perplexity import perplexity_of_sums
 from elmo_cli.text import read_sentences
 from elmo_cli.training.batches import Piece, Row, fill_block, make_batch, new_streams
 from elmo_cli.training.objective import Objective
@@ -76,7 +76,7 @@ def heldout_perplexity(
     objective.train()
     if n_predictions == 0:
         raise InputError(f"{path}: no sentence to measure perplexity on")
-    found = directions(-np.array(totals), n_predictions)
+    found = perplexity_of_sums(-np.array(totals), n_predictions)
     return HeldoutPerplexity(
         forward=found.forward,
         backward=found.backward,

@@ -11,7 +11,7 @@ from elmo_cli.training.checkpoint import write_text
 
 logger = logging.getLogger(__name__)
 
-NAME = "log.jsonl"
+LOG = "log.jsonl"
 LOG_SECONDS = 10.0
 """Between two lines for people."""
 
@@ -21,7 +21,7 @@ class TrainingLog:
 
     def __init__(self, folder: Path, step: int, n_tokens: int, *, tensorboard: bool) -> None:
         """Open the log of a folder; entries of steps that are done again are taken out."""
-        self._path = folder / NAME
+        self._path = folder / LOG
         _keep_entries(self._path, step)
         self._board = _open_board(folder) if tensorboard else None
         self._started = self._said = time.monotonic()

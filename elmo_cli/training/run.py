@@ -19,7 +19,7 @@ from torch import Tensor
 from elmo_cli.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
-from elmo_cli.training.checkpoint import NAME, other_run, save_checkpoint
+from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions, differences, shown
@@ -201,11 +201,7 @@ class Run:
         except ElmoError:
             raise
         except Exception as error:  # whatever the file holds
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise ModelError(
-                f"{folder / NAME}: the checkpoint is damaged ({reason}); remove it to train from "
-                "the start"
-            ) from None
+            raise damaged(folder, f"{type(error).__name__}: {first_line(error)}") from None
 
     def _load(self, state: dict[str, Any]) -> None:
         self.step, self.n_tokens = state["step"], state["n_tokens"]

@@ -17,11 +17,11 @@ from elmo_cli.pretrained import find_model, model_from_files
 from elmo_cli.quantities import counted
 from elmo_cli.softmax_file import read_softmax
 from elmo_cli.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
-from elmo_cli.training.checkpoint import NAME, other_run, write_text
+from elmo_cli.training.checkpoint import CHECKPOINT, other_run, write_text
 from elmo_cli.training.options import PRESETS, TrainingOptions
 from elmo_cli.training.softmax import Softmax
 from elmo_cli.training.text import TrainingText, count_text
-from elmo_cli.vocabulary import UNKNOWN_TOKEN, Vocabulary, read_vocabulary
+from elmo_cli.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
 from elmo_cli.weights import load_bilm
 
 logger = logging.getLogger(__name__)
@@ -30,7 +30,6 @@ COUNTS = "counts.json"
 HELDOUT = "heldout.txt"
 VOCABULARY_SIZE = 25_000
 """Words to predict, where they are counted and nobody says how many."""
-SPECIAL = ("<S>", "</S>", UNKNOWN_TOKEN)
 
 
 class Architecture(NamedTuple):
@@ -157,7 +156,7 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
         n_tokens = found.get("n_tokens") if isinstance(found, dict) else None
         if type(n_tokens) is int and n_tokens > 0 and found.get("made_of") == made_of:
             return n_tokens
-        if (folder / NAME).exists():
+        if (folder / CHECKPOINT).exists():
             _check_same_text(found.get("made_of"), made_of, folder)
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     heldout: list[str] = []
@@ -165,9 +164,9 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
     if text.heldout_share:
         write_text(folder / HELDOUT, "".join(f"{line}\n" for line in heldout))
     if n_words is not None:
-        frequent = [word for word, _ in count.words.most_common(n_words) if word not in SPECIAL]
-        words = [*SPECIAL, *frequent][:n_words]
-        write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in words))
+        frequent = (word for word, _ in count.words.most_common(n_words))
+        words = [*SPECIAL_TOKENS, *(word for word in frequent if word not in SPECIAL_TOKENS)]
+        write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in words[:n_words]))
     sizes = {"n_sentences": count.n_sentences, "n_tokens": count.n_tokens}
     write_text(path, json.dumps({"made_of": made_of, **sizes}) + "\n")
     logger.info(
