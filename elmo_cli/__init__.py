@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it takes.
+# Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it needs.
 __all__ = [
     "ActivationsDataset",
     "BiLm",

@@ -4,7 +4,7 @@ import torch
 
 from elmo_cli.errors import DeviceError
 
-CPU = -1
+CPU_NUMBER = -1
 
 
 def choose_device(cuda_device: int) -> torch.device:
@@ -13,7 +13,7 @@ def choose_device(cuda_device: int) -> torch.device:
     Raises:
         DeviceError: there is no such GPU.
     """
-    if cuda_device == CPU:
+    if cuda_device == CPU_NUMBER:
         return torch.device("cpu")
     n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if 0 <= cuda_device < n_devices:

@@ -112,7 +112,9 @@ class ElmoEmbedder:
     @cached_property
     def _states_on_cpu(self) -> States:
         """The model once more, for sentences that are too long for the memory of a GPU."""
-        logger.warning("Out of memory on %s for one sentence: such go to the CPU", self._device)
+        logger.warning(
+            "Out of memory on %s for one sentence; such are computed on the CPU", self._device
+        )
         return start_states(load_bilm(self.files), CPU, self.state, self.precision)
 
     @cached_property

@@ -94,7 +94,7 @@ def choose_language_model(
         files = replace(files, softmax=local_file(softmax_file, "softmax", on_progress))
     if files.softmax is None:
         raise ModelError(
-            f"{files.name}: no softmax, which predicting words takes; expected softmax.hdf5 "
+            f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
             f"beside {files.weights}, or --softmax-file; models that have one: "
             f"{', '.join(models_with_softmax())}"
         )

@@ -85,7 +85,7 @@ def _opened(path: Path) -> Any:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ElmoError(
-            f"{path}: safetensors files take a package that is not installed; "
+            f"{path}: safetensors files need a package that is not installed; "
             'pip install "elmo-cli[safetensors]"'
         ) from None
     try:

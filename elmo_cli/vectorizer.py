@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
     if str(error.name).partition(".")[0] != "sklearn":  # something that scikit-learn takes
         raise
     raise ImportError(
-        'ElmoVectorizer takes scikit-learn, which is not installed; pip install "elmo-cli[sklearn]"'
+        'ElmoVectorizer needs scikit-learn, which is not installed; pip install "elmo-cli[sklearn]"'
     ) from None
 
 if TYPE_CHECKING:

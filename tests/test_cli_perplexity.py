@@ -130,4 +130,4 @@ def test_what_goes_wrong(folder: Path) -> None:
     )
     without = elmo("perplexity", "text.txt", "--model", TINY)
     assert without.exit_code == 1
-    assert f"Error: {TINY}: no softmax, which predicting words takes" in without.stderr
+    assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr

@@ -108,4 +108,4 @@ def test_what_goes_wrong() -> None:
     assert_misused(carry, "--state carry is for running text; choose zero or warm")
     assert elmo("predict", "a", *MODEL, "--temperature", "0").exit_code == 2
     without = elmo("predict", "a", "--model", TINY)
-    assert f"Error: {TINY}: no softmax, which predicting words takes" in without.stderr
+    assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr

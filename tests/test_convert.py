@@ -282,7 +282,7 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
 ) -> None:
     without_safetensors(monkeypatch)
     expected = (
-        f"{converted}: safetensors files take a package that is not installed; "
+        f"{converted}: safetensors files need a package that is not installed; "
         'pip install "elmo-cli[safetensors]"'
     )
     with pytest.raises(ElmoError) as caught:

@@ -82,7 +82,7 @@ def test_a_model_without_a_softmax_says_where_one_is_to_be_had(tmp_path: Path) -
     with pytest.raises(ModelError) as caught:
         choose_language_model(str(folder))
     assert str(caught.value).startswith(
-        f"{folder}: no softmax, which predicting words takes; expected softmax.hdf5 beside "
+        f"{folder}: no softmax, which predicting words needs; expected softmax.hdf5 beside "
         f"{folder / 'weights.hdf5'}, or --softmax-file; models that have one: "
     )
     assert str(caught.value).endswith("original, original-5.5b")

@@ -206,7 +206,7 @@ def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -
 def test_a_model_without_a_softmax_is_refused(tmp_path: Path) -> None:
     make_language_model(small_architecture(), 1, tmp_path)
     (tmp_path / "softmax.hdf5").unlink()
-    with pytest.raises(ModelError, match=r"no softmax, which predicting words takes"):
+    with pytest.raises(ModelError, match=r"no softmax, which predicting words needs"):
         LanguageModel(model=tmp_path)
 
 

@@ -175,6 +175,6 @@ def test_without_scikit_learn_one_sentence_says_what_to_install() -> None:
         cwd=Path(elmo_cli.__file__).parent.parent,
     )
     assert result.stdout == (
-        "ElmoVectorizer takes scikit-learn, which is not installed; "
+        "ElmoVectorizer needs scikit-learn, which is not installed; "
         'pip install "elmo-cli[sklearn]"\n'
     )

@@ -48,5 +48,5 @@ def _load_zstd(name: str) -> None:
         import hdf5plugin  # noqa: F401 (importing it tells HDF5 of its filters)
     except ImportError:
         raise ElmoError(
-            f'{name}: zstd takes a package that is not installed; pip install "elmo-cli[zstd]"'
+            f'{name}: zstd needs a package that is not installed; pip install "elmo-cli[zstd]"'
         ) from None

@@ -164,6 +164,6 @@ def _pyarrow() -> Any:
         import pyarrow
     except ImportError:
         raise ElmoError(
-            'format parquet takes a package that is not installed; pip install "elmo-cli[parquet]"'
+            'format parquet needs a package that is not installed; pip install "elmo-cli[parquet]"'
         ) from None
     return pyarrow

@@ -110,6 +110,6 @@ def _open_board(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ElmoError(
-            'TensorBoard takes a package that is not installed; pip install "elmo-cli[tensorboard]"'
+            'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"'
         ) from None
     return SummaryWriter(str(folder / "tensorboard"))

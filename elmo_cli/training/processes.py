@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from elmo_cli.devices import CPU, choose_device
+from elmo_cli.devices import CPU_NUMBER, choose_device
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def all_processes(cuda_device: int) -> Iterator[tuple[Processes, torch.device]]:
     if count == 1:
         yield Processes(), choose_device(cuda_device)
         return
-    on_gpu = cuda_device != CPU
-    device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU)
+    on_gpu = cuda_device != CPU_NUMBER
+    device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU_NUMBER)
     if on_gpu:
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo")
