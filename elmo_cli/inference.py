@@ -146,7 +146,7 @@ class FastBiLm:
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self.device)
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
-        layers[0] = vectors[rows][:, None]
+        layers[0] = vectors.index_select(0, rows)[:, None]
 
         @torch.inference_mode()
         def run(direction: int, check: Callable[[], None]) -> list[LstmState]:
@@ -186,7 +186,7 @@ class FastBiLm:
             if below is not None and self.options.lstm.use_skip_connections:
                 outputs += below
             below = outputs  # (M, P)
-            result.copy_(outputs[nodes])
+            torch.index_select(outputs, 0, nodes, out=result)
             ended.append(LstmState(*(values[by_sentence] for values in final)))
         return ended
 
