@@ -54,7 +54,7 @@ def _filter(dataset: str, parameter: str) -> Entry:
     return Entry(
         dataset,
         parameter,
-        lambda values: values[0].permute(2, 1, 0),
+        lambda values: values[0].permute(2, 1, 0).contiguous(),  # as its gradient will be
         lambda values: values.permute(2, 1, 0)[None],
     )
 
