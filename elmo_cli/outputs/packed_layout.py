@@ -51,7 +51,8 @@ class PackedLayout:
 
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
-        self._file = h5py.File(sink, "r+" if sink.state else "w")
+        # HDF5 2 would keep 8 MB of chunks of each dataset; the last one is all that changes.
+        self._file = h5py.File(sink, "r+" if sink.state else "w", rdcc_nbytes=2 * CHUNK_BYTES)
         if sink.state:
             check_count(PackedFile(self._file).n_records, n_records)
         self._file.attrs.update({**attributes, LAYOUT: PACKED})
