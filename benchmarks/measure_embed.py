@@ -19,6 +19,7 @@ def main() -> None:
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--state", default="zero")
     parser.add_argument("--layers", default="all")
+    parser.add_argument("--layout")
     parser.add_argument("--products", action="store_true")
     parser.add_argument("input")
     parser.add_argument("output")
@@ -52,7 +53,11 @@ def main() -> None:
     )
     loaded = time.perf_counter()
     log = ProductLog() if arguments.products else None
-    embedder.embed_file(arguments.input, arguments.output, arguments.layers, on_progress=count)
+    embedder.embed_file(
+        *(arguments.input, arguments.output, arguments.layers),
+        layout=arguments.layout,
+        on_progress=count,
+    )
     figures = {
         "load_seconds": loaded - started,
         "embed_seconds": time.perf_counter() - loaded,
