@@ -437,6 +437,7 @@ def test_autocast_gives_every_parameter_a_gradient(files: ModelFiles) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
 def test_compiled_it_gives_the_same(files: ModelFiles) -> None:
     pytest.importorskip("torch._dynamo")
     elmo = small_elmo(files, do_layer_norm=True)
