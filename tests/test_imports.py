@@ -23,6 +23,7 @@ MAY_IMPORT_H5PY = {
     "outputs/heap_string.py",
     "outputs/link_shards.py",
     "outputs/linked_files.py",
+    "outputs/metadata_cache.py",
     "outputs/packed_file.py",
     "outputs/object_header.py",
     "outputs/packed_layout.py",

@@ -16,6 +16,7 @@ as its layout wants them:
                           allennlp_file.py reads it)
     packed_layout.py      HDF5, one dataset for all (packed_file.py reads it)
     compression.py        of both
+    metadata_cache.py     what HDF5 keeps in memory of a dataset a record
     damage.py             what is checked of files that are read, and what damage is called
     object_header.py      how long attributes claim to be
     text_formats.py       JSON lines, tab-separated values

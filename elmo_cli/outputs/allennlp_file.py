@@ -18,6 +18,7 @@ from elmo_cli.outputs.damage import (
 )
 from elmo_cli.outputs.heap_string import open_string
 from elmo_cli.outputs.linked_files import LinkedFiles, linked
+from elmo_cli.outputs.metadata_cache import keep_few
 from elmo_cli.outputs.numbered_texts import NumberedTexts
 from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.sentence_index import read_pairs
@@ -31,6 +32,7 @@ class AllenNlpFile:
     """Reads it; see `reader.Activations`."""
 
     def __init__(self, file: h5py.File) -> None:
+        keep_few(file)
         self._file = file
         self._linked = LinkedFiles(file)
         self._spooled: list[NumberedTexts] = []  # to be closed

@@ -8,6 +8,7 @@ import h5py
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.damage import has_name
+from elmo_cli.outputs.metadata_cache import keep_few
 
 RANGES: Final = "ranges"
 """The dataset by which a packed file of links is known."""
@@ -36,6 +37,7 @@ class LinkedFiles:
         if name in self._opened:
             return
         self._opened[name] = linked
+        keep_few(linked)
         ours, theirs = self._file.attrs, linked.attrs
         if any(theirs.get(key) != value for key, value in ours.items() if key not in _OWN):
             raise changed(self._file, name)
