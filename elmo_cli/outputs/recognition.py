@@ -7,6 +7,7 @@ import h5py
 
 from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_file import SENTENCE_TO_INDEX
+from elmo_cli.outputs.compression import CHUNK_BYTES
 from elmo_cli.outputs.damage import DAMAGE, damage_named, has_name, part_of
 
 _DEEPEST: Final = 1000
@@ -22,7 +23,8 @@ def open_hdf5(path: Path) -> h5py.File:
     if path.is_dir():
         raise InputError(f"{path}: expected activations (HDF5), found a directory")
     try:
-        file = h5py.File(path, "r")
+        # HDF5 2 would keep 8 MB of each dataset: of each shard, where many are merged.
+        file = h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
