@@ -34,7 +34,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
     assert process.stdin is not None
     process.stdin.write(LINES + b"one more\n")
     process.stdin.flush()
-    for _ in range(600):  # until it waits for more: two lines make a window
+    for _ in range(3000):  # until it waits for more: two lines make a window
         kept = decode_log(Path("out.hdf5.partial.log"))
         if kept is not None and kept[1]["n_records"] == 40:
             break

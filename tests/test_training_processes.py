@@ -85,8 +85,8 @@ def test_two_processes_give_the_gradients_of_one(state: str) -> None:
         start(1, "script.py", state, "one.pt"),
         start(2, "script.py", state, "two.pt"),
     )
-    one, one_loss = torch.load("one.pt")
-    two, two_loss = torch.load("two.pt")
+    one, one_loss = torch.load("one.pt", weights_only=True)
+    two, two_loss = torch.load("two.pt", weights_only=True)
     assert one_loss == pytest.approx(two_loss, rel=1e-5)
     for expected, found in zip(one, two, strict=True):
         assert expected.keys() == found.keys()
