@@ -18,7 +18,13 @@ from elmo_cli.file_settings import FileSettings
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
 from elmo_cli.outputs.output_path import check_output
-from elmo_cli.outputs.output_size import RECORD_BYTES, RecordSize, check_room, count_input
+from elmo_cli.outputs.output_size import (
+    PACKED_RECORD_BYTES,
+    RECORD_BYTES,
+    RecordSize,
+    check_room,
+    count_input,
+)
 from elmo_cli.quantities import counted
 from elmo_cli.records import InputFormat, open_records
 from elmo_cli.run_input import Place, RunInput
@@ -226,9 +232,10 @@ def _check_room(
     value_bytes = TEXT_VALUE_BYTES if as_text else np.dtype(settings.dtype).itemsize
     # What is made of a packed file lies beside it in the end.
     n_bytes = math.prod(shape) * value_bytes * (2 if form.is_exported else 1)
+    record_bytes = PACKED_RECORD_BYTES if form.is_packed else RECORD_BYTES
     size = RecordSize(
         token_bytes=0 if form.pooled else n_bytes,
-        record_bytes=RECORD_BYTES + (n_bytes if form.pooled else 0),
+        record_bytes=record_bytes + (n_bytes if form.pooled else 0),
         text_share=int(not form.forget_sentences),
     )
     check_room(

@@ -103,6 +103,21 @@ def test_a_long_text_is_estimated_by_parts_of_it(tmp_path: Path) -> None:
 def test_what_is_told_is_what_is_written(
     layers: str, pooling: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    line = "The cat sat on the mat and looked at the bank\n"
+    settings = {"output_format": layers, "pooling": pooling, "dtype": dtype}
+    assert_told_is_written(line * 300, tmp_path, monkeypatch, **settings)
+
+
+def test_what_is_told_is_what_is_written_in_the_packed_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Short lines, so that what a record takes matters, and many: a dataset has whole chunks.
+    assert_told_is_written("a\n" * 100_000, tmp_path, monkeypatch, layout="packed")
+
+
+def assert_told_is_written(
+    text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> None:
     told: list[int] = []
 
     def note(n_bytes: int) -> str:
@@ -110,11 +125,9 @@ def test_what_is_told_is_what_is_written(
         return ""
 
     monkeypatch.setattr("elmo_cli.outputs.output_size._in_words", note)
-    text = tmp_path / "text"
-    text.write_text("The cat sat on the mat and looked at the bank\n" * 300)
-    embedder = ElmoEmbedder(model=GOLDEN / "relu")
-    embedder.embed_file(text, tmp_path / "out", layers, pooling=pooling, dtype=dtype)
-    assert told[0] == pytest.approx((tmp_path / "out").stat().st_size, rel=0.15)
+    (folder / "text").write_text(text)
+    ElmoEmbedder(model=GOLDEN / "relu").embed_file(folder / "text", folder / "out", **settings)
+    assert told[0] == pytest.approx((folder / "out").stat().st_size, rel=0.15)
 
 
 def test_too_little_room_is_an_error_with_the_figures(

@@ -55,12 +55,17 @@ class Form(NamedTuple):
         """Whether the file is made of a packed one, in the end."""
         return self.file_format not in (*TEXT_FORMATS, "hdf5")
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether all records lie in one dataset while it is written."""
+        return self.is_exported or (self.file_format == "hdf5" and self.layout == "packed")
+
     def open(self) -> Layout:
         """How its records lie while it is written."""
         sentences = {"forget_sentences": self.forget_sentences}
         if self.file_format in TEXT_FORMATS:
             return TextLayout(self.file_format, pooled=self.pooled, **sentences)
-        if self.is_exported or self.layout == "packed":
+        if self.is_packed:
             return PackedLayout(self.compression, pooled=self.pooled, **sentences)
         return AllenNlpLayout(
             self.compression, use_sentence_keys=self.use_sentence_keys, **sentences

@@ -22,6 +22,8 @@ _MARGIN = 0.9
 
 RECORD_BYTES = 400
 """About what HDF5 itself takes for a dataset."""
+PACKED_RECORD_BYTES = 16
+"""Where the rows and the text of a record end, in the packed layout."""
 
 
 class InputCount(NamedTuple):
