@@ -25,7 +25,6 @@ from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.outputs.damage import check_count, has_name
 from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
-from elmo_cli.outputs.metadata_cache import keep_few
 from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
@@ -53,7 +52,6 @@ class AllenNlpLayout:
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
-        keep_few(self._file)
         if sink.state and not self._use_sentence_keys:  # where blank lines have no dataset
             has_index = self._has_index and has_name(self._file, SENTENCE_TO_INDEX)
             check_count(len(self._file) - has_index, n_records)

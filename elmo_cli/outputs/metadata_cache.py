@@ -17,7 +17,11 @@ _BY_AGE: Final = 2
 
 
 def keep_few(file: h5py.File) -> None:
-    """Let go of what was not used for a while, and keep the rest however large it is."""
+    """Let go of what was not used for a while, and keep the rest however large it is.
+
+    For files that are read. One that is written would have its names, one block, written anew for
+    each dataset from half a million on.
+    """
     config = file.id.get_mdc_config()
     config.max_size = _MOST_BYTES
     config.min_size = 1 << 16
