@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from numpy.typing import NDArray
 
 from elmo_cli.bilm import BiLm
 from elmo_cli.model_files import ModelFiles
@@ -40,12 +38,11 @@ class Golden:
     sentences: list[list[str]]
     expected: h5py.File
 
-    def carried(self, number: int, i: int) -> tuple[NDArray[np.float32], float]:
-        """Sentence i of batch `number` with carried state, and how near to it is right."""
+    def tolerance(self, i: int) -> float:
+        """How near to the golden figures, with carried state, sentence i has to be."""
         # Sentence 9 is 40 times the same word, and this model lets every rounding grow: the
         # golden figures are 1.3e-5 from the same in float64, other orders of sums up to 3e-5.
-        tolerance = 5e-5 if (self.folder.name, i) == ("tanh-clip", 9) else 1e-5
-        return self.expected[f"stateful/{number}/{i}"][()], tolerance
+        return 5e-5 if (self.folder.name, i) == ("tanh-clip", 9) else 1e-5
 
 
 @pytest.fixture(scope="session", params=["relu", "tanh-clip"])

@@ -109,8 +109,8 @@ def test_state_carried_by_slot_from_batch_to_batch_gives_allennlps_layers(golden
             for a, b in zip(ended, slots, strict=True)
         ]
         for i, found in zip(batch, layers, strict=True):
-            expected, tolerance = golden.carried(number, i)
-            assert_allclose(found[:, 1:-1], expected, atol=tolerance)
+            expected = golden.expected[f"stateful/{number}/{i}"][()]
+            assert_allclose(found[:, 1:-1], expected, atol=golden.tolerance(i))
 
 
 def _join(new: Tensor, old: Tensor) -> Tensor:
