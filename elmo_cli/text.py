@@ -71,6 +71,8 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
         InputError: the file is missing, a directory or not readable.
     """
     if str(path) == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file, or pipe a text into it")
         yield sys.stdin.buffer
         return
     try:

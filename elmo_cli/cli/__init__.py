@@ -4,6 +4,9 @@ Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
 """
 
+import errno
+import io
+import os
 import sys
 from typing import Any
 
@@ -32,6 +35,7 @@ class ElmoGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
+        _replace_closed_streams()
         try:
             return super().invoke(ctx)
         except StoppedError as error:
@@ -44,6 +48,27 @@ class ElmoGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             sys.exit(INTERRUPTED)
+        except UnicodeEncodeError as error:
+            if error.encoding.startswith("utf"):
+                raise
+            fault = f"cannot write {error.object[error.start]!a} in {error.encoding}"
+            advice = "PYTHONIOENCODING=utf-8 has it take all characters"
+            raise click.ClickException(f"standard output: {fault}; {advice}") from None
+        except OSError as error:
+            # Others have a name or no number, or are click's matter: the reader has gone.
+            is_closed = isinstance(error, io.UnsupportedOperation)
+            if not is_closed and (error.filename or error.errno in (None, errno.EPIPE)):
+                raise
+            fault = "it is closed" if is_closed else str(error.strerror)
+            raise click.ClickException(f"standard output: cannot write it: {fault}") from None
+
+
+def _replace_closed_streams() -> None:
+    """Have writing to a closed standard output fail, and to a closed standard error do nothing."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull)  # noqa: SIM115 (for reading, until the process ends)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
 
 
 def _one_line(message: str) -> str:

@@ -34,7 +34,8 @@ class StandardOutput:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise OutputError(f"standard output: cannot write it: {error.strerror}") from None
+            fault = error.strerror or "it is closed"
+            raise OutputError(f"standard output: cannot write it: {fault}") from None
         return len(data)
 
     def checkpoint(self, state: dict[str, Any]) -> None:
