@@ -262,3 +262,12 @@ def test_a_layer_and_json_are_wrong_usage_together() -> None:
 def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
     result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
     assert_misused(result, f"--layer {layer!r}: expected a number from 0 to 2, or average")
+
+
+def test_pairs_before_a_wrong_one_are_answered() -> None:
+    line, rest = "a bank\tthe bank\n", "a bank\n"
+    whole = elmo("cosine", "bank", "-", *MODEL, stdin=line)
+    result = elmo("cosine", "bank", "-", *MODEL, stdin=line + rest)
+    assert (result.exit_code, result.stdout) == (1, whole.stdout)
+    assert whole.stdout.count("\n") == 1
+    assert "standard input, line 2: expected two sentences" in result.stderr

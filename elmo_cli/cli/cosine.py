@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,7 +90,7 @@ def cosine(
     embedder = flags.load_embedder(**settings)
     default = _row if from_stream else _table
     answer = _formatter(layer, as_json, embedder.options.n_layers, default)
-    while chunk := list(islice(pairs, PAIRS_AT_ONCE)):
+    for chunk in _chunks(pairs):
         for similarity in similarities(embedder, chunk):
             click.echo(answer(similarity))
 
@@ -112,6 +111,23 @@ def _read_pairs(
                 yield find((sentences[0], sentences[1]))
             except InputError as error:
                 raise InputError(f"standard input, line {number}: {error}") from None
+
+
+def _chunks(
+    pairs: "Iterator[tuple[Occurrence, Occurrence]]",
+) -> "Iterator[list[tuple[Occurrence, Occurrence]]]":
+    """Some pairs at a time; where one is wrong, first those before it."""
+    chunk = []
+    try:
+        for pair in pairs:
+            chunk.append(pair)
+            if len(chunk) == PAIRS_AT_ONCE:
+                yield chunk
+                chunk = []
+    except InputError:
+        yield chunk
+        raise
+    yield chunk
 
 
 def _formatter(
