@@ -262,6 +262,26 @@ def test_a_damaged_unfinished_output_is_named_and_without_it_the_run_starts_anew
         assert [values.tolist() for values in found] == [values.tolist() for values in whole]
 
 
+def test_an_unfinished_run_cannot_claim_rows_larger_than_its_memory(folder: Path) -> None:
+    stop("out", layout="packed")
+    partial = Path("out.partial")
+    size = partial.stat().st_size
+
+    def claim(file: h5py.File) -> None:
+        n_rows = len(file["activations"])
+        del file["activations"]
+        shape = (3, 1 << 40)
+        file.create_dataset(
+            "activations", (n_rows, *shape), "f4", chunks=(1, 3, 8), maxshape=(None, *shape)
+        )
+
+    change(str(partial), claim)
+    os.truncate(partial, max(size, partial.stat().st_size))
+    message = "the unfinished output is damaged: rows of"
+    assert_one_line(message, "embed", "text", "out", "--layout", "packed")
+    assert not Path("out").exists()
+
+
 def test_a_log_that_outlives_its_run_is_no_unfinished_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

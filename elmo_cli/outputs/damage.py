@@ -71,14 +71,14 @@ def check_kind(
     """
     if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
         raise ValueError("expected a dataset of numbers, found something else")
-    name, dtype = dataset.name, dataset.dtype
+    dtype = dataset.dtype
     if not dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes:
-        raise ValueError(f"{name} has {dtype} values of the shape {dataset.shape}")
+        raise ValueError(f"{dataset.name} has {dtype} values of the shape {dataset.shape}")
     properties = dataset.id.get_create_plist()
     if (properties.get_layout() == h5py.h5d.VIRTUAL and not or_virtual) or (
         properties.get_layout() == h5py.h5d.CONTIGUOUS and properties.get_external_count()
     ):
-        raise ValueError(f"{name} has values of another file")
+        raise ValueError(f"{dataset.name} has values of another file")
 
 
 def check_count(n_found: int, n_expected: int) -> None:

@@ -115,14 +115,19 @@ class _Growing:
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self._dataset = dataset
-        row_shape = dataset.shape[1:]
-        self._held = np.empty((_chunk_rows(row_shape, dataset.dtype), *row_shape), dataset.dtype)
+        self._row_shape: tuple[int, ...] = dataset.shape[1:]
+        # Made for the first rows, not here: a damaged file may claim rows of any size.
+        self._held: Array | None = None
         self._n_held = 0
 
     def append(self, rows: Array) -> None:
         # HDF5 would make others fit, and not always say so.
-        if rows.shape[1:] != self._held.shape[1:]:
-            raise ValueError(f"rows of {rows.shape[1:]} values among {self._held.shape[1:]}")
+        if rows.shape[1:] != self._row_shape:
+            raise ValueError(f"rows of {rows.shape[1:]} values among {self._row_shape}")
+        if self._held is None:
+            dtype = self._dataset.dtype
+            n_rows = _chunk_rows(self._row_shape, dtype)
+            self._held = np.empty((n_rows, *self._row_shape), dtype)
         while len(rows):
             part = rows[: len(self._held) - self._n_held]
             self._held[self._n_held : self._n_held + len(part)] = part
@@ -132,7 +137,7 @@ class _Growing:
             rows = rows[len(part) :]
 
     def flush(self) -> None:
-        if self._n_held:
+        if self._held is not None and self._n_held:
             start = len(self._dataset)
             self._dataset.resize(start + self._n_held, axis=0)
             self._dataset[start:] = self._held[: self._n_held]
