@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError, first_line
 from elmo_cli.outputs.activations import ActivationsWriter
@@ -12,6 +12,9 @@ from elmo_cli.outputs.finished_output import end_attributes
 from elmo_cli.run_input import Place
 
 logger = logging.getLogger(__name__)
+
+CHECKPOINT_SECONDS: Final = 30.0
+"""Between checkpoints: how much work an end without warning can cost."""
 
 _SHOWN_FAULTS = 20
 """Records that are skipped are named in the log, up to so many."""

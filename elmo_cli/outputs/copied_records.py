@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from elmo_cli.checkpoints import Checkpoints
+from elmo_cli.checkpoints import CHECKPOINT_SECONDS, Checkpoints
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.reader import Activations, Array
@@ -13,9 +13,6 @@ from elmo_cli.run_input import Place
 from elmo_cli.text import Record
 
 logger = logging.getLogger(__name__)
-
-CHECKPOINT_SECONDS: Final = 30.0
-"""How much copying an end without warning can cost."""
 
 FoundRecord = tuple[Activations, Record, Array | None]
 """A record with the file that it is in, and its values if they were asked for."""
