@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.output_path import check_output
-from elmo_cli.outputs.reader import open_activations
 from elmo_cli.text import line_record
 
 
@@ -258,15 +257,3 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         write(path)
     assert str(caught.value) == f"{path}: cannot write the output: File name too long"
-
-
-def test_hdf5_keeps_few_of_the_datasets_that_are_read(tmp_path: Path) -> None:
-    n_records, values = 1500, np.zeros((2, 4), np.float32)
-    with ActivationsWriter(tmp_path / "out.hdf5", {"layers": "top"}) as writer:
-        for number in range(n_records):
-            writer.write(line_record(f"line {number}"), values)
-    with open_activations(tmp_path / "out.hdf5") as activations:
-        for found, _ in zip(activations, range(n_records - 1), strict=False):
-            assert_array_equal(found, values)
-        *_, n_entries = activations._hdf5.id.get_mdc_size()
-        assert 0 < n_entries < n_records

@@ -17,8 +17,8 @@ from elmo_cli.outputs.damage import (
     part_of,
 )
 from elmo_cli.outputs.heap_string import open_string
-from elmo_cli.outputs.linked_files import LinkedFiles, linked
-from elmo_cli.outputs.metadata_cache import keep_few
+from elmo_cli.outputs.linked_files import LinkedFiles
+from elmo_cli.outputs.metadata_cache import MetadataCache
 from elmo_cli.outputs.numbered_texts import NumberedTexts
 from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.sentence_index import read_pairs
@@ -31,9 +31,12 @@ SENTENCE_TO_INDEX = "sentence_to_index"
 class AllenNlpFile:
     """Reads it; see `reader.Activations`."""
 
+    n_known_at_once = 1  # its dataset, the last one, tells the shape too
+
     def __init__(self, file: h5py.File) -> None:
-        keep_few(file)
         self._file = file
+        self._cache = MetadataCache(file)
+        n_names = len(file)  # first: to count names, HDF5 drops them
         self._linked = LinkedFiles(file)
         self._spooled: list[NumberedTexts] = []  # to be closed
         self._last: tuple[int, h5py.Dataset] | None = None
@@ -43,7 +46,7 @@ class AllenNlpFile:
         # A key or a sentence may have the name of the index, and there is none then.
         is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
         self._has_index = has_name(file, SENTENCE_TO_INDEX) and not is_without
-        n_names = len(file) - self._has_index
+        n_names -= self._has_index
         self._shard = shard_of(file.attrs)
         numbered = self._has_index or n_names == 0
         last = self._shard.place(n_names - 1)
@@ -131,10 +134,9 @@ class AllenNlpFile:
         return name or ""
 
     def _named(self, name: str) -> h5py.Dataset:
-        dataset = linked(self._file, name)
+        self._cache.use()
+        dataset = self._linked.find(name)
         check_kind(dataset, "f", (1, 2) if self.pooled else (2, 3))
-        if dataset.file.filename != self._file.filename:
-            self._linked.keep(dataset.file)
         return dataset
 
     def _row_shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:

@@ -25,13 +25,14 @@ from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.outputs.damage import check_count, has_name
 from elmo_cli.outputs.heap_string import MOST_BYTES, create_empty_string, write_string
+from elmo_cli.outputs.metadata_cache import MetadataCache
 from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.shard import WHOLE, shard_of
 from elmo_cli.text import Record
 
 logger = logging.getLogger(__name__)
 
-LONG_BYTES: Final = 1 << 25
+LONG_BYTES: Final = 1 << 22
 """A string from here on is written in pieces; HDF5 holds three copies of one."""
 
 
@@ -46,15 +47,18 @@ class AllenNlpLayout:
         self._has_index = not (forget_sentences or use_sentence_keys)
         self._index: SentenceIndex | None = None
         self._file: h5py.File
+        self._cache: MetadataCache
         self._sink: CheckpointedFile
         self._shard = WHOLE
 
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
         self._file = h5py.File(sink, "r+" if sink.state else "w")
+        self._cache = MetadataCache(self._file)
         if sink.state and not self._use_sentence_keys:  # where blank lines have no dataset
+            n_names = len(self._file)  # first: to count names, HDF5 drops them
             has_index = self._has_index and has_name(self._file, SENTENCE_TO_INDEX)
-            check_count(len(self._file) - has_index, n_records)
+            check_count(n_names - has_index, n_records)
         self._file.attrs.update(attributes)
         self._sink = sink
         self._shard = shard_of(attributes)
@@ -73,6 +77,7 @@ class AllenNlpLayout:
         if self._use_sentence_keys:
             key = self._sentence_key(number, record.text)
         if key:
+            self._cache.use()
             if self._settings and values.size:  # no chunk holds nothing
                 chunk = _chunk(values)
                 self._file.create_dataset(key, data=values, chunks=chunk, **self._settings)
@@ -129,6 +134,7 @@ class AllenNlpLayout:
     def link(self, number: int, record: Record, source: Path) -> None:
         """Add a link to the dataset of a record in another file of this layout."""
         name = self._name(record.key or number)
+        self._cache.use()
         self._file[name] = h5py.ExternalLink(os.path.relpath(source, self._sink.path.parent), name)
         self._note(record, number)
 

@@ -8,7 +8,7 @@ import h5py
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.damage import has_name
-from elmo_cli.outputs.metadata_cache import keep_few
+from elmo_cli.outputs.metadata_cache import keep_names
 
 RANGES: Final = "ranges"
 """The dataset by which a packed file of links is known."""
@@ -27,6 +27,25 @@ class LinkedFiles:
         self._file = file
         self._opened: dict[str, h5py.File] = {}
 
+    def find(self, name: str) -> Any:
+        """What has a name in the file, or in another one that it leads to.
+
+        Raises:
+            ValueError: there is no such name.
+            InputError: it leads to a file that is not there, or not the one that was linked.
+        """
+        links, key = self._file.id.links, name.encode()
+        if not has_name(self._file, name):
+            raise ValueError(f"there is no {name}")
+        if links.get_info(key).type == h5py.h5l.TYPE_HARD:
+            return self._file[name]
+        if links.get_info(key).type == h5py.h5l.TYPE_EXTERNAL:
+            check_there(self._file, links.get_val(key)[0].decode())
+        found = self._file[name]
+        if found.file.filename != self._file.filename:
+            self.keep(found.file)
+        return found
+
     def keep(self, linked: h5py.File) -> None:
         """Keep a file open that a link has opened.
 
@@ -37,7 +56,7 @@ class LinkedFiles:
         if name in self._opened:
             return
         self._opened[name] = linked
-        keep_few(linked)
+        keep_names(linked)
         ours, theirs = self._file.attrs, linked.attrs
         if any(theirs.get(key) != value for key, value in ours.items() if key not in _OWN):
             raise changed(self._file, name)
@@ -61,20 +80,6 @@ class LinkedFiles:
         for file in self._opened.values():
             file.close()
         self._opened.clear()
-
-
-def linked(file: h5py.File, name: str) -> Any:
-    """What has a name in a file, or in another file that it leads to.
-
-    Raises:
-        ValueError: there is no such name.
-        InputError: it leads to a file that is not there.
-    """
-    if not has_name(file, name):
-        raise ValueError(f"there is no {name}")
-    if file.id.links.get_info(name.encode()).type == h5py.h5l.TYPE_EXTERNAL:
-        check_there(file, file.id.links.get_val(name.encode())[0].decode())
-    return file[name]
 
 
 def check_there(file: h5py.File, target: str) -> str:

@@ -33,6 +33,8 @@ PREFIXES: Final = {
 class PackedFile:
     """Reads it, and a file of links to several; see `reader.Activations`."""
 
+    n_known_at_once = 256
+
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self._datasets: dict[str, h5py.Dataset] = {}

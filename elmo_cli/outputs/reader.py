@@ -24,14 +24,13 @@ from elmo_cli.text import Record
 
 Array = NDArray[Any]
 
-_BLOCK_RECORDS = 256
-"""Of which what is known is read at once."""
-
 
 class _LayoutFile(Protocol):
     """An open file, whose records are numbered from 0."""
 
     n_records: int
+    n_known_at_once: int
+    """So many records are best asked for what is known of them, before their shapes."""
     has_keys: bool
     has_sentences: bool
     pooled: bool
@@ -183,8 +182,8 @@ class Activations:
 
     def forms(self) -> Iterator[tuple[Record, tuple[int, ...]]]:
         """All records in their order, what is known of each and its shape; no value is read."""
-        for start in range(0, len(self), _BLOCK_RECORDS):
-            stop = min(start + _BLOCK_RECORDS, len(self))
+        for start in range(0, len(self), self._file.n_known_at_once):
+            stop = min(start + self._file.n_known_at_once, len(self))
             with self._damage_named():
                 known = self._file.known(start, stop)
                 shapes = [self._file.shape(number) for number in range(start, stop)]
