@@ -1,17 +1,22 @@
 """Several processes that train one model, as `torchrun` starts them.
 
-Each has its share of every batch; gradients are averaged over all.
+Each has its share of every batch; gradients are summed over all.
+
+Nothing may keep the group of processes beyond its end. Its threads let go of tensors some time
+after they were summed, for which they need Python: where it ends meanwhile they abort the process.
+Torch's `DistributedDataParallel` does keep it, and where it goes later waits, with Python held, for
+threads that wait for Python.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
-from torch.nn.parallel import DistributedDataParallel
+import torch.distributed.nn  # now: its default arguments would keep a group that is there
+from torch import Tensor, distributed
 
 from elmo_cli.devices import CPU_NUMBER, choose_device
 
@@ -28,14 +33,26 @@ class Processes:
         """Whether this one writes what is written once."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """A module whose gradients are averaged over all processes."""
-        if self.count == 1:
-            return module
-        devices = [p.device for p in module.parameters()][:1]
-        return DistributedDataParallel(
-            module, device_ids=devices if devices[0].type == "cuda" else None
-        )
+    @contextmanager
+    def summed(self, parameters: Sequence[Tensor]) -> Iterator[None]:
+        """Sum the gradients over all processes, each as soon as `backward` has made it."""
+        waiting = list(parameters) if self.count > 1 else []
+        sums: list[Any] = []
+
+        def start(_: Tensor) -> None:
+            # From the last one on, which is about the order they come in: the same everywhere.
+            while waiting and waiting[-1].grad is not None:
+                sums.append(distributed.all_reduce(waiting.pop().grad, async_op=True))
+
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(start)  # type: ignore[no-untyped-call]
+            for parameter in waiting
+        ]
+        yield
+        for hook in hooks:
+            hook.remove()
+        for summing in sums:
+            summing.wait()
 
     def any(self, value: bool, device: torch.device) -> bool:
         """Whether the value is true in any process."""

@@ -57,7 +57,6 @@ class Run:
         self.options = options
         self.objective = Objective(bilm, softmax).train()
         self.processes = processes or Processes()
-        self._module = self.processes.wrap(self.objective)
         self._parameters = list(self.objective.parameters())
         self._optimizer = make_optimizer(self._parameters, options)
         self._text_tokens = text_tokens
@@ -101,12 +100,12 @@ class Run:
         with torch.autocast(
             self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"
         ):
-            forward, backward, state = self._module(batch, carried, self._draw())
-        # The mean over all processes' predictions, of which they take the mean once more.
-        n_predictions = n_steps(portion.rows)
-        scale = 0.5 * options.loss_scale * processes.count / n_predictions
+            forward, backward, state = self.objective(batch, carried, self._draw())
+        n_predictions = n_steps(portion.rows)  # of all processes
+        scale = 0.5 * options.loss_scale / n_predictions
         self._optimizer.zero_grad()
-        ((forward + backward) * scale).backward()
+        with processes.summed(self._parameters):
+            ((forward + backward) * scale).backward()
         torch.nn.utils.clip_grad_norm_(self._parameters, options.clip_norm)
         self._optimizer.step()
         if options.state == "carry":
