@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,9 @@ def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
     ("redirection", "fault"),
     [(">&-", "it is closed"), ("> /dev/full", "No space left on device")],
 )
-@pytest.mark.parametrize("command", ["models", "info mini", "embed text - --format jsonl -q"])
+@pytest.mark.parametrize(
+    "command", ["--help", "models", "info mini", "embed text - --format jsonl -q"]
+)
 def test_a_standard_output_that_takes_nothing_is_an_error(
     command: str, redirection: str, fault: str, tmp_path: Path
 ) -> None:
@@ -135,3 +138,40 @@ def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) 
     assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-", tmp_path) == (0, "")
     with open_activations(tmp_path / "out.hdf5") as activations:
         assert [values.shape for values in activations] == [(3, 2, 1024)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_run_goes_on_where_its_messages_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a bank\n")
+    assert run_shell("elmo embed text out.hdf5 2> /dev/full", tmp_path) == (0, "")
+    assert (tmp_path / "out.hdf5").exists()
+    assert run_shell("elmo embed nothing out2.hdf5 2> /dev/full", tmp_path) == (1, "")
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.{handler})
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "elmo_cli.cli.embed":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["elmo", "--version"]
+from elmo_cli.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "status"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)]
+)
+def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (status, b"")

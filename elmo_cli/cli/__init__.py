@@ -4,9 +4,6 @@ Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
 """
 
-import errno
-import io
-import os
 import sys
 from typing import Any
 
@@ -22,6 +19,7 @@ from elmo_cli.cli.merge import merge
 from elmo_cli.cli.models import models
 from elmo_cli.cli.perplexity import perplexity
 from elmo_cli.cli.predict import predict
+from elmo_cli.cli.streams import output_fault, prepare_streams
 from elmo_cli.cli.tokens import tokens
 from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
@@ -33,9 +31,20 @@ INTERRUPTED = 130
 class ElmoGroup(click.Group):
     """A group of commands whose `ElmoError`s are shown here, as one line."""
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Read the command line and run a command; see `click.Group.main`."""
+        prepare_streams()
+        try:
+            return super().main(*args, **settings)
+        except (OSError, UnicodeEncodeError) as error:
+            fault = output_fault(error)
+            if fault is None:
+                raise
+            click.echo(f"Error: standard output: {fault}", err=True)
+            sys.exit(1)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
-        _replace_closed_streams()
         try:
             return super().invoke(ctx)
         except StoppedError as error:
@@ -48,27 +57,6 @@ class ElmoGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             sys.exit(INTERRUPTED)
-        except UnicodeEncodeError as error:
-            if error.encoding.startswith("utf"):
-                raise
-            fault = f"cannot write {error.object[error.start]!a} in {error.encoding}"
-            advice = "PYTHONIOENCODING=utf-8 has it take all characters"
-            raise click.ClickException(f"standard output: {fault}; {advice}") from None
-        except OSError as error:
-            # Others have a name or no number, or are click's matter: the reader has gone.
-            is_closed = isinstance(error, io.UnsupportedOperation)
-            if not is_closed and (error.filename or error.errno in (None, errno.EPIPE)):
-                raise
-            fault = "it is closed" if is_closed else str(error.strerror)
-            raise click.ClickException(f"standard output: cannot write it: {fault}") from None
-
-
-def _replace_closed_streams() -> None:
-    """Have writing to a closed standard output fail, and to a closed standard error do nothing."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull)  # noqa: SIM115 (for reading, until the process ends)
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
 
 
 def _one_line(message: str) -> str:
