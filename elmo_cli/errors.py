@@ -15,6 +15,8 @@ Each carries one ready-made line: the thing, what was expected, what was found
 and what to try. The command line prints that line and exits with status 1.
 """
 
+import os
+
 __all__ = [
     "ComputationError",
     "DeviceError",
@@ -74,6 +76,11 @@ class StoppedError(ElmoError):
 def first_line(error: BaseException) -> str:
     """What an error says, without the pages that torch and h5py may add."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def system_reason(error: OSError) -> str:
+    """What the system says of a file, without what HDF5 adds."""
+    return os.strerror(error.errno) if error.errno else first_line(error)
 
 
 def shown(value: object) -> str:

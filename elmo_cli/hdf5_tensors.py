@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import WeightsError
+from elmo_cli.errors import WeightsError, system_reason
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -117,10 +117,11 @@ def _opened(path: Path) -> h5py.File:
     except FileNotFoundError:
         raise WeightsError(f"{path}: no such weights file") from None
     except OSError as error:
-        raise WeightsError(f"{path}: {_unreadable_hdf5(path, str(error))}") from None
+        raise WeightsError(f"{path}: {_unreadable_hdf5(path, error)}") from None
 
 
-def _unreadable_hdf5(path: Path, message: str) -> str:
+def _unreadable_hdf5(path: Path, error: OSError) -> str:
+    message = str(error)
     if path.is_dir():
         return "expected a weights file (HDF5), found a directory"
     cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
@@ -132,7 +133,7 @@ def _unreadable_hdf5(path: Path, message: str) -> str:
         )
     if "signature not found" in message:
         return "expected a weights file (HDF5), found something else"
-    return f"cannot read the weights: {message}"
+    return f"cannot read the weights: {system_reason(error)}"
 
 
 def write_hdf5(

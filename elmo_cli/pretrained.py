@@ -65,6 +65,8 @@ def find_model(
     """
     if name is None:
         name = default_model()
+    if name == "":
+        raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
     path = Path(name).expanduser()

@@ -53,7 +53,7 @@ def find_occurrence(
         InputError: the word is not there, or it is not clear which is meant.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
-    tokens = " ".join(sentence)
+    tokens = " ".join(sentence) or "an empty sentence"
     if not found:
         raise InputError(f"{word!r} is not a token of: {tokens}{_near_miss(sentence, word)}")
     if number is None and len(found) > 1:

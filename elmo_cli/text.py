@@ -6,7 +6,7 @@ A line is a sentence, its tokens separated by white space, as `str.split` sees i
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -19,12 +19,15 @@ _Tokens = TypeVar("_Tokens", bound=Sequence[str])
 
 STANDARD_INPUT = "-"
 
-_COMPRESSED = {
-    "gzip": (b"\x1f\x8b", "which is read from a file whose name ends in .gz; else pipe in `zcat`"),
-    "xz": (b"\xfd7zXZ", "which is not read; pipe in `xzcat`"),
-    "zstd": (b"\x28\xb5\x2f\xfd", "which is not read; pipe in `zstdcat`"),
+_OTHER_DATA = {
+    b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
+    "`zcat`",
+    b"\xfd7zXZ": "it is xz data, which is not read; pipe in `xzcat`",
+    b"\x28\xb5\x2f\xfd": "it is zstd data, which is not read; pipe in `zstdcat`",
+    b"\xff\xfe": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
+    b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
 }
-"""How compressed data starts, and what to do with it: not what helps other bytes."""
+"""How other data than text starts, and what to do with it."""
 
 _SHOWN = 40
 """Characters of a string that a message shows."""
@@ -172,19 +175,32 @@ def decode_line(path: str | Path, line: bytes, number: int) -> str:
         InputError: it is not UTF-8.
     """
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
-        # Without the byte order mark, which the positions of the error do not count either.
-        content = error.object
-        column = len(content[: error.start].decode("utf-8")) + 1
-        advice = "convert it, for instance with `iconv -f latin1 -t utf-8`"
-        for name, (start, unpack) in _COMPRESSED.items() if number == 1 else ():
-            if content.startswith(start):
-                advice = f"it is {name} data, {unpack}"
+        raise not_utf8(path, error, number) from None
+    if number == 1 and len(line) > 3 and any(line[::2]) != any(line[1::2]):
+        encoding = "utf-16le" if any(line[::2]) else "utf-16be"
         raise InputError(
-            f"{name_of(path)}, line {number}, column {column}: expected UTF-8, found the byte "
-            f"0x{content[error.start]:02x}; {advice}"
-        ) from None
+            f"{name_of(path)}, line 1: expected UTF-8, found every other byte NUL, as in UTF-16; "
+            f"convert it with `iconv -f {encoding} -t utf-8`"
+        )
+    return text
+
+
+def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
+    """The error for a text that begins with this line and cannot be decoded."""
+    # Without the byte order mark, which the positions of the error do not count either.
+    content: bytes = error.object
+    start = content.rfind(b"\n", 0, error.start) + 1
+    line = number + content.count(b"\n", 0, start)
+    column = len(content[start : error.start].decode("utf-8")) + 1
+    advice = "convert it, for instance with `iconv -f latin1 -t utf-8`"
+    for beginning, known in _OTHER_DATA.items() if number == 1 else ():
+        advice = known if content.startswith(beginning) else advice
+    return InputError(
+        f"{name_of(path)}, line {line}, column {column}: expected UTF-8, found the byte "
+        f"0x{content[error.start]:02x}; {advice}"
+    )
 
 
 def name_of(source: object) -> str:
@@ -212,10 +228,10 @@ def tokens(line: str) -> Sentence:
 
 
 def checked_sentence(sentence: _Tokens) -> _Tokens:
-    """A sentence as it is, where it is no string: its letters would be taken for tokens.
+    """A sentence as it is, where it is one: the letters of a string would be taken for tokens.
 
     Raises:
-        InputError: it is one.
+        InputError: it is a string, no sequence, or of something else than strings.
     """
     if isinstance(sentence, (str, bytes)):
         shown = repr(sentence if len(sentence) <= _SHOWN else sentence[:_SHOWN] + "...")
@@ -223,6 +239,12 @@ def checked_sentence(sentence: _Tokens) -> _Tokens:
             f"expected a sentence as a list of tokens, found the string {shown}; split it first, "
             "for instance by .split()"
         )
+    if not isinstance(sentence, Iterable):
+        raise InputError(f"expected a sentence as a list of tokens, found {sentence!r}")
+    for place, token in enumerate(sentence):
+        if not isinstance(token, str):
+            found = type(token).__name__
+            raise InputError(f"expected a sentence of strings, found {found} as token {place}")
     return sentence
 
 

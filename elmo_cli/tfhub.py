@@ -11,7 +11,7 @@ from elmo_cli.bilm import BiLm
 from elmo_cli.elmo import ScalarMix
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained import find_model
-from elmo_cli.text import Sentence
+from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.weights import load_bilm
 
 
@@ -98,7 +98,7 @@ def _read(
         raise InputError("expected a list of sentences, found one string")
     strings = [sentence for sentence in sentences if isinstance(sentence, str)]
     if not strings:
-        rows = [list(row) for row in sentences]
+        rows = [list(checked_sentence(row)) for row in sentences]
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
     if len(strings) < len(sentences):
         raise InputError("expected sentences or lists of tokens, found both")

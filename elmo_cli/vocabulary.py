@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.errors import InputError
+from elmo_cli.text import not_utf8
 
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
@@ -67,6 +68,6 @@ def read_words(path: str | Path) -> list[str]:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: expected a vocabulary in UTF-8, a word a line") from None
+    except UnicodeDecodeError as error:
+        raise not_utf8(path, error) from None
     return [line.strip() for line in text.strip("\n").split("\n")]

@@ -210,6 +210,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
             ("bank", MONEY, "bank to bank"),
             "'bank' occurs 2 times in: bank to bank; choose one with --occurrence2, 1 to 2",
         ),
+        (("bank", RIVER, ""), "'bank' is not a token of: an empty sentence"),
         (
             ("bank", RIVER, MONEY, "--occurrence2", "2"),
             "'bank' occurs once, not 2 times, in: The bank lent us money .",

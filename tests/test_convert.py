@@ -475,12 +475,17 @@ def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
     assert_misused(elmo("convert", WEIGHTS), "Missing argument 'OUT'.")
     result = elmo("convert", WEIGHTS, tmp_path / "out.hdf5", "--dtype", "int8")
     assert (result.exit_code, result.stdout) == (2, "")
+    message = "IN: expected a file, found -; standard input is not read"
+    assert_misused(elmo("convert", "-", tmp_path / "out.hdf5"), message)
+    advice = f"is for activations, and {WEIGHTS} is none; weights go to .hdf5, .h5 or .safetensors"
+    assert_misused(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet {advice}")
+    assert_misused(elmo("convert", WEIGHTS, "-"), f"standard output {advice}")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("no-such.hdf5", "no such weights file"),
+        ("no-such.hdf5", "cannot read the input: No such file or directory"),
         ("text.hdf5", "expected a weights file (HDF5), found something else"),
         (
             "images.hdf5",

@@ -195,6 +195,20 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
         call(tiny)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "found"),
+    [
+        (None, "list of tokens, found None"),
+        (["The", 2], "of strings, found int as token 1"),
+        ([b"The"], "of strings, found bytes as token 0"),
+    ],
+)
+def test_what_is_no_sentence_is_named(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
+    for call in (tiny.embed_sentence, lambda sentence: batch_to_ids([sentence])):
+        with pytest.raises(InputError, match=found):
+            call(sentence)
+
+
 def test_warm_starts_agree_in_two_embedders_and_differ_from_zero(tiny: ElmoEmbedder) -> None:
     one, other = (ElmoEmbedder(OPTIONS, WEIGHTS, state="warm") for _ in range(2))
     sentence = ["The", "cat"]

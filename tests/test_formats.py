@@ -93,7 +93,7 @@ def test_every_format_holds_the_values(
 ) -> None:
     path = tmp_path_factory.mktemp("file") / f"out.{form}"
     if form == "npy" and "pooling" not in corpus.attributes:
-        with pytest.raises(InputError, match="one array of one vector a line; give --pooling"):
+        with pytest.raises(InputError, match="one array of one vector a line, of `elmo embed"):
             write(corpus, path)
         return
     write(corpus, path, stops=stops)
@@ -340,7 +340,7 @@ def test_standard_output_without_room_is_one_line(text: Path) -> None:
         (("-",), "format hdf5 cannot go to standard output; --format jsonl or --format tsv can"),
         (
             ("out.npy",),
-            "format npy is one array of one vector a line; give --pooling, or write .npz",
+            "format npy is one array of one vector a line, of `elmo embed --pooling`; write .npz",
         ),
         (("out.npz", "--layout", "packed"), "--layout is for HDF5, and the output is npz"),
         (("o.tsv", "--compression", "lzf"), "--compression is for HDF5, and the output is tsv"),

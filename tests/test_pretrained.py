@@ -103,6 +103,8 @@ def test_an_unknown_name_gives_the_nearest(name: str, near: str) -> None:
 
 
 def test_a_name_near_to_none_gives_the_list() -> None:
+    with pytest.raises(ModelError, match=r"^model '': expected a name, a folder or a zip file$"):
+        find_model("")
     with pytest.raises(ModelError, match=r"^no model xyzzy; known are mini, small, .*folder$"):
         find_model("xyzzy")
 

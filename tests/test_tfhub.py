@@ -222,6 +222,7 @@ def test_the_outputs_are_where_the_module_is(hub: HubElmo) -> None:
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
         ((PADDED, [6, 2, 0, 2]), "sentence 1: expected 2 tokens, found an empty one at 1"),
+        (([["a", None]],), "expected a sentence of strings, found NoneType as token 1"),
         (([["a", "", "b", ""]],), "sentence 0: expected 3 tokens, found an empty one at 1"),
     ],
 )

@@ -149,5 +149,7 @@ def test_what_goes_wrong(folder: Path) -> None:
     assert_misused(softmax, "--softmax-file goes with --softmax")
     device = elmo("tokens", words, "o.h5", *MODEL, "--softmax", "--cuda", "0")
     assert_misused(device, "--cuda goes without --softmax, which is read and not run")
+    stream = elmo("tokens", "-", "out.hdf5", *MODEL)
+    assert_misused(stream, "VOCABULARY: expected a file, found -; standard input is not read")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")

@@ -518,6 +518,24 @@ def test_a_refused_run_leaves_nothing_where_nothing_was(there: list[str]) -> Non
     assert sorted(Path().rglob("*")) == before
 
 
+def test_without_the_package_of_tensorboard_nothing_is_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert_fails(
+        elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
+        'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"',
+    )
+    assert not Path("new").exists()
+
+
+def test_standard_input_is_not_trained_on() -> None:
+    assert_misused(
+        elmo("train", "text.txt", "-", "--preset", "mini", "--output", "new"),
+        "TEXT: expected a file, found -; standard input is not read",
+    )
+
+
 def test_a_refused_run_keeps_what_was_in_its_folder() -> None:
     Path("text.txt").write_text("\n")
     Path("model").mkdir()

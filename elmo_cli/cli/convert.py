@@ -9,6 +9,9 @@ from elmo_cli.outputs.output_formats import (
     find_output_format,
 )
 from elmo_cli.quantities import counted
+from elmo_cli.text import check_input
+
+WEIGHT_FORMATS = ("hdf5", "safetensors")
 
 
 @click.command(short_help="Convert weights or activations to another format.")
@@ -54,13 +57,16 @@ def convert(
     $ elmo convert vectors.hdf5 packed.hdf5 --layout packed --compression gzip
     $ elmo convert vectors.hdf5 vectors.parquet
     """
+    flags.refuse_standard_input("IN", source)
+
     from elmo_cli.outputs.recognition import is_activations
 
+    check_input(source)
     form = {"file_format": file_format, "layout": layout, "compression": compression}
     if is_activations(source):
         _convert_activations(source, target, dtype, overwrite=overwrite, form=form)
     else:
-        _check_weights(source, form)
+        _check_weights(source, target, form)
         _convert_weights(source, target, dtype, overwrite=overwrite)
 
 
@@ -83,10 +89,10 @@ def _convert_activations(
     flags.say(f"{name}: {counted(made.n_records, 'record')}, {made.dtype}{size}")
 
 
-def _check_weights(source: str, form: Form) -> None:
-    """Refuse what is no file of weights by its name, and the options that are not for weights."""
+def _check_weights(source: str, target: str, form: Form) -> None:
+    """Refuse what is no file of weights by its name, and what is not for weights."""
     found = find_output_format(source, pooled=True)
-    if source != STANDARD_OUTPUT and found not in ("hdf5", "safetensors"):
+    if found not in WEIGHT_FORMATS:
         raise click.UsageError(
             f"{source}: expected activations of HDF5, or weights of HDF5 or safetensors; {found} "
             "is written, not read"
@@ -95,6 +101,11 @@ def _check_weights(source: str, form: Form) -> None:
         if given is not None:
             option = name.removeprefix("file_")
             raise click.UsageError(f"--{option} is for activations, and {source} is none")
+    if target == STANDARD_OUTPUT or find_output_format(target, pooled=True) not in WEIGHT_FORMATS:
+        raise click.UsageError(
+            f"{flags.name_of_output(target)} is for activations, and {source} is none; weights go "
+            "to .hdf5, .h5 or .safetensors"
+        )
 
 
 def _convert_weights(source: str, target: str, dtype: str | None, *, overwrite: bool) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -10,7 +11,7 @@ from click.core import ParameterSource
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
-from elmo_cli.text import TOKENIZERS
+from elmo_cli.text import STANDARD_INPUT, TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
@@ -207,6 +208,12 @@ def usage_errors() -> Iterator[None]:
         yield
     except InputError as error:
         raise click.UsageError(str(error)) from None
+
+
+def refuse_standard_input(argument: str, *paths: str | Path) -> None:
+    """Refuse `-` for a file that is read more than once, or not from its beginning to its end."""
+    if STANDARD_INPUT in map(str, paths):
+        raise click.UsageError(f"{argument}: expected a file, found -; standard input is not read")
 
 
 def name_of_output(path: str) -> str:

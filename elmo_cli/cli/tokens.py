@@ -43,6 +43,7 @@ def tokens(
     $ elmo tokens vocab.txt tokens.vec.gz --model original
     $ elmo tokens vocab.txt output.hdf5 --softmax --model my-model
     """
+    flags.refuse_standard_input("VOCABULARY", words_file)
     if softmax_file is not None and not softmax:
         raise click.UsageError("--softmax-file goes with --softmax")
     flags.check_effect(not softmax, "without --softmax, which is read and not run", "cuda_device")

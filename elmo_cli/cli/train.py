@@ -143,6 +143,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output small
     $ elmo train texts.txt --from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
+    flags.refuse_standard_input("TEXT", *texts)
     sources = [settings["options_file"], settings["preset"], settings["from_model"]]
     if sources.count(None) == 3:
         raise click.UsageError("expected --preset, --options-file or --from")

@@ -50,6 +50,6 @@ def find_output_format(path: str | Path, name: str | None = None, *, pooled: boo
         )
     if found == "npy" and not pooled:
         raise InputError(
-            "format npy is one array of one vector a line; give --pooling, or write .npz"
+            "format npy is one array of one vector a line, of `elmo embed --pooling`; write .npz"
         )
     return found

@@ -5,7 +5,7 @@ from typing import Final
 
 import h5py
 
-from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.errors import ElmoError, InputError, system_reason
 from elmo_cli.outputs.allennlp_file import SENTENCE_TO_INDEX
 from elmo_cli.outputs.compression import CHUNK_BYTES
 from elmo_cli.outputs.damage import DAMAGE, damage_named, has_name, part_of
@@ -28,8 +28,8 @@ def open_hdf5(path: Path) -> h5py.File:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
-        reason = "found something else" if "signature" in str(error) else f"found {error}"
-        raise InputError(f"{path}: expected activations (HDF5), {reason}") from None
+        found = "something else" if "signature" in str(error) else system_reason(error)
+        raise InputError(f"{path}: expected activations (HDF5), found {found}") from None
     try:
         with damage_named(path):
             names = "" if _holds_activations(file) else ", ".join(sorted(file)[:5]) or "nothing"

@@ -23,7 +23,7 @@ class TrainingLog:
         """Open the log of a folder; entries of steps that are done again are taken out."""
         self._path = folder / LOG
         _keep_entries(self._path, step)
-        self._board = _open_board(folder) if tensorboard else None
+        self._board = summary_writer()(str(folder / "tensorboard")) if tensorboard else None
         self._started = self._said = time.monotonic()
         self._first_token = n_tokens
         self._kept = 0.0
@@ -105,11 +105,16 @@ def _flat(entry: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
     return numbers
 
 
-def _open_board(folder: Path) -> Any:
+def summary_writer() -> Any:
+    """What writes for TensorBoard, a class.
+
+    Raises:
+        ElmoError: its package is not installed.
+    """
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ElmoError(
             'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"'
         ) from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    return SummaryWriter

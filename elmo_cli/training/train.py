@@ -12,6 +12,7 @@ from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.text import check_input
 from elmo_cli.training.checkpoint import load_checkpoint, owned
 from elmo_cli.training.heldout import HeldoutPerplexity
+from elmo_cli.training.log import summary_writer
 from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.processes import Processes, all_processes
 from elmo_cli.training.run import Run
@@ -81,6 +82,8 @@ def train_model(
         raise InputError("expected a held-out file or a share to hold out, found both")
     if not 0 <= heldout_share < 1:
         raise InputError(f"heldout_share: expected 0 to below 1, found {heldout_share}")
+    if tensorboard:
+        summary_writer()  # before there is anything in the folder
     folder = Path(folder)
     architecture = choose_architecture(options_file, preset, from_model)
     options = training_options(architecture.content, **settings)
