@@ -60,10 +60,9 @@ class AllenNlpFile:
         """The type of the values: that of the first record's."""
         return np.dtype(self._dataset(0).dtype if self.n_records else np.float32)
 
-    def shape(self, number: int) -> tuple[int, ...]:
-        """The shape of one record."""
-        shape: tuple[int, ...] = self._dataset(number).shape
-        return shape
+    def shapes(self, start: int, stop: int) -> list[tuple[int, ...]]:
+        """The shapes of some records."""
+        return [self._dataset(number).shape for number in range(start, stop)]
 
     def values(self, number: int) -> NDArray[Any]:
         """The values of one record."""

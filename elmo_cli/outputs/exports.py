@@ -83,7 +83,7 @@ def _write_npy(file: PackedFile, path: Path) -> None:
     header = {
         "descr": np.lib.format.dtype_to_descr(file.dtype),
         "fortran_order": False,
-        "shape": (file.n_records, *next(file.shapes(), ())),
+        "shape": (file.n_records, *next(iter(file.shapes(0, min(1, file.n_records))), ())),
     }
     with open(path, "wb") as target:
         np.lib.format.write_array_header_1_0(target, header)
@@ -92,7 +92,8 @@ def _write_npy(file: PackedFile, path: Path) -> None:
 
 
 def _write_safetensors(file: PackedFile, path: Path) -> None:
-    shapes = {_name(file, number): shape for number, shape in enumerate(file.shapes())}
+    found = file.shapes(0, file.n_records)
+    shapes = {_name(file, number): shape for number, shape in enumerate(found)}
     write_safetensors(path, shapes, _named(file), file.dtype, _metadata(file))
 
 
@@ -127,14 +128,14 @@ def _write_parquet(file: PackedFile, path: Path) -> None:
 
 def _record_batch(pyarrow: Any, file: PackedFile, start: int, block: list[Array]) -> Any:
     """Some records as columns."""
-    numbers = range(start, start + len(block))
-    places = [file.shard.place(number) for number in numbers]
+    stop = start + len(block)
+    places = [file.shard.place(number) for number in range(start, stop)]
+    known = file.known(start, stop)
     columns = {"number": pyarrow.array(places, pyarrow.int64())}
     if file.has_keys:
-        columns["key"] = pyarrow.array([file.key(number) for number in numbers], pyarrow.string())
+        columns["key"] = pyarrow.array([record.key for record in known], pyarrow.string())
     if file.has_sentences:
-        texts = [file.text(number) for number in numbers]
-        columns["sentence"] = pyarrow.array(texts, pyarrow.string())
+        columns["sentence"] = pyarrow.array([record.text for record in known], pyarrow.string())
     columns["activations"] = _nested(pyarrow, file, block)
     return pyarrow.RecordBatch.from_pydict(columns)
 

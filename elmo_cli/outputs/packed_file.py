@@ -88,21 +88,16 @@ class PackedFile:
         found = self._file["activations"].dtype if "activations" in self._file else np.float32
         return np.dtype(found)
 
-    def shapes(self) -> Iterator[tuple[int, ...]]:
-        """The shape of each record."""
-        for start in range(0, self.n_records, _BLOCK_RECORDS):
-            ranges = self._ranges("activations", start, start + _BLOCK_RECORDS)
-            for n_rows in (ranges[:, 1] - ranges[:, 0]).tolist():
-                yield self._shape(n_rows)
-
-    def _shape(self, n_rows: int) -> tuple[int, ...]:
+    def shapes(self, start: int, stop: int) -> list[tuple[int, ...]]:
+        """The shapes of some records."""
+        if stop <= start:
+            return []
+        ranges = self._ranges("activations", start, stop)
         row = self._dataset("activations").shape[1:]
-        return tuple(row) if self.pooled else (*row[:-1], n_rows, row[-1])
-
-    def shape(self, number: int) -> tuple[int, ...]:
-        """The shape of one record."""
-        ((start, end),) = self._ranges("activations", number, number + 1).tolist()
-        return self._shape(end - start)
+        return [
+            tuple(row) if self.pooled else (*row[:-1], n_rows, row[-1])
+            for n_rows in (ranges[:, 1] - ranges[:, 0]).tolist()
+        ]
 
     def block(self, start: int, stop: int) -> list[Array]:
         """The values of some records."""
