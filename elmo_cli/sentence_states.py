@@ -4,8 +4,10 @@
 """
 
 import base64
+import os
 from collections.abc import Sequence
 from io import BytesIO
+from threading import Lock
 
 import numpy as np
 import torch
@@ -20,6 +22,18 @@ from elmo_cli.text import Sentence
 from elmo_cli.token_cache import TokenCache
 
 CACHED_TOKENS = 32_768
+
+_one_at_a_time = Lock()
+"""Threads share the cache of an encoder, and all encoders how many threads torch has."""
+
+
+def _renew_lock() -> None:
+    """Have a forked process not wait for a thread that it does not have."""
+    global _one_at_a_time
+    _one_at_a_time = Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
@@ -57,7 +71,8 @@ class SentenceEncoder:
             sentence ended.
         """
         tokens, rows = index_tokens(sentences)
-        return self._bilm.contextualize(self._cache.vectors(tokens), rows, state)
+        with _one_at_a_time:
+            return self._bilm.contextualize(self._cache.vectors(tokens), rows, state)
 
     def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:
         ids = self._token_encoder.token_ids(tokens).to(self.device)

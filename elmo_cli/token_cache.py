@@ -1,5 +1,6 @@
 """Tokens to token vectors, each distinct token computed once and kept for the next."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import torch
@@ -21,7 +22,7 @@ class TokenCache:
         """
         self.capacity = capacity
         self._encode = encode
-        self._slots: dict[str, int] = {}  # from the least to the most recently used
+        self._slots: OrderedDict[str, int] = OrderedDict()  # from the least to the most recent
         self._vectors: Tensor | None = None
 
     def vectors(self, tokens: Sequence[str]) -> Tensor:
@@ -31,7 +32,7 @@ class TokenCache:
         slots = self._slots
         for token in tokens:
             if token in slots:
-                slots[token] = slots.pop(token)  # now the most recently used
+                slots.move_to_end(token)  # now the most recently used
         self._add([token for token in tokens if token not in slots])
         assert self._vectors is not None or not tokens
         if self._vectors is None:
@@ -45,13 +46,17 @@ class TokenCache:
         vectors = encode_by_length(self._encode, tokens)
         if self._vectors is None:
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
-        n_free = self.capacity - len(self._slots)
-        free = list(range(len(self._slots), self.capacity))[: len(tokens)]
-        if len(tokens) > n_free:
-            oldest = list(self._slots)[: len(tokens) - n_free]
-            free += [self._slots.pop(token) for token in oldest]
-        self._vectors[torch.tensor(free, device=vectors.device)] = vectors
-        self._slots.update(zip(tokens, free, strict=True))
+        n_used = len(self._slots)
+        free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
+        try:
+            while len(free) < len(tokens):
+                _, slot = self._slots.popitem(last=False)
+                free.append(slot)
+            self._vectors[torch.tensor(free, device=vectors.device)] = vectors
+            self._slots.update(zip(tokens, free, strict=True))
+        except BaseException:  # Ctrl-C, or want of memory: slots in use may have other vectors
+            self._slots.clear()
+            raise
 
 
 def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:

@@ -110,3 +110,26 @@ def test_chunks_of_like_length_come_back_in_order(chunk_tokens: int, tokens: lis
     assert all(len(call) <= chunk_tokens for call in encode.calls)
     sizes = [len(token.encode()) for token in encode.encoded]
     assert sizes == sorted(sizes)
+
+
+class Interrupted:
+    """Vectors whose rows are written in part, when Ctrl-C comes."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        self.vectors = vectors
+
+    def __setitem__(self, rows: Tensor, values: Tensor) -> None:
+        self.vectors[rows[:1]] = values[:1]
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_mixes_up_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = TokenCache(Encoder(), capacity=4)
+    cache.vectors(["a", "b", "c", "d"])
+    assert cache._vectors is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_vectors", Interrupted(cache._vectors))
+        with pytest.raises(KeyboardInterrupt):
+            cache.vectors(["e", "f"])
+    for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
+        assert torch.equal(cache.vectors(tokens), expected(tokens))
