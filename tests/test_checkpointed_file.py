@@ -1,5 +1,6 @@
 """The file under HDF5: whatever happens after a checkpoint, the checkpoint is there."""
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -186,3 +187,33 @@ def test_discard_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
     file.write(b"content")
     file.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ends", ["finish", "discard"])
+def test_a_file_that_another_process_ends_before_the_lock_is_there_is_left_alone(
+    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that opens the partial file while the first one still has it."""
+    first = CheckpointedFile(tmp_path / "out.partial")
+    first.write(b"values")
+    calls: list[int] = []
+    lock = fcntl.flock
+
+    def late_lock(descriptor: int, operation: int) -> None:
+        if not calls:
+            if ends == "finish":
+                first.checkpoint({})
+                first.finish(tmp_path / "out")
+            else:
+                first.discard()
+        calls.append(descriptor)
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late_lock)
+    second = CheckpointedFile(tmp_path / "out.partial")
+    if ends == "finish":
+        assert (tmp_path / "out").read_bytes() == b"values"
+    second.write(b"others")
+    second.checkpoint({})
+    second.finish(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == b"others"

@@ -42,8 +42,7 @@ class CheckpointedFile(FileIO):
             BlockingIOError: another process has it open.
             OSError: it cannot be opened.
         """
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        super().__init__(descriptor, "r+b")
+        super().__init__(_open_locked(path), "r+b")
         self.path = Path(path)
         self.log = self.path.with_name(self.path.name + ".log")
         self.error: BaseException | None = None
@@ -54,7 +53,6 @@ class CheckpointedFile(FileIO):
         self._kept: int = 0  # bytes of the last checkpoint, which the file must not lose
         self._pages: dict[int, bytearray] = {}  # changed since, by number
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._recover()
         except BaseException:
             super().close()
@@ -226,6 +224,26 @@ class CheckpointedFile(FileIO):
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
         self._pages, self._size, self._kept = {}, size, size
+
+
+def _open_locked(path: str | Path) -> int:
+    """Open and lock the file of a name, new where there is none.
+
+    Before the lock is there, the process that had it may give the file its final name, or
+    remove it: then it is another file that has this name now.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except FileNotFoundError:  # removed since
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def _copy_some(source: int, target: int) -> int:
