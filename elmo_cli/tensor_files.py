@@ -5,7 +5,6 @@ A tensor has the same name in both formats; "/" parts names into groups.
 """
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from elmo_cli.hdf5_tensors import (
     write_hdf5_rows,
 )
 from elmo_cli.safetensors_tensors import open_safetensors, write_safetensors
+from elmo_cli.whole_file import give_name
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -158,7 +158,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
-        os.replace(partial, path)
+        give_name(partial, path)
     except OSError as error:
         reason = error.strerror or error
         raise OutputError(f"{path}: cannot be written: {reason}") from None

@@ -17,18 +17,30 @@ def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
         with open(partial, "wb") as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        give_name(partial, path)
     except (OSError, RuntimeError):
         partial.unlink(missing_ok=True)
         raise
+
+
+def give_name(partial: Path, path: Path) -> None:
+    """Sync a file that is complete, and rename it.
+
+    Raises:
+        OSError: it cannot be done; a file of that name is as it was.
+    """
+    _sync(partial)
+    os.replace(partial, path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Make changes of names in a folder survive a crash: a rename, for one."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -24,6 +24,7 @@ from elmo_cli.outputs.form import choose_form
 from elmo_cli.outputs.output_path import check_output, open_partial, output_error
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.text import Record
+from elmo_cli.whole_file import give_name
 
 
 class ActivationsWriter:
@@ -249,7 +250,7 @@ class ActivationsWriter:
         try:
             with h5py.File(self._sink, "r") as file:
                 export(self.form.file_format, PackedFile(file), new)
-            os.replace(new, self.path)
+            give_name(new, self.path)
             self._sink.clear()
             self._sink.discard()
         finally:
