@@ -598,3 +598,18 @@ def test_training_that_fails_says_so_and_keeps_the_checkpoint(
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, training has failed"):
         train("model", epochs=None, steps=5)
     assert Path("model/checkpoint.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])
+def test_a_heldout_text_that_cannot_be_measured_is_named_before_training(content: str) -> None:
+    Path("odd.txt").write_bytes(content.encode("latin-1"))
+    message = "odd.txt: no sentence" if not content.strip() else "odd.txt, line 2, column 1"
+    with pytest.raises(InputError, match=message):
+        train("new", heldout="odd.txt")
+    assert not Path("new").exists()
+
+
+def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
+    with pytest.raises(InputError, match=r"heldout_share 1e-06: expected a line to hold out"):
+        train("new", heldout=None, heldout_share=1e-6)
+    assert not Path("new").exists()

@@ -116,7 +116,18 @@ def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
     path = tmp_path / "0.txt"
     path.write_bytes(b"a\nb\nc\n\xff\n")
     text = TrainingText((path,))
-    windows = text.windows(Place(0, 0, 4, 2), 1)
-    assert next(windows).sentences == [["c"]]
+    windows = text.windows(Place(0, 0, 2, 1), 1)
+    assert next(windows).sentences == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
         next(windows)
+
+
+@pytest.mark.parametrize("n_lines", range(1, 8))
+def test_a_window_that_ends_with_the_text_closes_the_pass(n_lines: int, tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, ["a b\n" * n_lines + "\n"]))
+    n_sentences = 0
+    for window in text.windows(Place(), 4):
+        n_sentences += len(window.sentences)
+        if window.end.epoch == 1:
+            break
+    assert n_sentences == n_lines

@@ -140,10 +140,11 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
 
     \b
     $ elmo train text.txt --preset mini --epochs 3 --heldout-share 0.01 --output my-model
-    $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output small
+    $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
     flags.refuse_standard_input("TEXT", *texts)
+    flags.refuse_standard_input("--heldout", settings["heldout"] or "")
     sources = [settings["options_file"], settings["preset"], settings["from_model"]]
     if sources.count(None) == 3:
         raise click.UsageError("expected --preset, --options-file or --from")

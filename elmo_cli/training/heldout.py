@@ -39,6 +39,16 @@ class HeldoutPerplexity(TypedDict):
     """The share of the tokens that are not in the vocabulary."""
 
 
+def check_heldout(path: str | Path) -> None:
+    """Make sure that the perplexity of a text can be measured, before there is a model.
+
+    Raises:
+        InputError: it cannot be read, or has no sentence.
+    """
+    if not sum(map(bool, read_sentences(path))):  # all of it is read
+        raise InputError(f"{path}: no sentence to measure perplexity on")
+
+
 @torch.no_grad()
 def heldout_perplexity(
     objective: Objective,

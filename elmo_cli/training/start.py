@@ -161,6 +161,11 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     heldout: list[str] = []
     count = count_text(text, heldout.append)
+    if text.heldout_share and not heldout:
+        raise InputError(
+            f"heldout_share {text.heldout_share}: expected a line to hold out, found none among "
+            f"{counted(count.n_sentences, 'sentence')}; try a larger share, or name a held-out file"
+        )
     if text.heldout_share:
         write_text(folder / HELDOUT, "".join(f"{line}\n" for line in heldout))
     if n_words is not None:

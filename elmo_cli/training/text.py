@@ -58,17 +58,18 @@ class TrainingText:
         place = start
         while True:
             window: list[Sentence] = []
-            n_tokens, n_windows = 0, 0
-            for sentence, place in self._rest_of_pass(place):  # noqa: B020 (the place moves on)
+            n_tokens = 0
+            for sentence, end in self._rest_of_pass(place):
+                if n_tokens >= max_tokens:  # not before: the last window closes the pass
+                    yield Window(window, place)
+                    window, n_tokens = [], 0
                 window.append(sentence)
                 n_tokens += len(sentence)
-                if n_tokens >= max_tokens:
-                    yield Window(window, place)
-                    window, n_tokens, n_windows = [], 0, n_windows + 1
+                place = end
             place = Place(place.epoch + 1)
             if window:
                 yield Window(window, place)
-            elif n_windows == 0 and place.epoch > start.epoch + 1:
+            elif place.epoch > start.epoch + 1:
                 raise InputError(f"{', '.join(map(str, self.paths))}: no sentence to train on")
 
     def _rest_of_pass(self, start: Place) -> Iterator[tuple[Sentence, Place]]:

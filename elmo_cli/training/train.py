@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.text import check_input
 from elmo_cli.training.checkpoint import load_checkpoint, owned
-from elmo_cli.training.heldout import HeldoutPerplexity
+from elmo_cli.training.heldout import HeldoutPerplexity, check_heldout
 from elmo_cli.training.log import summary_writer
 from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.processes import Processes, all_processes
@@ -95,7 +94,7 @@ def train_model(
         raise ModelError(f"{folder}: expected another folder than that of the model to start from")
     text = TrainingText(find_files(texts), heldout_share, options.seed)
     if heldout is not None:
-        check_input(heldout)
+        check_heldout(heldout)
     with ExitStack() as stack:
         processes, device = stack.enter_context(all_processes(cuda_device))
         if processes.is_first:
