@@ -20,6 +20,7 @@ from elmo_cli.characters import END_TOKEN, START_TOKEN
 from elmo_cli.devices import choose_device
 from elmo_cli.errors import InputError
 from elmo_cli.full_softmax import FullSoftmax
+from elmo_cli.memory import by_halves, checked
 from elmo_cli.model_choice import choose_language_model
 from elmo_cli.options import start_of_sentences
 from elmo_cli.sentence_states import CarriedStates, FixedStart, SentenceEncoder
@@ -123,10 +124,18 @@ class LanguageModel:
     def _score_window(self, window: list[Sentence]) -> list[SentenceScore]:
         nothing = np.empty(0)
         scores = [SentenceScore([], np.empty(0, bool), nothing, nothing)] * len(window)
-        for batch in batches_by_length([len(sentence) for sentence in window], self._batch_tokens):
+
+        def compute(batch: Sequence[int]) -> Sequence[SentenceScore]:
             sentences = [window[place] for place in batch]
             top = self._states.run_bounded(sentences, slots=batch)[-1]  # (N, 2 P)
-            for place, score in zip(batch, self._score_batch(sentences, top), strict=True):
+            return list(self._score_batch(sentences, top))
+
+        for batch in batches_by_length([len(sentence) for sentence in window], self._batch_tokens):
+            if self.state == "carry":  # the states may have moved on when memory runs out
+                found: Iterable[SentenceScore] = compute(batch)
+            else:
+                found = (checked(score) for _, score in by_halves(compute, batch))
+            for place, score in zip(batch, found, strict=True):
                 scores[place] = score
         return scores
 

@@ -1,13 +1,16 @@
 """Batches that memory does not suffice for."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from strategies import make_language_model, small_architecture
 
-from elmo_cli import BiLm, ElmoEmbedder
+from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.memory import by_halves, is_out_of_memory
 from elmo_cli.model_files import ModelFiles
@@ -126,3 +129,23 @@ def golden_embedder() -> ElmoEmbedder:
     from conftest import GOLDEN
 
     return ElmoEmbedder(model=GOLDEN / "relu")
+
+
+def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_language_model(small_architecture(), 1, tmp_path)
+    model = LanguageModel(model=tmp_path)
+    sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
+    expected = [score.forward for score in model.score(sentences)]
+    run = model._states.run_bounded
+
+    def little_memory(sentences: list[list[str]], slots: object) -> torch.Tensor:
+        if sum(map(len, sentences)) > 9:
+            raise MemoryError
+        return run(sentences, slots)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(model._states, "run_bounded", little_memory)
+    found = [score.forward for score in model.score(sentences)]
+    for one, other in zip(found, expected, strict=True):
+        assert abs(one - other).max() < 1e-6
+    with pytest.raises(ComputationError, match=r"^out of memory"):
+        list(model.score([["cat"] * 10]))
