@@ -13,6 +13,7 @@ import elmo_cli
 from elmo_cli.errors import OutputError, WeightsError
 from elmo_cli.integrity import sha256
 from elmo_cli.outputs.output_path import check_output
+from elmo_cli.settings import check_dtype
 from elmo_cli.tensor_files import (
     HDF5_SUFFIXES,
     SAFETENSORS_SUFFIX,
@@ -57,6 +58,7 @@ def convert_weights(
         OutputError: `target` is there already or cannot be written.
         ElmoError: `source` is safetensors, and the package for it is not installed.
     """
+    check_dtype(dtype)
     source, target = Path(source), Path(target)
     if target.suffix not in SUFFIXES:
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")

@@ -10,6 +10,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.form import choose_form
 from elmo_cli.records import InputFormat, find_format
+from elmo_cli.settings import check_dtype
 from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
 
 
@@ -73,6 +74,7 @@ class FileSettings:
             InputError: there is no such setting, or two of them contradict each other.
             ElmoError: a package for one of them is not installed.
         """
+        check_dtype(self.dtype)
         input_format = find_format(source, self.input_format)
         input_format.check_sentence_keys(self.use_sentence_keys)
         if self.shard is not None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, shown
 
+_LARGEST = torch.finfo(torch.float32).max
 NAMES = ("all", "top", "average", "sum", "word_emb")
 
 
@@ -68,11 +68,10 @@ def parse_layers(text: str, n_layers: int) -> LayerChoice:
         return LayerChoice(text)
     if text in lstms:
         return LayerChoice(text, (lstms[text],))
-    numbers = [part.strip() for part in text.split(",")]
-    good = all(part.isascii() and part.isdigit() and int(part) < n_layers for part in numbers)
-    if not good:
+    numbers = [part.strip() for part in str(text).split(",")]
+    if not set(numbers) <= set(map(str, range(n_layers))):
         raise InputError(
-            f"layers {text!r}: expected {', '.join([*NAMES, *lstms])}, or numbers from 0 to "
+            f"layers {shown(text)!r}: expected {', '.join([*NAMES, *lstms])}, or numbers from 0 to "
             f"{n_layers - 1} with commas between"
         )
     return LayerChoice(",".join(numbers), tuple(map(int, numbers)))
@@ -94,7 +93,7 @@ def mixed_layers(mix: Sequence[float], gamma: float, n_layers: int) -> LayerChoi
             f"found {len(mix)}"
         )
     for name, values in (("mix", mix), ("gamma", [gamma])):
-        strange = [value for value in values if not isfinite(value)]
+        strange = [value for value in values if not abs(value) <= _LARGEST]  # nor is nan
         if strange:
-            raise InputError(f"{name}: expected finite numbers, found {strange[0]}")
+            raise InputError(f"{name}: expected finite float32 numbers, found {strange[0]}")
     return LayerChoice("mix", mix=tuple(map(float, mix)), gamma=float(gamma))

@@ -21,7 +21,7 @@ from elmo_cli.model_files import FILE_NAMES, candidates
 def cache_folder() -> Path:
     """The folder that keeps downloaded models. It need not exist."""
     if named := os.environ.get("ELMO_CACHE"):
-        return Path(named).expanduser()
+        return Path(os.path.expanduser(named))
     caches = os.environ.get("XDG_CACHE_HOME")
     # The XDG rules say to ignore a path that is not absolute.
     if caches and os.path.isabs(caches):
@@ -57,7 +57,8 @@ def unpacked(archive: Path) -> Path:
     folder = cache_folder() / "archives" / _key(identity)
     if not candidates(folder, "weights"):
         with locked(folder / ".lock"):
-            unpack(archive, folder)
+            if not candidates(folder, "weights"):  # another process may have been faster
+                unpack(archive, folder)
     return folder
 
 

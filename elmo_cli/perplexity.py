@@ -69,7 +69,7 @@ class Totals:
             InputError: none of them has a token.
         """
         if self._tokens == 0:
-            raise InputError("the perplexity of a text without tokens is not defined")
+            raise InputError("expected a text with tokens to measure the perplexity of, found none")
         n = self._tokens + self._sentences
         return Perplexity(
             sentences=self._sentences,

@@ -69,7 +69,7 @@ def find_model(
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
     if path.is_dir():
         return read_folder(path, str(name))
     if path.is_file():
@@ -240,7 +240,7 @@ def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) ->
         ModelError: the URL cannot be downloaded.
     """
     if isinstance(file, Path) or not re.match(r"[a-z][a-z0-9+.-]*://", file, re.IGNORECASE):
-        return Path(file).expanduser()
+        return Path(os.path.expanduser(file))
     if known := model_of_url(file):
         model, role = known
         folder = published_folder(model)

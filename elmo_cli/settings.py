@@ -10,6 +10,8 @@ from elmo_cli.text import Sentence
 State = Literal["zero", "carry", "warm"]
 Precision = Literal["float32", "bfloat16", "float16"]
 
+DTYPES: Final = ("float32", "float16")
+"""Of the values in a file."""
 DEFAULT_BATCH_SIZE: Final = 64
 BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32_768}
 """Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
@@ -29,6 +31,12 @@ def check_settings(state: str | None, precision: str, batch_tokens: int | None) 
         raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
 
 
+def check_dtype(dtype: str | None) -> None:
+    """Raise an `InputError` for a type that the values of a file cannot have; None is not given."""
+    if dtype is not None:
+        _check_choice("dtype", dtype, DTYPES)
+
+
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
@@ -37,7 +45,13 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 def sentence_windows(
     sentences: Iterable[Sentence], state: State, batch_size: int, batch_tokens: int
 ) -> Iterator[list[Sentence]]:
-    """Cut a stream into what is computed together: with carried state, one batch."""
+    """Cut a stream into what is computed together: with carried state, one batch.
+
+    Raises:
+        InputError: there is no such batch.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}: expected 1 or more")
     if state == "carry":
         return fixed_windows(sentences, batch_size)
     n_tokens = WINDOW_BATCHES * batch_tokens

@@ -61,7 +61,7 @@ def find_occurrence(
             f"{word!r} occurs {len(found)} times in: {tokens}; choose one with {option}, "
             f"1 to {len(found)}"
         )
-    if number is not None and number > len(found):
+    if number is not None and not 1 <= number <= len(found):
         times = "once" if len(found) == 1 else f"{len(found)} times"
         raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
     return Occurrence(sentence, found[(number or 1) - 1])

@@ -6,8 +6,9 @@ A line is a sentence, its tokens separated by white space, as `str.split` sees i
 import gzip
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, BinaryIO, Final, NamedTuple, TypeVar
@@ -146,7 +147,27 @@ def open_lines(
         with open_text(source) as file:
             yield read_lines(source, file, on_bytes, skip_errors=skip_errors)
     else:
-        yield (line.strip() for line in source)
+        yield _lines_of(source)
+
+
+def _lines_of(source: IO[str]) -> Iterator[str]:
+    """The lines of a file that is open as text, as `read_lines` gives them.
+
+    Raises:
+        InputError: it cannot be read, or is open for bytes.
+    """
+    lines = iter(source)
+    for number in count(1):
+        try:
+            line = next(lines, None)
+        except (OSError, UnicodeError) as error:
+            where = f"the input, line {number:,} or later"
+            raise InputError(f"{where}: cannot read on: {error}") from None
+        if line is None:
+            return
+        if not isinstance(line, str):
+            raise InputError("the input: expected a file open as text, found one of bytes")
+        yield line.removeprefix("\ufeff" if number == 1 else "").strip()
 
 
 def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
@@ -239,7 +260,7 @@ def checked_sentence(sentence: _Tokens) -> _Tokens:
             f"expected a sentence as a list of tokens, found the string {shown}; split it first, "
             "for instance by .split()"
         )
-    if not isinstance(sentence, Iterable):
+    if not hasattr(sentence, "__getitem__"):  # an array has it too; an iterator would be used up
         raise InputError(f"expected a sentence as a list of tokens, found {sentence!r}")
     for place, token in enumerate(sentence):
         if not isinstance(token, str):

@@ -70,4 +70,4 @@ def read_words(path: str | Path) -> list[str]:
         raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from None
-    return [line.strip() for line in text.strip("\n").split("\n")]
+    return [line.strip() for line in text.rstrip("\n").split("\n")]

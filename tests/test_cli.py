@@ -8,6 +8,7 @@ from commands import TINY, elmo
 
 import elmo_cli
 from elmo_cli import open_activations
+from elmo_cli.errors import first_line
 
 COMMANDS = (
     "embed",
@@ -175,3 +176,47 @@ def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None
         timeout=60,
     )
     assert (found.returncode, found.stderr) == (status, b"")
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", LONG), f"{LONG}: File name too long"),
+        (("embed", "text", "out", "--model", LONG), f"{LONG}: File name too long"),
+        (("embed", "text", "out", "--model", "~nobody-here/m"), "~nobody-here/m: no such model"),
+        (("train", LONG, "--preset", "mini", "--output", "m"), f"{LONG}: File name too long"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("a bank\n")
+    result = elmo(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError(
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.\nmore"
+        ),
+    ],
+)
+def test_a_command_that_memory_does_not_suffice_for_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("elmo_cli.embedder.ElmoEmbedder", fail)
+    result = elmo("cosine", "bank", "a bank", "the bank")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: out of memory: {first_line(error)}\n"

@@ -135,7 +135,7 @@ def test_a_mix_is_of_numbers(mix: str) -> None:
     ("mix", "message"),
     [
         ("1,2", "mix: expected 3 numbers, one a layer from the token layer up, found 2"),
-        ("1,nan,2", "mix: expected finite numbers, found nan"),
+        ("1,nan,2", "mix: expected finite float32 numbers, found nan"),
     ],
 )
 def test_a_mix_that_does_not_fit_the_model_is_an_error(mix: str, message: str) -> None:

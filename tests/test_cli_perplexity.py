@@ -122,7 +122,7 @@ def test_what_goes_wrong(folder: Path) -> None:
     missing = elmo("perplexity", "no.txt", *model)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     empty = elmo("perplexity", "-", *model, "-q", stdin="\n\n")
-    assert_fails(empty, "the perplexity of a text without tokens is not defined")
+    assert_fails(empty, "expected a text with tokens to measure the perplexity of, found none")
     (folder / "latin.txt").write_bytes(b"the caf\xe9\n")
     assert (
         "latin.txt, line 1, column 8: expected UTF-8"

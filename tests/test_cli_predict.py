@@ -100,8 +100,8 @@ def test_a_file_is_not_taken_for_the_text() -> None:
 def test_what_goes_wrong() -> None:
     gaps = elmo("predict", "a ___ b ___", *MODEL)
     assert_fails(gaps, "expected one gap (___), found 2, in: a ___ b ___")
-    lines = elmo("predict", "-", *MODEL, "-q", stdin="a\n___ ___\n")
-    assert_fails(lines, "standard input, line 2: expected one gap (___), found 2, in: ___ ___")
+    lines = elmo("predict", "-", *MODEL, "-q", stdin="___ ___\na\n")
+    assert_fails(lines, "standard input, line 1: expected one gap (___), found 2, in: ___ ___")
     sample = elmo("predict", "a ___", *MODEL, "--sample", "1", "-q")
     assert_fails(sample, "expected a text without a gap (___) to go on from")
     carry = elmo("predict", "a", *MODEL, "--state", "carry")
@@ -109,3 +109,11 @@ def test_what_goes_wrong() -> None:
     assert elmo("predict", "a", *MODEL, "--temperature", "0").exit_code == 2
     without = elmo("predict", "a", "--model", TINY)
     assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr
+
+
+def test_lines_before_a_wrong_one_are_answered() -> None:
+    result = elmo("predict", "-", *MODEL, "--top", "1", stdin="The\ncat\n___ and ___\n")
+    assert (result.exit_code, result.stdout) == (1, "0\t0.250000\t</S>\n1\t0.250000\t</S>\n")
+    assert result.stderr.endswith(
+        "Error: standard input, line 3: expected one gap (___), found 2, in: ___ and ___\n"
+    )

@@ -4,8 +4,10 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import h5py
@@ -28,9 +30,11 @@ from strategies import (
 )
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, sentence_states
+from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, open_activations, sentence_states
+from elmo_cli.convert import convert_weights
 from elmo_cli.errors import DeviceError, InputError
 from elmo_cli.model_files import ModelFiles
+from elmo_cli.outputs.convert_activations import convert_activations
 
 Array = NDArray[np.float32]
 
@@ -199,6 +203,8 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
     ("sentence", "found"),
     [
         (None, "list of tokens, found None"),
+        (iter(["The"]), "list of tokens, found <list_iterator"),
+        ({"The"}, "list of tokens, found {'The'}"),
         (["The", 2], "of strings, found int as token 1"),
         ([b"The"], "of strings, found bytes as token 0"),
     ],
@@ -508,3 +514,60 @@ def test_progress_is_told_of_bytes_and_of_sentences(tiny: ElmoEmbedder, tmp_path
     tiny.embed_file(text, tmp_path / "out", on_progress=lambda *update: told.append(update))
     assert sum(n_bytes for n_bytes, _ in told) == len(TEXT)
     assert [n_tokens for _, n_tokens in told if n_tokens is not None] == [3, 0, 1, 3]
+
+
+def test_threads_do_not_disturb_one_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
+    random = Random(0)
+    sentences = [random.choices([f"w{n}" for n in range(200)], k=8) for _ in range(200)]
+    embedder = ElmoEmbedder(OPTIONS, WEIGHTS)
+    expected = [embedder.embed_sentence(sentence) for sentence in sentences]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(embedder.embed_sentence, sentences))
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, atol=1e-5)
+
+
+def test_what_cannot_be_read_of_an_open_file_is_named(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"a b\ncaf\xe9\n")
+    output = tmp_path / "out"
+    with path.open(encoding="utf-8") as file, pytest.raises(InputError, match=r"^the input, line"):
+        tiny.embed_file(file, output)
+    with path.open("rb") as file, pytest.raises(InputError, match="open as text, found one of byt"):
+        tiny.embed_file(file, output)  # type: ignore[arg-type]
+    assert not output.exists()
+
+
+def test_a_byte_order_mark_of_an_open_file_is_no_character(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    tiny.embed_file(io.StringIO("\ufeffa b\n"), tmp_path / "out")
+    with open_activations(tmp_path / "out") as activations:
+        assert activations.sentence(0) == "a b"
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_has_a_sentence(batch_size: int, tmp_path: Path) -> None:
+    embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state="carry")
+    match = f"^batch_size {batch_size}: expected 1 or more$"
+    with pytest.raises(InputError, match=match):
+        list(embedder.embed_sentences([["a"]], batch_size))
+    with pytest.raises(InputError, match=match):
+        embedder.embed_file(io.StringIO("a\n"), tmp_path / "out", "all", batch_size)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float8", "float64"])
+def test_values_of_a_file_are_of_a_known_type(
+    dtype: str, tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    match = f"^dtype '{dtype}': expected float32 or float16$"
+    with pytest.raises(InputError, match=match):
+        tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", dtype=dtype)
+    with pytest.raises(InputError, match=match):
+        convert_weights(WEIGHTS, tmp_path / "out.hdf5", dtype)
+    with pytest.raises(InputError, match=match):
+        convert_activations(tmp_path / "none", tmp_path / "out", dtype)

@@ -82,11 +82,11 @@ def test_a_mix_has_a_number_a_layer(mix: list[float]) -> None:
     )
 
 
-@pytest.mark.parametrize("strange", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("strange", [float("nan"), float("inf"), float("-inf"), 1e39])
 def test_the_numbers_of_a_mix_are_finite(strange: float) -> None:
-    with pytest.raises(InputError, match=f"^mix: expected finite numbers, found {strange}$"):
+    with pytest.raises(InputError, match=r"^mix: expected finite float32 numbers, found "):
         mixed_layers([0.0, strange, 0.0], 1, 3)
-    with pytest.raises(InputError, match=f"^gamma: expected finite numbers, found {strange}$"):
+    with pytest.raises(InputError, match=r"^gamma: expected finite float32 numbers, found "):
         mixed_layers([0.0, 0.0, 0.0], strange, 3)
 
 

@@ -190,7 +190,7 @@ def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
     model = LanguageModel(model=folder)
     empty: list[list[list[str]]] = [[], [[], []]]
     for sentences in empty:
-        with pytest.raises(InputError, match=r"^the perplexity of a text without tokens"):
+        with pytest.raises(InputError, match=r"^expected a text with tokens"):
             measure_perplexity(model, sentences)
     [score] = model.score([[]])
     assert (score.tokens, len(score.forward), len(score.known)) == ([], 0, 0)

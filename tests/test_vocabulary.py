@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError
-from elmo_cli.vocabulary import Vocabulary, read_vocabulary
+from elmo_cli.vocabulary import Vocabulary, read_vocabulary, read_words
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 
@@ -68,3 +68,9 @@ def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_vocabulary(path)
     assert str(caught.value) == f"{path}: cannot read the vocabulary: No such file or directory"
+
+
+def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("\nthe\n\ncat\n", encoding="utf-8")
+    assert read_words(path) == ["", "the", "", "cat"]

@@ -19,7 +19,7 @@ from elmo_cli.cli.merge import merge
 from elmo_cli.cli.models import models
 from elmo_cli.cli.perplexity import perplexity
 from elmo_cli.cli.predict import predict
-from elmo_cli.cli.streams import output_fault, prepare_streams
+from elmo_cli.cli.streams import fault_of, prepare_streams
 from elmo_cli.cli.tokens import tokens
 from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
@@ -36,11 +36,11 @@ class ElmoGroup(click.Group):
         prepare_streams()
         try:
             return super().main(*args, **settings)
-        except (OSError, UnicodeEncodeError) as error:
-            fault = output_fault(error)
+        except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
+            fault = fault_of(error)
             if fault is None:
                 raise
-            click.echo(f"Error: standard output: {fault}", err=True)
+            click.echo(f"Error: {_one_line(fault)}", err=True)
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def cosine(
     embedder = flags.load_embedder(**settings)
     default = _row if from_stream else _table
     answer = _formatter(layer, as_json, embedder.options.n_layers, default)
-    for chunk in _chunks(pairs):
+    for chunk in chunks(pairs, PAIRS_AT_ONCE):
         for similarity in similarities(embedder, chunk):
             click.echo(answer(similarity))
 
@@ -113,23 +114,6 @@ def _read_pairs(
                 raise InputError(f"standard input, line {number}: {error}") from None
 
 
-def _chunks(
-    pairs: "Iterator[tuple[Occurrence, Occurrence]]",
-) -> "Iterator[list[tuple[Occurrence, Occurrence]]]":
-    """Some pairs at a time; where one is wrong, first those before it."""
-    chunk = []
-    try:
-        for pair in pairs:
-            chunk.append(pair)
-            if len(chunk) == PAIRS_AT_ONCE:
-                yield chunk
-                chunk = []
-    except InputError:
-        yield chunk
-        raise
-    yield chunk
-
-
 def _formatter(
     layer: str | None,
     as_json: bool,
@@ -142,7 +126,7 @@ def _formatter(
         return default
     if layer == "average":
         return lambda similarity: f"{similarity.average:.6f}"
-    if not (layer.isascii() and layer.isdigit() and int(layer) < n_layers):
+    if layer not in map(str, range(n_layers)):
         raise click.UsageError(
             f"--layer {layer!r}: expected a number from 0 to {n_layers - 1}, or average"
         )

@@ -4,12 +4,13 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import flags
+from elmo_cli.cli.streams import chunks
 
 if TYPE_CHECKING:
     from elmo_cli.prediction import Prediction
@@ -113,10 +114,10 @@ def predict(
             )
             _print_samples(tokens, drawn, as_json)
         return
-    chunks = iter(lambda: list(islice(texts, TEXTS_AT_ONCE)), [])
-    predictions = (predict_words(model, chunk, top, backward=backward) for chunk in chunks)
-    for number, prediction in enumerate(chain.from_iterable(predictions)):
-        _print(prediction, None if text != "-" else number, as_json)
+    number = count()
+    for chunk in chunks(texts, TEXTS_AT_ONCE):
+        for prediction in predict_words(model, chunk, top, backward=backward):
+            _print(prediction, None if text != "-" else next(number), as_json)
 
 
 def _read_texts(text: str, tokenizer: str, backward: bool) -> "Iterator[Sentence]":

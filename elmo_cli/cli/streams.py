@@ -1,10 +1,15 @@
-"""Standard output and standard error, where they are closed, full or of another encoding."""
+"""The standard streams: read some lines at a time; closed, full or of another encoding."""
 
 import errno
 import io
 import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from elmo_cli.errors import InputError, first_line
+
+_Item = TypeVar("_Item")
 
 
 class _LossyFile(io.FileIO):
@@ -30,8 +35,19 @@ def prepare_streams() -> None:
         sys.stderr = io.TextIOWrapper(file, encoding, errors, write_through=True)
 
 
-def output_fault(error: Exception) -> str | None:
-    """What is wrong with standard output, where an error says so, and what to do."""
+def fault_of(error: Exception) -> str | None:
+    """What is wrong with a file or with standard output, where an error says so, in one line."""
+    if isinstance(error, (MemoryError, RuntimeError)):
+        from elmo_cli.memory import is_out_of_memory
+
+        return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
+    if isinstance(error, OSError) and error.filename:  # of no permission, or a name too long
+        return f"{error.filename}: {error.strerror}"
+    fault = _output_fault(error)
+    return fault and f"standard output: {fault}"
+
+
+def _output_fault(error: Exception) -> str | None:
     if isinstance(error, UnicodeEncodeError):
         if error.encoding.startswith("utf"):
             return None
@@ -42,7 +58,24 @@ def output_fault(error: Exception) -> str | None:
         )
     if isinstance(error, io.UnsupportedOperation):
         return "cannot write it: it is closed"
-    # Others have a name or no number, or are click's matter: the reader has gone.
-    if isinstance(error, OSError) and not error.filename and error.errno not in (None, errno.EPIPE):
+    # Others have no number, or are click's matter: the reader has gone.
+    if isinstance(error, OSError) and error.errno not in (None, errno.EPIPE):
         return f"cannot write it: {error.strerror}"
     return None
+
+
+def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Some items of a stream at a time; where one is wrong, first those before it."""
+    chunk = []
+    try:
+        for item in items:
+            chunk.append(item)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except InputError:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk

@@ -10,6 +10,7 @@ from elmo_cli.outputs.copied_records import Source, copy_records, records_of
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import open_activations
+from elmo_cli.settings import check_dtype
 
 
 class ConvertedActivations(NamedTuple):
@@ -55,6 +56,7 @@ def convert_activations(
         ElmoError: a package for a format or compression is not installed.
         StoppedError: it was told to stop.
     """
+    check_dtype(dtype)
     with open_activations(source) as activations:
         check_output(target, overwrite=overwrite, source=source)
         made = {name: str(value) for name, value in activations.attributes.items()}

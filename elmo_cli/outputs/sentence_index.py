@@ -13,7 +13,7 @@ from typing import IO, Final, TextIO
 
 from elmo_cli.outputs.numbered_texts import disk_named
 
-MEMORY_BYTES: Final = 1 << 24
+MEMORY_BYTES: Final = 1 << 22
 """About what the dict takes before it is emptied."""
 _ENTRY_BYTES: Final = 150
 """About what an entry of it takes beside its text."""
