@@ -3,7 +3,7 @@
 The data's way, in ten files:
 
     embedder.py        the whole of it: sentences -> activations    start reading here
-    text.py            line            -> tokens
+    text.py            line            -> tokens (tokenizers.py)
     batching.py        sentences       -> windows, batches of like length, packed
     characters.py      tokens          -> character ids
     token_encoder.py   character ids   -> token vectors

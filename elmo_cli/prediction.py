@@ -84,7 +84,7 @@ def _predict(
     model: LanguageModel, texts: Sequence[Sentence], top: int, backward: bool
 ) -> list[Prediction]:
     first, last = model.boundaries
-    placed = [(check_text(text), _place(text, backward)) for text in texts]
+    placed = [(text, _place(text, backward)) for text in map(check_text, texts)]
     ahead = [[first, *_left(text)] for text, place in placed if place != "before"]
     behind = [[*_right(text), last] for text, place in placed if place != "after"]
     from_left = iter(_log_probabilities(model, ahead, backward=False))
@@ -96,7 +96,7 @@ def _predict(
             log_p = _without(model, log_p, START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
         else:
             log_p = next(from_left if place == "after" else from_right)
-        predictions.append(Prediction(list(text), place, _candidates(model, log_p, top)))
+        predictions.append(Prediction(text, place, _candidates(model, log_p, top)))
     return predictions
 
 
@@ -110,10 +110,11 @@ def check_text(text: Sentence, name: str = "") -> Sentence:
     Raises:
         InputError: it has several.
     """
-    n_gaps = checked_sentence(text).count(GAP)
+    found = list(checked_sentence(text))
+    n_gaps = found.count(GAP)
     if n_gaps > 1:
-        raise InputError(f"{name}expected one gap ({GAP}), found {n_gaps}, in: {' '.join(text)}")
-    return text
+        raise InputError(f"{name}expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
+    return found
 
 
 def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
@@ -207,6 +208,9 @@ def sample_sentences(
     """
     if not temperature > 0:
         raise InputError(f"temperature {temperature}: expected a number above 0")
+    for name, value in (("n_samples", n_samples), ("seed", seed)):
+        if value < 0:
+            raise InputError(f"{name} {value}: expected 0 or more")
     if GAP in checked_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to go on from")
     first, last = model.boundaries
@@ -243,7 +247,9 @@ def _draw(
     for start in range(0, len(contexts), size):
         piece = slice(start, start + size)
         for generator, log_p in zip(random[piece], _of_words(model, contexts[piece]), strict=True):
-            p = np.exp(_without(model, log_p / temperature, never, UNKNOWN_TOKEN))
+            others = _without(model, log_p, never, UNKNOWN_TOKEN)
+            with np.errstate(over="ignore"):  # where the temperature is nearly 0
+                p = np.exp((others - others.max()) / temperature)
             index = _inverse(np.cumsum(p), generator.random())
             drawn.append(model.vocabulary.words[index])
     return drawn

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, BinaryIO, Final, NamedTuple, TypeVar
+from typing import IO, BinaryIO, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
 
@@ -289,18 +289,3 @@ def size_in_bytes(path: str | Path) -> int | None:
     except OSError:
         return None
     return status.st_size if os.path.isfile(path) else None
-
-
-def tokenize(text: str) -> Sentence:
-    """The tokens of a sentence as a person types it, in the form of ELMo's training text.
-
-    Moses rules for English: punctuation apart, "don't" to "don" and "'t", nothing escaped.
-    """
-    from sacremoses import MosesTokenizer
-
-    tokenized: Sentence = MosesTokenizer(lang="en").tokenize(text, escape=False)
-    return tokenized
-
-
-TOKENIZERS: Final[dict[str, Callable[[str], Sentence]]] = {"moses": tokenize, "whitespace": tokens}
-"""How a text that is not tokenized yet can be cut into tokens, by name."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.options import read_options
 from elmo_cli.pretrained import find_model
-from elmo_cli.text import TOKENIZERS, Sentence
+from elmo_cli.text import Sentence
+from elmo_cli.tokenizers import TOKENIZERS
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin

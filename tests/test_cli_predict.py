@@ -78,7 +78,7 @@ def test_samples() -> None:
         (["a", "--max-words", "50"], "--max-words goes with --sample"),
         (["a", "--seed", "0"], "--seed goes with --sample"),
         (["a", "--sample", "2", "--top", "10"], "--top goes without --sample"),
-        (["a ___", "--backward"], "--backward goes without a gap (___), filled from both sides"),
+        (["a ___", "--backward"], "--backward goes without a gap (___)"),
     ],
 )
 def test_options_without_effect_are_misused(arguments: list[str], message: str) -> None:
@@ -103,7 +103,9 @@ def test_what_goes_wrong() -> None:
     lines = elmo("predict", "-", *MODEL, "-q", stdin="___ ___\na\n")
     assert_fails(lines, "standard input, line 1: expected one gap (___), found 2, in: ___ ___")
     sample = elmo("predict", "a ___", *MODEL, "--sample", "1", "-q")
-    assert_fails(sample, "expected a text without a gap (___) to go on from")
+    assert_misused(sample, "--sample goes without a gap (___)")
+    line = elmo("predict", "-", *MODEL, "--sample", "1", "-q", stdin="a ___\n")
+    assert_fails(line, "standard input, line 1: --sample goes without a gap (___)")
     carry = elmo("predict", "a", *MODEL, "--state", "carry")
     assert_misused(carry, "--state carry is for running text; choose zero or warm")
     assert elmo("predict", "a", *MODEL, "--temperature", "0").exit_code == 2

@@ -210,3 +210,27 @@ def test_wrong_texts_and_numbers_are_named(folder: Path, model: LanguageModel) -
     carrying = LanguageModel(model=folder, state="carry")
     with pytest.raises(InputError, match=r"^state 'carry': predictions start from zero or warm$"):
         predict_words(carrying, [["a"]])
+
+
+def test_numpy_holds_tokens_too(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    for text in (["the", "cat"], ["the", GAP, "sat"]):
+        assert predict_words(model, [np.array(text)]) == predict_words(model, [text])  # type: ignore[list-item]
+
+
+def test_numbers_of_samples_are_checked(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    with pytest.raises(InputError, match=r"^n_samples -1: expected 0 or more$"):
+        sample_sentences(model, ["the"], -1)
+    with pytest.raises(InputError, match=r"^seed -1: expected 0 or more$"):
+        sample_sentences(model, ["the"], 2, seed=-1)
+
+
+def test_at_almost_no_temperature_the_most_probable_word_is_drawn(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    cold, colder = (
+        sample_sentences(model, ["the"], 3, temperature=temperature, max_words=4)
+        for temperature in (1e-6, 1e-310)
+    )
+    assert cold == colder
+    assert cold[0] == cold[1] == cold[2]

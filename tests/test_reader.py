@@ -179,3 +179,17 @@ def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="names datasets of HDF5, which --layout allennlp has"):
         ActivationsWriter(tmp_path / "out", {}, layout="packed", use_sentence_keys=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_file_that_was_closed_is_called_so(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    with ActivationsWriter(path, {"layers": "top"}, layout=layout) as writer:
+        for number in range(3):
+            writer.write(line_record(f"line {number}"), np.zeros((2, 4), np.float32))
+    with open_activations(path) as activations:
+        assert len(list(activations)) == 3
+    reads = (lambda: activations[0], lambda: list(activations), lambda: activations.sentence(0))
+    for read in reads:
+        with pytest.raises(InputError, match=r"out.hdf5: the file is closed; open it again$"):
+            read()

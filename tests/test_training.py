@@ -613,3 +613,29 @@ def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
     with pytest.raises(InputError, match=r"heldout_share 1e-06: expected a line to hold out"):
         train("new", heldout=None, heldout_share=1e-6)
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_model_without_its_checkpoint_is_not_trained_over(stopped: bool) -> None:
+    train("model", epochs=None, steps=2)
+    Path("model/checkpoint.pt").unlink()
+    if stopped:  # a run that has another vocabulary, too
+        Path("model/counts.json").unlink()
+    before = {path: path.read_bytes() for path in Path("model").iterdir()}
+    with pytest.raises(ModelError, match=r"^model: expected a new folder or one of a run"):
+        train("model", epochs=None, steps=1, vocabulary_size=9)
+    assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
+
+
+def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
+    Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\nof\nthe\n")
+    with pytest.raises(InputError, match=r"^words.txt, line 6: 'the' is on line 4 already$"):
+        train("new", vocabulary_file="words.txt", vocabulary_size=None)
+    assert not Path("new").exists()
+
+
+def test_a_run_that_is_longer_already_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    train("model", epochs=None, steps=3)
+    train("model", epochs=None, steps=2)
+    assert "going on after step 3, the last one: nothing is left to train" in caplog.messages

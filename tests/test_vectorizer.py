@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.text import tokenize
+from elmo_cli.tokenizers import tokenize
 
 pytest.importorskip("sklearn")
 

@@ -75,7 +75,7 @@ def cosine(
         raise click.UsageError("choose one of --layer and --json")
 
     from elmo_cli.similarity import find_occurrence, similarities
-    from elmo_cli.text import TOKENIZERS
+    from elmo_cli.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
 

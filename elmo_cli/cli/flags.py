@@ -11,7 +11,8 @@ from click.core import ParameterSource
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
-from elmo_cli.text import STANDARD_INPUT, TOKENIZERS
+from elmo_cli.text import STANDARD_INPUT
+from elmo_cli.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder

@@ -11,6 +11,7 @@ import click
 
 from elmo_cli.cli import flags
 from elmo_cli.cli.streams import chunks
+from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
     from elmo_cli.prediction import Prediction
@@ -99,7 +100,8 @@ def predict(
 
     from elmo_cli.prediction import predict_words, sample_sentences
 
-    texts = _read_texts(text, tokenizer, backward)
+    option = "--backward" if backward else "--sample" if samples else None
+    texts = _read_texts(text, tokenizer, option)
     if text != "-":
         texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
     model = flags.load_language_model(**settings)
@@ -120,21 +122,29 @@ def predict(
             _print(prediction, None if text != "-" else next(number), as_json)
 
 
-def _read_texts(text: str, tokenizer: str, backward: bool) -> "Iterator[Sentence]":
+def _read_texts(text: str, tokenizer: str, option: str | None) -> "Iterator[Sentence]":
+    """The tokens of the text, or of the lines of standard input; `option` goes without a gap.
+
+    Lines may be of both kinds with --backward, and gaps among them are filled from both sides.
+    """
     from elmo_cli.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.text import STANDARD_INPUT, TOKENIZERS, open_lines
+    from elmo_cli.text import STANDARD_INPUT, open_lines
+    from elmo_cli.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
     if text != STANDARD_INPUT:
         found = check_text(cut_around_gaps(text, cut))
-        if backward and GAP in found:
-            raise click.UsageError(f"--backward goes without a gap ({GAP}), filled from both sides")
+        if option and GAP in found:
+            raise click.UsageError(f"{option} goes without a gap ({GAP})")
         yield found
         return
     with open_lines(STANDARD_INPUT) as lines:
         for number, line in enumerate(lines, start=1):
-            tokens_of_line = cut_around_gaps(line, cut)
-            yield check_text(tokens_of_line, f"standard input, line {number}: ")
+            name = f"standard input, line {number}: "
+            found = check_text(cut_around_gaps(line, cut), name)
+            if option == "--sample" and GAP in found:
+                raise InputError(f"{name}{option} goes without a gap ({GAP})")
+            yield found
 
 
 def _print(prediction: "Prediction", number: int | None, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, SupportsIndex, overload
@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError
+from elmo_cli.errors import ElmoError, InputError
 from elmo_cli.outputs.allennlp_file import AllenNlpFile
 from elmo_cli.outputs.compression import check_readable
 from elmo_cli.outputs.damage import check_count, damage_named
@@ -217,8 +217,12 @@ class Activations:
             self._hdf5.close()
             raise
 
-    def _damage_named(self) -> AbstractContextManager[None]:
-        return damage_named(self.path)
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        if not self._hdf5:
+            raise InputError(f"{self.path}: the file is closed; open it again")
+        with damage_named(self.path):
+            yield
 
     @property
     def _file(self) -> _LayoutFile:

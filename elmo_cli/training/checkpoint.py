@@ -13,6 +13,7 @@ from typing import IO, Any
 import torch
 
 from elmo_cli.errors import ModelError, OutputError, first_line
+from elmo_cli.model_files import candidates
 from elmo_cli.whole_file import write_synced
 
 CHECKPOINT = "checkpoint.pt"
@@ -53,11 +54,25 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     return state
 
 
+def check_no_other_model(folder: Path) -> None:
+    """Make sure that a folder without a checkpoint has no weights, which would be lost.
+
+    Raises:
+        ModelError: it has.
+    """
+    found = [] if (folder / CHECKPOINT).exists() else candidates(folder, "weights")
+    if found:
+        raise ModelError(
+            f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
+            f"{CHECKPOINT}; name another folder, and --from {folder} to start from that model"
+        )
+
+
 def damaged(folder: Path, reason: str) -> ModelError:
     """What to say where the checkpoint of a folder is not as it was written."""
     return ModelError(
-        f"{folder / CHECKPOINT}: the checkpoint is damaged ({reason}); remove it to train from the "
-        "start"
+        f"{folder / CHECKPOINT}: the checkpoint is damaged ({reason}); name another folder, or "
+        f"remove {folder} to train from the start"
     )
 
 

@@ -119,6 +119,7 @@ def choose_vocabulary(
     files = architecture.files
     if vocabulary_file is not None:
         known = read_vocabulary(vocabulary_file)
+        _check_distinct(known, vocabulary_file)
     elif files is not None and files.vocabulary is not None:
         known = read_vocabulary(files.vocabulary)
     if files is not None and not architecture.content.get("char_cnn"):
@@ -130,6 +131,15 @@ def choose_vocabulary(
         n_words = VOCABULARY_SIZE if vocabulary_size is None else vocabulary_size
     n_tokens = _count_once(text, folder, n_words)
     return known or read_vocabulary(folder / "vocab.txt"), n_tokens
+
+
+def _check_distinct(vocabulary: Vocabulary, path: str | Path) -> None:
+    """Only one of two equal words would be learned, and the other predicted for nothing."""
+    lines: dict[str, int] = {}
+    for number, word in enumerate(vocabulary.words, start=1):
+        before = lines.setdefault(word, number)
+        if before != number:
+            raise InputError(f"{path}, line {number}: {word!r} is on line {before} already")
 
 
 def _check_input_words(files: ModelFiles, vocabulary: Vocabulary | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.training.checkpoint import load_checkpoint, owned
+from elmo_cli.training.checkpoint import check_no_other_model, load_checkpoint, owned
 from elmo_cli.training.heldout import HeldoutPerplexity, check_heldout
 from elmo_cli.training.log import summary_writer
 from elmo_cli.training.options import TrainingOptions, training_options
@@ -99,6 +99,7 @@ def train_model(
         processes, device = stack.enter_context(all_processes(cuda_device))
         if processes.is_first:
             stack.enter_context(owned(folder))
+            check_no_other_model(folder)
         run = _prepare(
             *(text, folder, architecture, options, vocabulary_file, vocabulary_size, processes),
             device,
@@ -151,5 +152,6 @@ def _prepare(
     state = load_checkpoint(folder)
     if state is not None:
         run.load(state, folder)
-        logger.info("going on after step %d", run.step)
+        end = ", the last one: nothing is left to train" if run.is_done else ""
+        logger.info("going on after step %d%s", run.step, end)
     return run
