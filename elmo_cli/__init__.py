@@ -26,8 +26,7 @@ Around it:
 From file to file:
 
     records.py         input file -> records, what gets one dataset each (fasta.py)
-    file_run.py        records -> output file (file_settings.py, run_input.py, shard.py,
-                       checkpoints.py)
+    file_run.py        records -> output file (file_settings.py, run_input.py, shard.py)
     outputs/           the output files: written, read, merged, converted
 
 The files of a model:

@@ -12,10 +12,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.checkpoints import Checkpoints
 from elmo_cli.errors import ComputationError, OtherInputError, OutputError
 from elmo_cli.file_settings import FileSettings
 from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.checkpoints import Checkpoints
 from elmo_cli.outputs.output_formats import TEXT_FORMATS
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.output_size import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from elmo_cli.checkpoints import CHECKPOINT_SECONDS
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.checkpoints import CHECKPOINT_SECONDS
 from elmo_cli.outputs.form import choose_form
 from elmo_cli.records import InputFormat, find_format
 from elmo_cli.settings import check_dtype

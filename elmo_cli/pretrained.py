@@ -4,6 +4,7 @@
 """
 
 import difflib
+import logging
 import os
 import re
 import zipfile
@@ -24,6 +25,8 @@ from elmo_cli.registry import (
     model_of_url,
     published_model,
 )
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL: Final = BUNDLED
 BUNDLED_FOLDER: Final = Path(__file__).parent / "data" / BUNDLED
@@ -68,6 +71,8 @@ def find_model(
     if name == "":
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
+        if os.path.isdir(name):
+            logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)
         return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
     path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
     if path.is_dir():

@@ -102,9 +102,24 @@ def test_an_unknown_name_gives_the_nearest(name: str, near: str) -> None:
         find_model(name)
 
 
-def test_a_name_near_to_none_gives_the_list() -> None:
+def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_model("mini").name == "mini"
+    assert caplog.messages == []
+    Path("mini").mkdir()
+    find_model("mini")
+    message = "Warning: the model is the published mini; ./mini is the folder"
+    assert caplog.messages == [message]
+
+
+def test_a_name_that_is_none_is_refused() -> None:
     with pytest.raises(ModelError, match=r"^model '': expected a name, a folder or a zip file$"):
         find_model("")
+
+
+def test_a_name_near_to_none_gives_the_list() -> None:
     with pytest.raises(ModelError, match=r"^no model xyzzy; known are mini, small, .*folder$"):
         find_model("xyzzy")
 

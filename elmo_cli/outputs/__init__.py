@@ -5,6 +5,7 @@ Records go into a file as they are computed:
     output_formats.py     which format a name or a suffix asks for (form.py: with its layout)
     output_path.py        whether a file may be written there, and what is there already
     activations.py        the file: complete, or at the checkpoint from which a run goes on
+    checkpoints.py        when a run makes one, and what it says
     earlier_run.py        which checkpoint or finished file that is
     checkpointed_file.py, standard_output.py   the bytes under it (checkpoint_log.py)
     finished_output.py    what a complete file says of the run that made it
