@@ -135,10 +135,8 @@ class ElmoEmbedder:
         batch = list(map(checked_sentence, batch))
         embedded = map(checked, self._embed_window(batch, Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
-        n_layers, width = self.options.n_layers, self.options.width
-        activations = torch.zeros(
-            len(batch), n_layers, longest, width, device=self._device
-        )  # (B, L, T, W)
+        shape = len(batch), self.options.n_layers, longest, self.options.width
+        activations = torch.zeros(shape, device=self._device)  # (B, L, T, W)
         mask = torch.zeros(len(batch), longest, dtype=torch.int64, device=self._device)
         for row, row_mask, values in zip(activations, mask, embedded, strict=True):
             row[:, : values.shape[1]] = values
