@@ -82,7 +82,7 @@ def test_a_word_is_found_where_it_is() -> None:
         (RIVER, "We", 2, "'We' occurs once, not 2 times, in: We sat by the river bank ."),
         (["I", "sat"], "Sat", None, "'Sat' is not a token of: I sat; is 'sat' meant?"),
         (["the", "banks"], "bank", 2, "'bank' is not a token of: the banks; is 'banks' meant?"),
-        ([], "bank", None, "'bank' is not a token of: "),
+        ([], "bank", None, "'bank' is not a token of: an empty sentence"),
         (
             TWICE,
             "bank",
