@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,20 @@ def test_states_stay_with_their_sentence_whatever_its_length(tmp_path: Path) -> 
 
 def test_boundaries_go_around_a_sentence() -> None:
     assert with_boundaries(["a", "b"], ("<S>", "</S>")) == ["<S>", "a", "b", "</S>"]
+
+
+FORK = """
+import os
+from elmo_cli import sentence_states
+with sentence_states._one_at_a_time:  # as a thread that the child will not have
+    child = os.fork()
+    if not child:
+        os._exit(not sentence_states._one_at_a_time.acquire(blocking=False))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == "0\n"
