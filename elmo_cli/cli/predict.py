@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from itertools import count
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -100,7 +100,7 @@ def predict(
 
     from elmo_cli.prediction import predict_words, sample_sentences
 
-    option = "--backward" if backward else "--sample" if samples else None
+    option = "--sample" if samples else "--backward" if backward else None
     texts = _read_texts(text, tokenizer, option)
     if text != "-":
         texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
@@ -116,10 +116,12 @@ def predict(
             )
             _print_samples(tokens, drawn, as_json)
         return
-    number = count()
-    for chunk in chunks(texts, TEXTS_AT_ONCE):
-        for prediction in predict_words(model, chunk, top, backward=backward):
-            _print(prediction, None if text != "-" else next(number), as_json)
+    predictions = (
+        predict_words(model, chunk, top, backward=backward)
+        for chunk in chunks(texts, TEXTS_AT_ONCE)
+    )
+    for number, prediction in enumerate(chain.from_iterable(predictions)):
+        _print(prediction, None if text != "-" else number, as_json)
 
 
 def _read_texts(text: str, tokenizer: str, option: str | None) -> "Iterator[Sentence]":
