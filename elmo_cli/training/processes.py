@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.distributed.nn  # now: its default arguments would keep a group that is there
 from torch import Tensor, distributed
 
 from elmo_cli.devices import CPU_NUMBER, choose_device
@@ -95,6 +94,9 @@ def all_processes(cuda_device: int) -> Iterator[tuple[Processes, torch.device]]:
     if count == 1:
         yield Processes(), choose_device(cuda_device)
         return
+    # Before there is a group: its default arguments would keep it.
+    from torch.distributed import nn  # noqa: F401
+
     on_gpu = cuda_device != CPU_NUMBER
     device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU_NUMBER)
     if on_gpu:
