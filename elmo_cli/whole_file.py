@@ -29,17 +29,13 @@ def give_name(partial: Path, path: Path) -> None:
     Raises:
         OSError: it cannot be done; a file of that name is as it was.
     """
-    _sync(partial)
+    sync(partial)
     os.replace(partial, path)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make changes of names in a folder survive a crash: a rename, for one."""
-    _sync(folder)
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file survive a crash; or a folder, with the names in it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,5 +1,6 @@
 """Batches that memory does not suffice for."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.memory import by_halves, is_out_of_memory
 from elmo_cli.model_files import ModelFiles
+from elmo_cli.text import Sentence
 from elmo_cli.weights import load_bilm
 
 Array = NDArray[np.float32]
@@ -57,19 +59,27 @@ def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
+Run = Callable[[Sequence[Sentence], Sequence[int]], torch.Tensor]
+
+
+def with_room_for(n_tokens: int, run: Run) -> Run:
+    """What runs sentences, where memory suffices for so many tokens only."""
+
+    def run_few(sentences: Sequence[Sentence], slots: Sequence[int]) -> torch.Tensor:
+        if sum(map(len, sentences)) > n_tokens:
+            raise MemoryError
+        return run(sentences, slots)
+
+    return run_few
+
+
 def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost(
     golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"]]
     expected = golden_embedder.embed_batch(sentences)
-    run = golden_embedder._states.run
-
-    def little_memory(sentences: list[list[str]], slots: object) -> torch.Tensor:
-        if sum(map(len, sentences)) > 2:
-            raise MemoryError
-        return run(sentences, slots)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(golden_embedder._states, "run", little_memory)
+    states = golden_embedder._states
+    monkeypatch.setattr(states, "run", with_room_for(2, states.run))
     found = golden_embedder.embed_batch([sentences[0], sentences[2]])
     assert abs(found[0] - expected[0]).max() < 1e-6
     assert abs(found[1] - expected[2]).max() < 1e-6
@@ -136,14 +146,8 @@ def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.Monk
     model = LanguageModel(model=tmp_path)
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
     expected = [score.forward for score in model.score(sentences)]
-    run = model._states.run_bounded
-
-    def little_memory(sentences: list[list[str]], slots: object) -> torch.Tensor:
-        if sum(map(len, sentences)) > 9:
-            raise MemoryError
-        return run(sentences, slots)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(model._states, "run_bounded", little_memory)
+    states = model._states
+    monkeypatch.setattr(states, "run_bounded", with_room_for(9, states.run_bounded))
     found = [score.forward for score in model.score(sentences)]
     for one, other in zip(found, expected, strict=True):
         assert abs(one - other).max() < 1e-6

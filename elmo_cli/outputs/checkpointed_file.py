@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.outputs.checkpoint_log import PAGE_BYTES, decode_log, encode_log
-from elmo_cli.whole_file import sync_folder, write_synced
+from elmo_cli.whole_file import sync, write_synced
 
 COPIED_BYTES = 1 << 26
 
@@ -143,7 +143,7 @@ class CheckpointedFile(FileIO):
         """Give the file its final name, after a last checkpoint."""
         os.replace(self.path, final)
         self.log.unlink(missing_ok=True)
-        sync_folder(final.parent)
+        sync(final.parent)
         self.close()
 
     def clear(self) -> None:

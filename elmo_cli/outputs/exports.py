@@ -80,10 +80,11 @@ def _write_npz(file: PackedFile, path: Path) -> None:
 
 
 def _write_npy(file: PackedFile, path: Path) -> None:
+    row_shape = file.shapes(0, 1)[0] if file.n_records else ()
     header = {
         "descr": np.lib.format.dtype_to_descr(file.dtype),
         "fortran_order": False,
-        "shape": (file.n_records, *next(iter(file.shapes(0, min(1, file.n_records))), ())),
+        "shape": (file.n_records, *row_shape),
     }
     with open(path, "wb") as target:
         np.lib.format.write_array_header_1_0(target, header)

@@ -18,6 +18,7 @@ from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import Activations, open_activations
 from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, turns
 from elmo_cli.run_input import Place
+from elmo_cli.settings import DTYPES
 from elmo_cli.shard import shard_of
 
 _SHOWN: Final = 5
@@ -25,7 +26,7 @@ _SHOWN: Final = 5
 _WRITERS_OWN: dict[str, tuple[str, ...]] = {
     "layout": LAYOUTS,
     "compression": (),
-    "dtype": ("float32", "float16"),
+    "dtype": DTYPES,
     "sentence_keys": ("True", "False"),
     "forget_sentences": ("True", "False"),
 }

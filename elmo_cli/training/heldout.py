@@ -46,7 +46,11 @@ def check_heldout(path: str | Path) -> None:
         InputError: it cannot be read, or has no sentence.
     """
     if not sum(map(bool, read_sentences(path))):  # all of it is read
-        raise InputError(f"{path}: no sentence to measure perplexity on")
+        raise _without_sentences(path)
+
+
+def _without_sentences(path: str | Path) -> InputError:
+    return InputError(f"{path}: no sentence to measure perplexity on")
 
 
 @torch.no_grad()
@@ -85,7 +89,7 @@ def heldout_perplexity(
             break
     objective.train()
     if n_predictions == 0:
-        raise InputError(f"{path}: no sentence to measure perplexity on")
+        raise _without_sentences(path)
     found = perplexity_of_sums(-np.array(totals), n_predictions)
     return HeldoutPerplexity(
         forward=found.forward,
