@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from elmo_cli import inference
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
-from elmo_cli.products import OneDnnProduct, Product
+from elmo_cli.products import OneDnnProduct, Product, SingleRowProduct
 from elmo_cli.token_encoder import Convolution
 
 Call = tuple[Callable[[Tensor], Tensor], tuple[int, ...]]
@@ -35,7 +35,7 @@ class ProductLog:
         methods: list[tuple[type[Any], str, Any]] = [
             (Product, "__call__", Product.__call__),
             (OneDnnProduct, "__call__", OneDnnProduct.__call__),
-            (OneDnnProduct, "plus", OneDnnProduct.__call__),
+            (SingleRowProduct, "__call__", SingleRowProduct.__call__),
             (nn.Linear, "forward", nn.Linear.forward),
             (Convolution, "multiply", Convolution.multiply),
         ]

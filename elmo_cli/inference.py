@@ -79,6 +79,8 @@ class FastLstm:
             that order.
         """
         hidden, cell = state.hidden, 2 * state.cell
+        alone = all(len(parents) == 1 for parents in steps.parents)
+        from_hidden = self.from_hidden.for_single_rows() if alone else self.from_hidden
         # All that stays is allocated first: between what comes and goes it would break up memory.
         outputs = hidden.new_empty(sum(map(len, steps.parents)), hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
@@ -86,7 +88,7 @@ class FastLstm:
         start = first = 0
         for gates, parents, ends in zip(input_gates, steps.parents, steps.ends, strict=True):
             cell = cell.index_select(0, parents)  # (n, D), a copy, which is overwritten
-            gates = self.from_hidden.plus(hidden.index_select(0, parents), gates)  # (n, 4 D)
+            gates = from_hidden(hidden.index_select(0, parents)).add_(gates)  # (n, 4 D)
             hidden = self._finish_step(gates.float(), cell)  # (n, P)
             outputs[start : start + len(parents)] = hidden
             for values, last in zip((hidden, cell), ended, strict=True):

@@ -15,7 +15,14 @@ from torch import Tensor
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import TABLE_ROWS, FastBiLm, _groups
-from elmo_cli.products import PACKED_WEIGHTS, PRODUCT_ROWS, OneDnnProduct, Product, product
+from elmo_cli.products import (
+    PACKED_WEIGHTS,
+    PRODUCT_ROWS,
+    OneDnnProduct,
+    Product,
+    SingleRowProduct,
+    product,
+)
 from elmo_cli.weights import load_bilm
 
 CPU = torch.device("cpu")
@@ -56,26 +63,22 @@ def test_a_packed_product_is_the_plain_one(
 ) -> None:
     weight = random_tensor(n_outputs, n_inputs, seed=seed)
     bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
-    inputs, other = random_tensor(n_rows, n_inputs), random_tensor(n_rows, n_outputs)
+    inputs = random_tensor(n_rows, n_inputs)
     plain, packed = Product(weight, bias), OneDnnProduct(weight, bias)
     expected = inputs @ weight.t() + (0 if bias is None else bias)
-    before = other.clone()
-    for candidate in (plain, packed):
+    for candidate in (plain, packed, packed.for_single_rows()):
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
         filled = torch.empty(n_rows, n_outputs)
         candidate.fill(filled, inputs)
         assert_allclose(filled, expected, atol=TOLERANCE, rtol=TOLERANCE)
-        total = candidate.plus(inputs, other)
-        assert_allclose(total, expected + other, atol=TOLERANCE, rtol=TOLERANCE)
-        assert torch.equal(other, before)
 
 
 @packs
 def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
     weight = random_tensor(6, 4)
-    inputs, other = random_tensor(5, 8)[:, 2:6], random_tensor(10, 6)[::2]
-    expected = Product(weight).plus(inputs, other)
-    assert_allclose(OneDnnProduct(weight).plus(inputs, other), expected, atol=TOLERANCE)
+    inputs = random_tensor(5, 8)[:, 2:6]
+    expected = Product(weight)(inputs)
+    assert_allclose(OneDnnProduct(weight)(inputs), expected, atol=TOLERANCE)
 
 
 @packs
@@ -217,6 +220,26 @@ def test_products_of_many_distinct_tokens_have_few_rows(
     sentences = [[100 * i + j for j in range(100)] for i in range(3)]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 3, 2))
     assert max(seen) == PRODUCT_ROWS
+
+
+@packs
+@pytest.mark.usefixtures("pack_all")
+def test_a_sentence_alone_is_computed_with_weights_laid_out_for_single_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def record(product: SingleRowProduct, inputs: Tensor) -> Tensor:
+        seen.append(len(inputs))
+        return multiply(product, inputs)
+
+    multiply = SingleRowProduct.__call__
+    monkeypatch.setattr(SingleRowProduct, "__call__", record)
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    assert_fast_equals_readable(bilm, [[0, 1, 2], [3, 4]], random_state(bilm, 2, 2))
+    assert not seen
+    assert_fast_equals_readable(bilm, [[0, 1, 2]], random_state(bilm, 1, 2))
+    assert set(seen) == {1}
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

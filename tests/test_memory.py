@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import make_language_model, small_architecture
 
@@ -150,6 +151,6 @@ def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(states, "run_bounded", with_room_for(9, states.run_bounded))
     found = [score.forward for score in model.score(sentences)]
     for one, other in zip(found, expected, strict=True):
-        assert abs(one - other).max() < 1e-6
+        assert_allclose(one, other, rtol=1e-6)
     with pytest.raises(ComputationError, match=r"^out of memory"):
         list(model.score([["cat"] * 10]))
