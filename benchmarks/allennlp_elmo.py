@@ -12,7 +12,6 @@ standard output is a JSON object with the figures; progress goes to standard err
 import argparse
 import importlib.util
 import json
-import resource
 import statistics
 import sys
 import time
@@ -61,8 +60,13 @@ def read_sentences(path: str) -> list[list[str]]:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest resident size so far in MB (10^6 bytes), on Linux."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    """Return the largest resident size so far in MB (10^6 bytes), on Linux.
+
+    getrusage would count what the program had that started this one.
+    """
+    with open("/proc/self/status") as file:
+        (line,) = (line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024 / 1e6
 
 
 def embed(args: argparse.Namespace) -> dict[str, float]:

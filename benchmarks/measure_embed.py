@@ -7,7 +7,6 @@ With --products, also how long its matrix products would take by themselves.
 
 import argparse
 import json
-import resource
 import time
 
 
@@ -25,6 +24,7 @@ def main() -> None:
     parser.add_argument("output")
     arguments = parser.parse_args()
 
+    from allennlp_elmo import peak_memory_mb
     from products import ProductLog
     from stopwatch import Stopwatch
 
@@ -63,7 +63,7 @@ def main() -> None:
         "embed_seconds": time.perf_counter() - loaded,
         "tokens": n_tokens,
         "files_seconds": files.seconds,
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+        "peak_memory_mb": peak_memory_mb(),
     }
     if log is not None:
         figures["products_gflop"] = log.flops / 1e9

@@ -20,10 +20,12 @@ MORE = "and more\n"
 FASTA = ">a b\nMVLS\n>c\nAC\n>d\n\n>e f g\nKK\n>h\nA\n"
 
 Form = dict[str, Any]
-"""Settings of `ElmoEmbedder.embed_file`, with `fasta` where that is the input."""
+"""Settings of `ElmoEmbedder.embed_file`, with `fasta` where that is the input, and
+`names_by_hdf5` where a few records are to be like very many."""
 
 FORMS: dict[str, Form] = {
     "allennlp": {},
+    "many": {"names_by_hdf5": 1},
     "packed": {"layout": "packed"},
     "fasta": {"fasta": True},
     "fasta-packed": {"fasta": True, "layout": "packed"},
@@ -41,7 +43,10 @@ def _embedder(state: str = "zero") -> Any:
 
 
 def _embed(folder: Path, output: Path, form: Form, *, grown: bool = False, **more: Any) -> None:
+    from elmo_cli.outputs import allennlp_layout
+
     settings = {"batch_size": 2, "overwrite": False, **form, **more}
+    vars(allennlp_layout)["NAMES_BY_HDF5"] = settings.pop("names_by_hdf5", 1 << 16)
     is_fasta = settings.pop("fasta", False)
     source = folder / ("in.fasta" if is_fasta else "in.txt")
     source.write_text((FASTA if is_fasta else LINES) + (MORE if grown and not is_fasta else ""))
@@ -214,7 +219,7 @@ def _append(name: str, path: Path) -> None:
         assert path.read_bytes() == content
         left = [file for file in path.parent.glob("*.partial*") if file.suffix != ".log"]
         if left and f"{path}.partial: the unfinished output is damaged" not in str(error):
-            raise AssertionError("something is left") from None
+            raise AssertionError(f"something is left: {error}") from None
         for file in left:
             file.unlink()
         _embed(path.parent, path, {**FORMS[name], "overwrite": True}, grown=True)
@@ -243,6 +248,7 @@ def _assert_like(path: Path, whole: bytes) -> None:
 
 PARTIAL_FORMS: dict[str, Form] = {
     "allennlp": {},
+    "many": {"names_by_hdf5": 1},
     "packed": {"layout": "packed"},
     "carry": {"state": "carry"},
     "fasta-packed": {"fasta": True, "layout": "packed"},

@@ -34,7 +34,7 @@ def state_at_end(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if not all(name in attributes for name in _END_ATTRIBUTES[:3]):
         return None
-    settings = {n: str(value) for n, value in attributes.items() if n not in _END_ATTRIBUTES}
+    settings = {str(n): str(value) for n, value in attributes.items() if n not in _END_ATTRIBUTES}
     try:
         state = {
             "settings": settings,

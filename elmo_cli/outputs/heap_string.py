@@ -3,8 +3,8 @@
 HDF5 takes a string of variable length whole, and copies it twice. So where it is long,
 its dataset is made empty, and the string is added when HDF5 has closed the file, byte
 by byte what HDF5 would have written: a global heap collection of one object, at the end
-of the file, and a reference to it. See "Global Heap" and "Superblock" in the HDF5 File
-Format Specification, version 3.0. It is read likewise: HDF5 would give it whole.
+of the file, and a reference to it. See "Global Heap" in the HDF5 File Format Specification,
+version 3.0. It is read likewise: HDF5 would give it whole.
 """
 
 import io
@@ -15,13 +15,11 @@ from typing import IO, Any, BinaryIO, Final, TextIO
 import h5py
 
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.superblock import read_superblock, write_end
 
 MOST_BYTES: Final = (1 << 32) - 1
 """The length of a string has 4 bytes."""
 
-_SIGNATURE: Final = b"\x89HDF\r\n\x1a\n"
-_END_OF_FILE: Final = {0: 40, 1: 44}
-"""Where superblocks of these versions hold the end of the file."""
 _LEAST_COLLECTION: Final = 4096
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -50,9 +48,8 @@ def write_string(sink: CheckpointedFile, reference: int, content: IO[bytes]) -> 
         reference: what `create_empty_string` gave.
         content: UTF-8, at most `MOST_BYTES`, at its end.
     """
-    at_end = _superblock_end(sink)
-    end = struct.unpack("<Q", _read(sink, at_end, 8))[0]
-    start = -(-end // 8) * 8
+    superblock = read_superblock(sink)
+    start = -(-superblock.end // 8) * 8
     length = content.tell()
     used = 16 + 16 + -(-length // 8) * 8
     size = max(used, _LEAST_COLLECTION)
@@ -69,23 +66,7 @@ def write_string(sink: CheckpointedFile, reference: int, content: IO[bytes]) -> 
         sink.write(bytes(size - used))
     sink.seek(reference)
     sink.write(struct.pack("<IQI", length, start, 1))
-    sink.seek(at_end)
-    sink.write(struct.pack("<Q", start + size))
-
-
-def _superblock_end(sink: CheckpointedFile) -> int:
-    head = _read(sink, 0, 16)
-    # A file of ours: HDF5 writes this superblock unless it is told otherwise.
-    assert head[:8] == _SIGNATURE
-    assert head[13:15] == b"\x08\x08"  # bytes of an address, and of a length
-    return _END_OF_FILE[head[8]]
-
-
-def _read(sink: CheckpointedFile, position: int, length: int) -> bytes:
-    content = bytearray(length)
-    sink.seek(position)
-    sink.readinto(content)
-    return bytes(content)
+    write_end(sink, superblock, start + size)
 
 
 def open_string(dataset: h5py.Dataset) -> TextIO:

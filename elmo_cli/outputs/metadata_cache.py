@@ -66,3 +66,12 @@ def keep_names(file: h5py.File, n_bytes: int = _KEPT_BYTES, *, evicts: bool = Tr
     config.flash_incr_mode, config.flash_multiple = int(evicts), 1.0
     config.min_clean_fraction = 0.0
     file.id.set_mdc_config(config)
+
+
+def keep_little(file: h5py.File) -> None:
+    """Have HDF5 keep little of the index of a file, where no group has many names."""
+    config = file.id.get_mdc_config()
+    config.evictions_enabled = config.set_initial_size = True
+    config.min_size = config.max_size = config.initial_size = _KEPT_BYTES
+    config.incr_mode = config.decr_mode = config.flash_incr_mode = 0
+    file.id.set_mdc_config(config)

@@ -71,6 +71,6 @@ def disk_named(advice: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"{tempfile.gettempdir()}: cannot keep the sentences there: {error.strerror}; "
+            f"{tempfile.gettempdir()}: cannot write temporary files there: {error.strerror}; "
             f"set TMPDIR to a folder with room{advice}"
         ) from None
