@@ -1,5 +1,7 @@
 """Speed on texts whose lines are of odd lengths."""
 
+import statistics
+
 from process import figures_of
 from setting import Row, Setting
 
@@ -8,33 +10,34 @@ LONG = 5000
 
 
 def length_rows(setting: Setting) -> list[Row]:
-    """Tokens a second of such texts against the ordinary one."""
+    """Tokens a second of such texts against the ordinary one, all taking turns."""
     lines = list(setting.lines)
     tokens = " ".join(lines).split()
     long_line = " ".join((tokens * (1 + LONG // len(tokens)))[:LONG])
-    speeds = {
-        name: _speed(setting, some)
-        for name, some in {
-            "the ordinary text": lines,
-            f"one line of {LONG:,} tokens among the others": [*lines, long_line],
-            f"the line of {LONG:,} tokens alone": [long_line],
-            "all lines equal": [lines[0]] * len(lines),
-            "all lines one token": tokens,
-        }.items()
+    texts = {
+        "the ordinary text": lines,
+        f"one line of {LONG:,} tokens among the others": [*lines, long_line],
+        f"the line of {LONG:,} tokens alone": [long_line],
+        "all lines equal": [lines[0]] * len(lines),
+        "all lines one token": tokens,
     }
-    ordinary = speeds["the ordinary text"]
+    turns = [{name: _speed(setting, texts[name]) for name in texts} for _ in range(setting.repeats)]
+    ordinary, *others = texts
     # A single long line is bound by its own steps: no target.
-    return [
-        Row(
-            name,
-            "" if "alone" in name else f"at least 1/{FACTOR:.0f} of the ordinary text's",
-            f"{speed:,.0f} tokens/s ({speed / ordinary:.2f})",
-            None if "alone" in name else speed >= ordinary / FACTOR,
-            {"tokens_per_second": speed},
-        )
-        for name, speed in speeds.items()
-        if name != "the ordinary text"
-    ]
+    return [_row(name, [(turn[name], turn[ordinary]) for turn in turns]) for name in others]
+
+
+def _row(name: str, turns: list[tuple[float, float]]) -> Row:
+    speed = statistics.median(speed for speed, _ in turns)
+    ratio = statistics.median(speed / ordinary for speed, ordinary in turns)
+    has_target = "alone" not in name
+    return Row(
+        name,
+        f"at least 1/{FACTOR:.0f} of the ordinary text's" if has_target else "",
+        f"{speed:,.0f} tokens/s ({ratio:.2f})",
+        ratio >= 1 / FACTOR if has_target else None,
+        {"tokens_per_second": turns},
+    )
 
 
 def _speed(setting: Setting, lines: list[str]) -> float:

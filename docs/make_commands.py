@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
-from elmo_cli.cli import main
+from elmo_cli.cli import COMMANDS, main
 
 PAGE = Path(__file__).parent / "commands.md"
 WIDTH = 90
@@ -28,7 +28,7 @@ Data goes to standard output, everything else to standard error. Exit status: 0 
 def page() -> str:
     """The whole page, in Markdown."""
     sections = [INTRODUCTION, _section("elmo", [])]
-    sections += [_section(f"elmo {name}", [name]) for name in sorted(main.commands)]
+    sections += [_section(f"elmo {name}", [name]) for name in COMMANDS]
     return "\n".join(sections)
 
 

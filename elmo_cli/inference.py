@@ -26,6 +26,10 @@ TABLE_ROWS = 1024
 equal, and the more memory their gates take, 64 KiB each."""
 
 
+SINGLE_STEPS = 8
+"""So many steps of a single row are worth weights laid out for them."""
+
+
 class Steps(NamedTuple):
     """How the nodes of a trie follow each other, on the device; see `Trie`."""
 
@@ -79,8 +83,10 @@ class FastLstm:
             that order.
         """
         hidden, cell = state.hidden, 2 * state.cell
-        alone = all(len(parents) == 1 for parents in steps.parents)
-        from_hidden = self.from_hidden.for_single_rows() if alone else self.from_hidden
+        from_hidden = self.from_hidden
+        n_steps = len(steps.parents)
+        if n_steps >= SINGLE_STEPS and n_steps == sum(map(len, steps.parents)):
+            from_hidden = from_hidden.for_single_rows()
         # All that stays is allocated first: between what comes and goes it would break up memory.
         outputs = hidden.new_empty(sum(map(len, steps.parents)), hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
@@ -159,12 +165,19 @@ class FastBiLm:
             return self._run(lstms, vectors, trie, starts, layers[1:, :, direction], check)
 
         if self.device.type == "cpu":
-            if len(rows) > TABLE_ROWS:
-                return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
+            if len(rows) > TABLE_ROWS and len(tokens) > 1:
+                self._make_room()
             ended = run_both(run)
         else:
             ended = run(FORWARD, lambda: None), run(BACKWARD, lambda: None)
         return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
+
+    def _make_room(self) -> None:
+        """Before a large batch, let go of what only single sentences need, and of free memory."""
+        for pair in self.layers:
+            for lstm in pair:
+                lstm.from_hidden.forget_single_rows()
+        return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
 
     def _run(
         self,

@@ -32,6 +32,9 @@ class Product:
         """The same product, for where rows come one at a time."""
         return self
 
+    def forget_single_rows(self) -> None:
+        """Let go of what `for_single_rows` has made."""
+
 
 class OneDnnProduct(Product):
     """The same through oneDNN, with weights packed beforehand: float32 on x86 CPUs.
@@ -67,6 +70,10 @@ class OneDnnProduct(Product):
         if self._for_single_rows is None:
             self._for_single_rows = SingleRowProduct(self.weight.to_dense(), self.bias)
         return self._for_single_rows
+
+    def forget_single_rows(self) -> None:
+        """Let go of it."""
+        self._for_single_rows = None
 
 
 class SingleRowProduct(Product):

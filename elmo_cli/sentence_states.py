@@ -46,14 +46,20 @@ In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the yea
 class SentenceEncoder:
     """Sentences to layers, from states that are given."""
 
-    def __init__(self, bilm: BiLm, device: torch.device, dtype: torch.dtype) -> None:
-        """Prepare a biLM for inference on a device, in a precision."""
+    def __init__(
+        self,
+        bilm: BiLm,
+        device: torch.device,
+        dtype: torch.dtype,
+        cached_tokens: int = CACHED_TOKENS,
+    ) -> None:
+        """Prepare a biLM for inference on a device, in a precision, with a cache of tokens."""
         self.device = device
         self.dtype = dtype
         self._token_encoder = bilm.token_encoder.to(device)
         self.boundaries = bilm.token_encoder.boundaries
         self._bilm = FastBiLm(bilm, device, dtype)
-        self._cache = TokenCache(self._encode_tokens, CACHED_TOKENS)
+        self._cache = TokenCache(self._encode_tokens, cached_tokens)
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """The zero state for `n_sentences` sentences."""
@@ -207,10 +213,12 @@ States = FixedStart | CarriedStates
 
 def start_states(bilm: BiLm, device: torch.device, state: State, precision: Precision) -> States:
     """Prepare a biLM to run sentences from where `state` says."""
-    encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
+    dtype = getattr(torch, precision)
     if state == "carry":
-        return CarriedStates(encoder)
-    return FixedStart(encoder, warm=state == "warm")
+        # States let roundings grow. Without a cache those of a batch are its own, and a run
+        # that goes on gets the same bits.
+        return CarriedStates(SentenceEncoder(bilm, device, dtype, cached_tokens=0))
+    return FixedStart(SentenceEncoder(bilm, device, dtype), warm=state == "warm")
 
 
 def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:

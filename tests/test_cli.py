@@ -1,13 +1,16 @@
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from commands import TINY, elmo
 
 import elmo_cli
 from elmo_cli import open_activations
+from elmo_cli.cli.signals import stop_on_signal
 from elmo_cli.errors import first_line
 
 COMMANDS = (
@@ -149,13 +152,27 @@ def test_a_run_goes_on_where_its_messages_cannot_be_written(tmp_path: Path) -> N
     assert run_shell("elmo embed nothing out2.hdf5 2> /dev/full", tmp_path) == (1, "")
 
 
+def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `timeout -s INT` sends them, to a process and to its group."""
+    ended: list[int] = []
+    monkeypatch.setattr("elmo_cli.cli.signals.os._exit", ended.append)
+    with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert should_stop()
+        assert not ended
+        monkeypatch.setattr("elmo_cli.cli.signals._AS_ONE_SECONDS", 0.0)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ended == [130]
+
+
 INTERRUPTED_IMPORT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.{handler})
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "elmo_cli.cli.embed":
+        if name == "elmo_cli.cli.streams":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())

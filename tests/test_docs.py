@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from commands import elmo
 from conftest import GOLDEN
 
-from elmo_cli.cli import main
+from elmo_cli.cli import COMMANDS, find_command, main
 from elmo_cli.registry import MODELS
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +25,6 @@ PAGES = [
     *sorted(DOCS.glob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
 ]
-COMMANDS = sorted(main.commands)
 OPERATORS = {"|", "||", "&&", ";", "<", ">", ">>", "&", "2>"}
 
 
@@ -75,13 +74,13 @@ def elmo_commands(shell: str) -> Iterator[list[str]]:
 def parse(arguments: list[str]) -> None:
     """Parse a command line as click does, with its text files at hand, and run nothing."""
     name, *rest = arguments
-    assert name in main.commands, f"no command elmo {name}"
+    assert name in COMMANDS, f"no command elmo {name}"
     for word in rest:
         if Path(word).suffix in (".txt", ".json"):
             Path(word).parent.mkdir(parents=True, exist_ok=True)
             Path(word).touch()
     with click.Context(main, info_name="elmo") as parent:
-        main.commands[name].make_context(name, rest, parent=parent)
+        find_command(name).make_context(name, rest, parent=parent)
 
 
 # The command page.
@@ -116,7 +115,7 @@ def test_the_generator_runs_as_a_script() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help_text_and_an_example_that_parses(command: str) -> None:
-    help_text = main.commands[command].help
+    help_text = find_command(command).help
     assert help_text
     examples = [
         arguments
@@ -131,7 +130,7 @@ def test_every_command_has_a_help_text_and_an_example_that_parses(command: str) 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_has_a_help_text_or_a_name_that_says_it(command: str) -> None:
-    options = [p for p in main.commands[command].params if isinstance(p, click.Option)]
+    options = [p for p in find_command(command).params if isinstance(p, click.Option)]
     silent = {p.name for p in options if not p.help and not p.hidden}
     assert silent <= {"batch_tokens", "learning_rate", "seed"}
 
@@ -176,7 +175,7 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
         *("--batch-size", "--file-friendly-logging", "--cuda-device", "--forget-sentences"),
         *("--use-sentence-keys", "--include-package"),
     )
-    options = {name for parameter in main.commands["embed"].params for name in parameter.opts}
+    options = {name for parameter in find_command("embed").params for name in parameter.opts}
     assert [name for name in old if name not in text or name not in options] == []
 
 

@@ -5,24 +5,29 @@ prints; what is heavy (torch, h5py) is imported when a command runs.
 """
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
 from elmo_cli import __version__
-from elmo_cli.cli.convert import convert
-from elmo_cli.cli.cosine import cosine
-from elmo_cli.cli.download import download
-from elmo_cli.cli.embed import embed
-from elmo_cli.cli.info import info
-from elmo_cli.cli.merge import merge
-from elmo_cli.cli.models import models
-from elmo_cli.cli.perplexity import perplexity
-from elmo_cli.cli.predict import predict
 from elmo_cli.cli.streams import fault_of, prepare_streams
-from elmo_cli.cli.tokens import tokens
-from elmo_cli.cli.train import train
 from elmo_cli.errors import ElmoError, StoppedError
+
+COMMANDS = {
+    "convert": "Convert weights or activations to another format.",
+    "cosine": "Compare the vectors of a word in two sentences.",
+    "download": "Download a published model.",
+    "embed": "Embed a text or FASTA file.",
+    "info": "Show what a model is.",
+    "merge": "Merge the outputs of all shards.",
+    "models": "List the models that have a name.",
+    "perplexity": "Measure how well a model predicts a text.",
+    "predict": "Predict words after a text, before it or in it.",
+    "tokens": "Write vectors of words without a sentence.",
+    "train": "Train a model on text, or fine-tune one.",
+}
+"""Each is in the file of its name, which is imported when it runs: half the time of `--help`."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -43,6 +48,19 @@ class ElmoGroup(click.Group):
             click.echo(f"Error: {_one_line(fault)}", err=True)
             sys.exit(1)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, if there is one."""
+        return find_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the help says of the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
         try:
@@ -57,6 +75,12 @@ class ElmoGroup(click.Group):
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             sys.exit(INTERRUPTED)
+
+
+def find_command(name: str) -> click.Command:
+    """The command of a name in `COMMANDS`."""
+    command: click.Command = getattr(import_module(f"elmo_cli.cli.{name}"), name)
+    return command
 
 
 def _one_line(message: str) -> str:
@@ -77,10 +101,3 @@ def main() -> None:
     A bundled English model makes every command work at once, offline;
     --model names another.
     """
-
-
-for command in (
-    *(embed, merge, cosine, models, download, info, convert, train),
-    *(perplexity, predict, tokens),
-):
-    main.add_command(command)

@@ -14,7 +14,7 @@ from elmo_cli.text import check_input
 WEIGHT_FORMATS = ("hdf5", "safetensors")
 
 
-@click.command(short_help="Convert weights or activations to another format.")
+@click.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option(

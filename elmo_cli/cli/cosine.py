@@ -19,7 +19,7 @@ PAIRS_AT_ONCE = 64
 Pair = tuple[str, str]
 
 
-@click.command(short_help="Compare the vectors of a word in two sentences.")
+@click.command()
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from elmo_cli.download import OnProgress
 
 
-@click.command(short_help="Download a published model.")
+@click.command()
 @click.argument("name")
 @click.option(
     "--with-softmax", is_flag=True, help="Also get the softmax and vocabulary, for perplexity."

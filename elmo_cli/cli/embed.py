@@ -31,7 +31,7 @@ def _numbers(
         raise click.BadParameter(message, ctx, parameter) from None
 
 
-@click.command(short_help="Embed a text or FASTA file.")
+@click.command()
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
 @click.option(

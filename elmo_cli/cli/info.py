@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _CARD_LINES = 12
 
 
-@click.command(short_help="Show what a model is.")
+@click.command()
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object.")
 @flags.verbosity_options

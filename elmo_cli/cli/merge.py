@@ -6,7 +6,7 @@ from elmo_cli.cli import flags
 from elmo_cli.quantities import counted
 
 
-@click.command(short_help="Merge the outputs of all shards.")
+@click.command()
 @click.argument("output_file", metavar="OUTPUT")
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
 @click.option(

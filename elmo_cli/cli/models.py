@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from elmo_cli.registry import PublishedModel
 
 
-@click.command(short_help="List the models that have a name.")
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of objects.")
 @flags.verbosity_options
 def models(as_json: bool) -> None:

@@ -25,7 +25,7 @@ _SENTENCE_COLUMNS = (
 _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "log_p_backward")
 
 
-@click.command(short_help="Measure how well a model predicts a text.")
+@click.command()
 @click.argument("text", metavar="FILE")
 @click.option("--per-sentence", is_flag=True, help="Print a line a sentence, as TSV.")
 @click.option("--per-token", is_flag=True, help="Print a line a token, as TSV.")

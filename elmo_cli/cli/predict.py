@@ -21,7 +21,7 @@ TEXTS_AT_ONCE = 64
 """Lines from standard input that are predicted together."""
 
 
-@click.command(short_help="Predict words after a text, before it or in it.")
+@click.command()
 @click.argument("text")
 @click.option(
     "--top",

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -11,6 +12,8 @@ from elmo_cli.cli import flags
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHELL_BASE = 128
 """A shell's exit status for a process that a signal ended: this and its number."""
+_AS_ONE_SECONDS = 0.2
+"""Signals so close together are one: `timeout -s INT` sends it to a process and to its group."""
 
 
 @contextmanager
@@ -23,12 +26,15 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
     Args:
         unit: what the message calls the work in hand.
     """
-    received: list[int] = []
+    received: list[float] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if received and now - received[0] < _AS_ONE_SECONDS:
+            return
         if received:
             os._exit(SHELL_BASE + number)
-        received.append(number)
+        received.append(now)
         flags.say(f"Stopping after this {unit}; once more stops at once.")
 
     before = {number: signal.signal(number, note) for number in _SIGNALS}

@@ -10,7 +10,7 @@ from elmo_cli.cli import flags
 from elmo_cli.quantities import counted
 
 
-@click.command(short_help="Write vectors of words without a sentence.")
+@click.command()
 @click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
 @click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
 @click.option(

@@ -22,7 +22,7 @@ def _number(name: str, text: str) -> Decorator:
     return click.option(name, type=float, metavar="X", help=text)
 
 
-@click.command(short_help="Train a model on text, or fine-tune one.")
+@click.command()
 @click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @click.option(
     "--output",

@@ -13,8 +13,8 @@ Records go into a file as they are computed:
 
 as its layout wants them:
 
-    allennlp_layout.py    HDF5, a dataset a record (heap_string.py, sentence_index.py;
-                          allennlp_file.py reads it)
+    allennlp_layout.py    HDF5, a dataset a record (sentence_index.py; allennlp_file.py reads it)
+    heap_string.py, root_names.py   what is added when HDF5 has closed it (superblock.py)
     packed_layout.py      HDF5, one dataset for all (packed_file.py reads it)
     compression.py        of both
     metadata_cache.py     what HDF5 keeps in memory of a dataset a record
