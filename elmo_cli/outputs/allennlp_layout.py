@@ -99,7 +99,7 @@ class AllenNlpLayout:
             else:
                 _create(group, key, values)
             if record.attributes:
-                self._file[key].attrs.update(record.attributes)
+                group[key].attrs.update(record.attributes)
             self._note(record, number)
 
     def flush(self) -> None:

@@ -100,28 +100,28 @@ class DatasetAddresses:
         self._file.close()
 
     def _note_all(self, group: h5py.Group) -> None:
-        fault, _ = group.id.links.iterate(self._note, info=True)
-        if isinstance(fault, OSError):
-            with disk_named():
-                raise fault
+        def note(name: bytes, link: Any) -> BaseException | None:
+            try:
+                self._note(name, link)
+            except BaseException as error:  # HDF5 cannot bear one; given to it, it stops
+                return error
+            return None
+
+        fault, _ = group.id.links.iterate(note, info=True)
         if fault is not None:
             raise fault
 
-    def _note(self, name: bytes, link: Any) -> Exception | None:
-        """Note a dataset. HDF5 cannot bear an error, which is given to it to stop."""
+    def _note(self, name: bytes, link: Any) -> None:
         if name in self._others:
-            return None
+            return
         place = int(name[:18]) if name.isdigit() else -1
         number = place // self._shard.total
         is_record = 0 <= number < self._n_records and self._shard.has(place)
         if link.type != h5py.h5l.TYPE_HARD or b"%d" % place != name or not is_record:
-            return ValueError(f"{name[:40]!r} names no record")
-        try:
+            raise ValueError(f"{name[:40]!r} names no record")
+        with disk_named():
             os.pwrite(self._file.fileno(), _ADDRESS.pack(link.u), number * _ADDRESS.size)
-        except OSError as error:
-            return error
         self._n_found += 1
-        return None
 
 
 def _in_order_of_text(last: int) -> Iterator[int]:
