@@ -29,6 +29,7 @@ MAY_IMPORT_H5PY = {
     "outputs/packed_layout.py",
     "outputs/reader.py",
     "outputs/recognition.py",
+    "outputs/root_names.py",
     "hdf5_tensors.py",
 }
 """The files of the package that read or write HDF5."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.inference import TABLE_ROWS, FastBiLm, _groups
+from elmo_cli.inference import SINGLE_STEPS, TABLE_ROWS, FastBiLm, _groups
 from elmo_cli.products import (
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
@@ -236,10 +236,30 @@ def test_a_sentence_alone_is_computed_with_weights_laid_out_for_single_rows(
     multiply = SingleRowProduct.__call__
     monkeypatch.setattr(SingleRowProduct, "__call__", record)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    assert_fast_equals_readable(bilm, [[0, 1, 2], [3, 4]], random_state(bilm, 2, 2))
+    sentence = list(range(SINGLE_STEPS))
+    for sentences in ([sentence, [3, 4]], [sentence[:-1]]):
+        assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(sentences), 2))
     assert not seen
-    assert_fast_equals_readable(bilm, [[0, 1, 2]], random_state(bilm, 1, 2))
-    assert set(seen) == {1}
+    assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, 2))
+    assert seen == [1] * 4 * SINGLE_STEPS  # two layers, two directions
+
+
+@packs
+@pytest.mark.usefixtures("pack_all")
+def test_weights_for_single_rows_are_dropped_before_a_large_batch(tmp_path: Path) -> None:
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    fast = FastBiLm(bilm, CPU, torch.float32)
+    products = [lstm.from_hidden for pair in fast.layers for lstm in pair]
+    vectors = random_tensor(2, bilm.options.width // 2)
+
+    def run(n_sentences: int, n_tokens: int) -> list[bool]:
+        tokens = (np.arange(n_sentences)[:, None] + np.arange(n_tokens)) % 2
+        fast.contextualize(vectors, tokens, random_state(bilm, 1, 2))
+        return [vars(product)["_for_single_rows"] is not None for product in products]
+
+    assert run(1, SINGLE_STEPS) == run(2, SINGLE_STEPS) == [True] * 4
+    assert run(1, TABLE_ROWS + 1) == [True] * 4  # it would be made again
+    assert run(2, TABLE_ROWS) == [False] * 4
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
