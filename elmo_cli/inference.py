@@ -84,11 +84,11 @@ class FastLstm:
         """
         hidden, cell = state.hidden, 2 * state.cell
         from_hidden = self.from_hidden
-        n_steps = len(steps.parents)
-        if n_steps >= SINGLE_STEPS and n_steps == sum(map(len, steps.parents)):
+        n_nodes = sum(map(len, steps.parents))
+        if n_nodes == len(steps.parents) >= SINGLE_STEPS:  # a node a step
             from_hidden = from_hidden.for_single_rows()
         # All that stays is allocated first: between what comes and goes it would break up memory.
-        outputs = hidden.new_empty(sum(map(len, steps.parents)), hidden.shape[1])  # (M, P)
+        outputs = hidden.new_empty(n_nodes, hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
         start = first = 0

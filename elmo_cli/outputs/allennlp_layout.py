@@ -64,7 +64,6 @@ class AllenNlpLayout:
         self._is_numbered = False
         self._n_records = 0
         self._part: tuple[str, h5py.Group] | None = None  # where the last dataset is
-        self._has_parts = False
 
     def open(self, sink: CheckpointedFile, attributes: Mapping[str, str], n_records: int) -> None:
         """Begin the file, or go on with it."""
@@ -116,7 +115,7 @@ class AllenNlpLayout:
                     del self._file[SENTENCE_TO_INDEX]
                 text = stack.enter_context((self._index or SentenceIndex()).write_json(self._name))
                 reference = self._create_index(text)
-            entries = self._entries(stack) if self._has_parts else None
+            entries = self._entries(stack) if self._has_parts() else None
             self.close()
             if text and reference:
                 write_string(self._sink, reference, text)
@@ -167,10 +166,13 @@ class AllenNlpLayout:
         """How many records the file has, where each has a dataset."""
         n_names = len(self._file)  # first: to count names, HDF5 drops them
         n_names -= self._has_index and has_name(self._file, SENTENCE_TO_INDEX)
-        self._has_parts = self._is_numbered and has_name(self._file, PARTS)
-        if self._has_parts:
+        if self._has_parts():
             n_names += sum(map(len, self._file[PARTS].values())) - 1
         return n_names
+
+    def _has_parts(self) -> bool:
+        """Whether there are datasets whose names are still to come."""
+        return self._is_numbered and has_name(self._file, PARTS)
 
     def _group(self, number: int) -> h5py.Group:
         """Where the dataset of a record gets its name, for the time being."""
@@ -181,7 +183,7 @@ class AllenNlpLayout:
         if self._part is None:
             keep_little(self._file)
         if self._part is None or self._part[0] != name:
-            self._part, self._has_parts = (name, self._file.require_group(name)), True
+            self._part = name, self._file.require_group(name)
         return self._part[1]
 
     def _name(self, key: str | int) -> str:

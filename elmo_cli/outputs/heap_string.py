@@ -49,7 +49,7 @@ def write_string(sink: CheckpointedFile, reference: int, content: IO[bytes]) -> 
         content: UTF-8, at most `MOST_BYTES`, at its end.
     """
     superblock = read_superblock(sink)
-    start = -(-superblock.end // 8) * 8
+    start = superblock.free
     length = content.tell()
     used = 16 + 16 + -(-length // 8) * 8
     size = max(used, _LEAST_COLLECTION)

@@ -53,13 +53,19 @@ class MetadataCache:
         keep_names(self._file, n_bytes + _KEPT_BYTES)
 
 
-def keep_names(file: h5py.File, n_bytes: int = _KEPT_BYTES, *, evicts: bool = True) -> None:
+def keep_names(
+    file: h5py.File,
+    n_bytes: int = _KEPT_BYTES,
+    *,
+    most_bytes: int = _MOST_BYTES,
+    evicts: bool = True,
+) -> None:
     """Have HDF5 keep so much of the index of a file, and the names; or, without evictions, all."""
     config = file.id.get_mdc_config()
     config.evictions_enabled = evicts
     config.set_initial_size = True
-    config.min_size, config.max_size = min(config.min_size, _KEPT_BYTES), _MOST_BYTES
-    config.initial_size = min(n_bytes, _MOST_BYTES)
+    config.min_size, config.max_size = min(config.min_size, _KEPT_BYTES), most_bytes
+    config.initial_size = min(n_bytes, most_bytes)
     config.incr_mode = config.decr_mode = 0
     # A large entry makes the cache larger by its size. None of it is to be written beforehand:
     # that would be the names, each time.
@@ -70,8 +76,4 @@ def keep_names(file: h5py.File, n_bytes: int = _KEPT_BYTES, *, evicts: bool = Tr
 
 def keep_little(file: h5py.File) -> None:
     """Have HDF5 keep little of the index of a file, where no group has many names."""
-    config = file.id.get_mdc_config()
-    config.evictions_enabled = config.set_initial_size = True
-    config.min_size = config.max_size = config.initial_size = _KEPT_BYTES
-    config.incr_mode = config.decr_mode = config.flash_incr_mode = 0
-    file.id.set_mdc_config(config)
+    keep_names(file, most_bytes=_KEPT_BYTES)

@@ -1,7 +1,7 @@
 """The names of very many numbered datasets, put into an HDF5 file when all are there.
 
 HDF5 keeps the names of a group in memory, as one block, and once more to write it. So the first
-datasets alone are named in the root while a run goes on; those that follow are in groups of some
+datasets alone are named in the root while a run goes on; those that follow are in groups of a
 thousand (`part_of_number`). In the end it is noted where all are (`DatasetAddresses`), and when
 HDF5 has closed the file, its root gets a new index (`write_names`), byte by byte what HDF5 would
 have written: the names, nodes of symbols, and a B-tree over these, at the end of the file; the
@@ -151,7 +151,7 @@ def write_names(sink: CheckpointedFile, entries: Callable[[], Iterable[Entry]]) 
         ValueError: the file is damaged.
     """
     superblock = read_superblock(sink)
-    start = -(-superblock.end // 8) * 8
+    start = superblock.free
     sink.seek(start)
     file = io.BufferedWriter(sink, _BUFFER_BYTES)
     try:

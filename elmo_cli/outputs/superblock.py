@@ -31,6 +31,11 @@ class Superblock(NamedTuple):
     heap: int
     """Where the header of its names starts."""
 
+    @property
+    def free(self) -> int:
+        """Where something new can start: behind the end, at a multiple of 8."""
+        return -(-self.end // 8) * 8
+
 
 def read_superblock(sink: CheckpointedFile) -> Superblock:
     """Read it.
@@ -41,8 +46,9 @@ def read_superblock(sink: CheckpointedFile) -> Superblock:
     Raises:
         ValueError: it is of another form than HDF5 writes unless it is told otherwise.
     """
-    head = read_bytes(sink, 0, _MOST_BYTES)
-    if len(head) < _MOST_BYTES or head[:8] != _SIGNATURE or head[8] not in _AT_END:
+    head = bytearray(_MOST_BYTES)
+    sink.seek(0)
+    if sink.readinto(head) < _MOST_BYTES or head[:8] != _SIGNATURE or head[8] not in _AT_END:
         raise ValueError("a superblock of another kind")
     sizes = head[13:15]  # of an address, and of a length
     at_end = _AT_END[head[8]]
@@ -58,11 +64,3 @@ def write_end(sink: CheckpointedFile, superblock: Superblock, end: int) -> None:
     """Move the end of the file."""
     sink.seek(superblock.at_end)
     sink.write(struct.pack("<Q", end))
-
-
-def read_bytes(sink: CheckpointedFile, position: int, length: int) -> bytes:
-    """Some bytes of a file; fewer where it ends."""
-    content = bytearray(length)
-    sink.seek(position)
-    del content[sink.readinto(content) :]
-    return bytes(content)
