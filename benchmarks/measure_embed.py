@@ -29,7 +29,6 @@ def main() -> None:
     from stopwatch import Stopwatch
 
     from elmo_cli import ElmoEmbedder
-    from elmo_cli.allocator import keep_few_primitives
     from elmo_cli.outputs.activations import ActivationsWriter
     from elmo_cli.run_input import RunInput
 
@@ -43,7 +42,6 @@ def main() -> None:
         nonlocal n_tokens
         n_tokens += tokens or 0
 
-    keep_few_primitives()
     started = time.perf_counter()
     embedder = ElmoEmbedder(
         arguments.options_file,

@@ -21,10 +21,9 @@ from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.products import PRODUCT_ROWS, Product, product
 from elmo_cli.trie import Trie, build_trie
 
-TABLE_ROWS = 1024
-"""As `PRODUCT_ROWS`, where inputs are tokens: the more steps, the more of their tokens are
-equal, and the more memory their gates take, 64 KiB each."""
-
+TABLE_TOKENS = 1024
+"""Distinct tokens whose gates are held at once, 64 KiB each: enough for the steps of a whole
+batch of most texts, and the more steps, the more of their tokens are equal."""
 
 SINGLE_STEPS = 8
 """So many steps of a single row are worth weights laid out for them."""
@@ -165,7 +164,7 @@ class FastBiLm:
             return self._run(lstms, vectors, trie, starts, layers[1:, :, direction], check)
 
         if self.device.type == "cpu":
-            if len(rows) > TABLE_ROWS and len(tokens) > 1:
+            if len(rows) > TABLE_TOKENS and len(tokens) > 1:
                 self._make_room()
             ended = run_both(run)
         else:
@@ -192,8 +191,7 @@ class FastBiLm:
         steps = Steps.of(trie, self.device)
         by_sentence = torch.from_numpy(trie.ended.argsort()).to(self.device)
         nodes = torch.from_numpy(trie.nodes).to(self.device)
-        tokens = torch.from_numpy(trie.tokens).to(self.device)
-        gates = _token_gates(lstms[0].from_inputs, vectors, tokens, trie.sizes)
+        gates = _token_gates(lstms[0].from_inputs, vectors, trie)
         below, ended = None, []
         for lstm, start, result in zip(lstms, starts, results, strict=True):
             if below is not None:
@@ -226,25 +224,40 @@ def _checked(gates: Iterable[Tensor], check: Callable[[], None]) -> Iterator[Ten
         yield step
 
 
-def _token_gates(
-    from_inputs: Product, vectors: Tensor, tokens: Tensor, sizes: Sequence[int]
-) -> Iterator[Tensor]:
+def _token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[Tensor]:
     """The inputs' part of the gates of each step where inputs are tokens, which repeat.
 
     Args:
         vectors: of the distinct tokens, float, shape (V, P).
-        tokens: the row of each node in `vectors`, int64, shape (M,).
+        trie: its tokens are rows of `vectors`.
     """
-    n_rows = min(len(tokens), max(TABLE_ROWS, *sizes))
+    n_rows = min(len(vectors), max(TABLE_TOKENS, *trie.sizes))
     table = vectors.new_empty(n_rows, from_inputs.n_outputs)  # used again by each group
     start = 0
-    for group in _groups(sizes, TABLE_ROWS):
+    for group in _groups_by_tokens(trie.tokens, trie.sizes, TABLE_TOKENS):
         end = start + sum(group)
-        distinct, places = torch.unique(tokens[start:end], return_inverse=True)
-        from_inputs.fill(table[: len(distinct)], vectors[distinct])
-        for step in torch.split(places, group):
+        distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
+        rows = vectors.index_select(0, torch.from_numpy(distinct).to(vectors.device))
+        from_inputs.fill(table[: len(rows)], rows)
+        for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
             yield table.index_select(0, step)  # (n, 4 D)
         start = end
+
+
+def _groups_by_tokens(
+    tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
+) -> Iterator[list[int]]:
+    """Cut the steps into groups of at most `max_tokens` distinct tokens, one step at the least."""
+    group: list[int] = []
+    seen: set[int] = set()
+    for step in np.split(tokens, np.cumsum(sizes)[:-1]):
+        distinct = set(step.tolist())
+        if group and len(seen) + len(distinct - seen) > max_tokens:
+            yield group
+            group, seen = [], set()
+        group.append(len(step))
+        seen |= distinct
+    yield group
 
 
 def _node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:

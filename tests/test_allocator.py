@@ -1,15 +1,12 @@
-"""Free memory goes back to the system, and settings of the user stay."""
+"""Free memory goes back to the system."""
 
-import os
 import platform
 import re
 from pathlib import Path
 
 import pytest
 
-from elmo_cli.allocator import PRIMITIVES, keep_few_primitives, return_free_memory
-
-NAMES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
+from elmo_cli.allocator import return_free_memory
 
 
 def resident_kb() -> int:
@@ -28,20 +25,3 @@ def test_free_memory_between_what_is_used_goes_back() -> None:
     return_free_memory()
     assert before - resident_kb() > 50_000
     assert len(kept) == 64
-
-
-def test_few_primitives_are_kept_unless_the_user_says_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in NAMES:
-        monkeypatch.setenv(name, "")  # so that it is put back as it was
-        monkeypatch.delenv(name)
-    keep_few_primitives()
-    assert os.environ[NAMES[0]] == str(PRIMITIVES)
-    monkeypatch.setenv(NAMES[0], "7")
-    keep_few_primitives()
-    assert os.environ[NAMES[0]] == "7"
-    monkeypatch.delenv(NAMES[0])
-    monkeypatch.setenv(NAMES[1], "8")
-    keep_few_primitives()
-    assert NAMES[0] not in os.environ

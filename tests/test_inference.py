@@ -14,10 +14,12 @@ from torch import Tensor
 
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.inference import SINGLE_STEPS, TABLE_ROWS, FastBiLm, _groups
+from elmo_cli.inference import SINGLE_STEPS, TABLE_TOKENS, FastBiLm, _groups, _groups_by_tokens
 from elmo_cli.products import (
+    EXACT_ROWS,
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
+    ROW_STEP,
     OneDnnProduct,
     Product,
     SingleRowProduct,
@@ -82,6 +84,24 @@ def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
 
 
 @packs
+def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps a compiled product for each of them."""
+    seen = set()
+
+    def record(inputs: Tensor, *rest: Any) -> Any:
+        seen.add(len(inputs))
+        return multiply(inputs, *rest)
+
+    multiply = torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", record)
+    packed = OneDnnProduct(random_tensor(6, 4))
+    for n_rows in range(1, 3 * PRODUCT_ROWS):
+        packed(random_tensor(n_rows, 4))
+        packed.fill(torch.empty(n_rows, 6), random_tensor(n_rows, 4))
+    assert seen == {*range(1, EXACT_ROWS), *range(EXACT_ROWS, PRODUCT_ROWS + 1, ROW_STEP)}
+
+
+@packs
 def test_large_weights_with_more_outputs_than_inputs_are_packed() -> None:
     for shape in [(2048, 512), (16384, 512)]:
         assert type(product(torch.ones(shape))) is OneDnnProduct
@@ -102,6 +122,22 @@ def test_steps_share_a_product_up_to_its_rows(sizes: list[int]) -> None:
     # None is smaller than it need be.
     for group, following in pairwise(groups):
         assert sum(group) + following[0] > PRODUCT_ROWS
+
+
+@given(
+    tokens=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20),
+    max_tokens=st.integers(1, 12),
+)
+def test_steps_share_a_table_up_to_its_tokens(tokens: list[list[int]], max_tokens: int) -> None:
+    sizes = [len(step) for step in tokens]
+    groups = list(_groups_by_tokens(np.concatenate(tokens), sizes, max_tokens))
+    assert [size for group in groups for size in group] == sizes
+    steps = iter(tokens)
+    distinct = [[set(next(steps)) for _ in group] for group in groups]
+    assert all(len(set.union(*sets)) <= max_tokens or len(sets) == 1 for sets in distinct)
+    # None is smaller than it need be.
+    for sets, following in pairwise(distinct):
+        assert len(set.union(*sets, following[0])) > max_tokens
 
 
 # The biLM
@@ -196,30 +232,11 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
 ) -> None:
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", packed_weights)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    # The first step alone is more than one product, and tokens repeat between their groups.
-    lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * TABLE_ROWS
+    monkeypatch.setattr("elmo_cli.inference.TABLE_TOKENS", 30)
+    # The first step alone is more than one product, and tokens repeat between tables.
+    lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * 100
     sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
-
-
-@packs
-@pytest.mark.usefixtures("pack_all")
-def test_products_of_many_distinct_tokens_have_few_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What oneDNN keeps for each number of rows has a bound."""
-    seen = []
-
-    def record(product: OneDnnProduct, inputs: Tensor) -> Tensor:
-        seen.append(len(inputs))
-        return multiply(product, inputs)
-
-    multiply = OneDnnProduct.__call__
-    monkeypatch.setattr(OneDnnProduct, "__call__", record)
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    sentences = [[100 * i + j for j in range(100)] for i in range(3)]
-    assert_fast_equals_readable(bilm, sentences, random_state(bilm, 3, 2))
-    assert max(seen) == PRODUCT_ROWS
 
 
 @packs
@@ -258,8 +275,8 @@ def test_weights_for_single_rows_are_dropped_before_a_large_batch(tmp_path: Path
         return [vars(product)["_for_single_rows"] is not None for product in products]
 
     assert run(1, SINGLE_STEPS) == run(2, SINGLE_STEPS) == [True] * 4
-    assert run(1, TABLE_ROWS + 1) == [True] * 4  # it would be made again
-    assert run(2, TABLE_ROWS) == [False] * 4
+    assert run(1, TABLE_TOKENS + 1) == [True] * 4  # it would be made again
+    assert run(2, TABLE_TOKENS) == [False] * 4
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.allocator import keep_few_primitives
 from elmo_cli.cli import flags
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, STANDARD_OUTPUT
 from elmo_cli.quantities import counted
@@ -159,7 +158,6 @@ def embed(
             input_file, output_file, pooled=pooling is not None, state=options["state"]
         )
     _check_files(input_file, output_file, settings)
-    keep_few_primitives()
     embedder = flags.load_embedder(**options)
     if embedder.state != "carry" and flags.given("batch_size"):
         flags.say("Warning: --batch-size does nothing without --state carry; see --batch-tokens.")
