@@ -91,13 +91,14 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _from_first(urls: Sequence[str], transfer: Transfer) -> None:
-    faults = []
+    faults: list[str] = []
     # The host that the first bytes are from has the rest of them.
     for url in sorted(urls, key=lambda url: url != transfer.url):
+        if faults:
+            logger.info("%s; trying %s", faults[-1], url)
         try:
             return _persist(url, transfer)
         except FaultError as fault:
-            logger.info("%s: %s", url, fault)
             faults.append(f"{url} ({fault})")
     raise ModelError(
         f"cannot download {transfer.destination.name}, tried {', '.join(faults)}; "
