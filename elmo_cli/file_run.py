@@ -174,6 +174,7 @@ def _rest(
             "input; --append adds the others, --overwrite replaces it"
         )
     _restore(embed, writer)
+    writer.open()
     logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
     # Where only other shards have grown, there is nothing to embed but the end to note.
     return () if first is None else chain([first], records)

@@ -213,13 +213,17 @@ def test_a_shard_that_is_gone_or_another_is_named_and_never_read_as_zeros(
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_a_file_of_links_is_known_again_and_not_added_to(layout: str) -> None:
+def test_a_file_of_links_is_known_again_and_not_added_to(
+    layout: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     merge_shards("merged", embed_shards("text", 2, layout=layout), link=True)
     before = Path("merged").read_bytes()
     embed("text", "merged", layout=layout)  # the same: nothing to do
     Path("text").write_text(TEXT + "one more\n")
     with pytest.raises(OutputError, match=r"^merged is of links to shards and cannot be added to;"):
         embed("text", "merged", layout=layout, append=True)
+    assert "Going on" not in caplog.text
     assert Path("merged").read_bytes() == before
     assert not Path("merged.partial").exists()
 

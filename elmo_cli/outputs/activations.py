@@ -131,8 +131,12 @@ class ActivationsWriter:
         self._sink.clear()
         self.n_records, self.run_state = 0, {}
 
-    def _open(self) -> None:
-        """Begin the file, or go on with it. Late: a finished file may stay as it is."""
+    def open(self) -> None:
+        """Begin the file, or go on with it, when it is known that there is something to write.
+
+        Raises:
+            OutputError: it cannot be continued.
+        """
         if self._is_open:
             return
         self._is_open = True
@@ -175,7 +179,7 @@ class ActivationsWriter:
             InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
-        self._open()
+        self.open()
         with self._faults_named():
             self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
         self.n_records += 1
@@ -186,7 +190,7 @@ class ActivationsWriter:
         Raises:
             OutputError: the disk is full, or fails.
         """
-        self._open()
+        self.open()
         assert isinstance(self._layout, AllenNlpLayout)
         with self._faults_named():
             self._layout.link(self.n_records, record, source)
@@ -202,7 +206,7 @@ class ActivationsWriter:
             OutputError: the disk is full, or fails.
         """
         self.run_state = run_state
-        self._open()
+        self.open()
         with self._faults_named():
             self._layout.flush()
             self._raise_fault()
@@ -215,7 +219,7 @@ class ActivationsWriter:
             run_state: as for `checkpoint`.
             attributes: what is known of the file only now.
         """
-        self._open()
+        self.open()
         self.run_state, self._end_attributes = run_state, attributes
 
     def __enter__(self) -> "ActivationsWriter":
@@ -234,7 +238,7 @@ class ActivationsWriter:
                 self._sink.discard()
 
     def _finish(self) -> None:
-        self._open()
+        self.open()
         with self._faults_named():
             self._layout.finish(self._end_attributes)
             self._raise_fault()
