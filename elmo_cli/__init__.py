@@ -1,6 +1,6 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-The data's way, in ten files:
+The data's way, in eleven files:
 
     embedder.py        the whole of it: sentences -> activations    start reading here
     text.py            line            -> tokens (tokenizers.py)
@@ -11,7 +11,8 @@ The data's way, in ten files:
     bilm.py            token vectors   -> biLM layers, readable and with gradients
     inference.py       the same, fast and without gradients
     sentence_states.py sentences       -> layers, from the state where they start
-    elmo.py            biLM layers     -> ELMo vectors (ScalarMix, Elmo)
+    scalar_mix.py      biLM layers     -> ELMo vectors: a weighted sum
+    elmo.py            sentences       -> ELMo vectors, to train with a task
 
 Around it:
 
@@ -70,12 +71,13 @@ from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
     from elmo_cli.bilm import BiLm
-    from elmo_cli.elmo import Elmo, ScalarMix, batch_to_ids
+    from elmo_cli.elmo import Elmo, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import open_activations
     from elmo_cli.outputs.torch_dataset import ActivationsDataset
     from elmo_cli.perplexity import measure_perplexity
     from elmo_cli.prediction import predict_words, sample_sentences
+    from elmo_cli.scalar_mix import ScalarMix
     from elmo_cli.scoring import LanguageModel
     from elmo_cli.tfhub import HubElmo
     from elmo_cli.token_vectors import write_token_vectors
@@ -110,7 +112,7 @@ _MODULES = {
     "ElmoVectorizer": "elmo_cli.vectorizer",
     "HubElmo": "elmo_cli.tfhub",
     "LanguageModel": "elmo_cli.scoring",
-    "ScalarMix": "elmo_cli.elmo",
+    "ScalarMix": "elmo_cli.scalar_mix",
     "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.perplexity",
     "open_activations": "elmo_cli.outputs.reader",

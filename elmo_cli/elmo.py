@@ -1,7 +1,4 @@
-"""biLM layers to ELMo vectors: the weighted sum of layers that a task learns.
-
-`Elmo` and `ScalarMix` are AllenNLP's modules (Peters et al., 2018, section 3.2).
-"""
+"""Sentences to ELMo vectors, as a module to train with a task: AllenNLP's `Elmo`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ from elmo_cli.bilm import BiLm, BiLmOutput
 from elmo_cli.characters import sentences_to_character_ids
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained import find_model, model_from_files
+from elmo_cli.scalar_mix import ScalarMix
 from elmo_cli.text import checked_sentence
 from elmo_cli.token_cache import encode_by_length
 from elmo_cli.token_encoder import TokenEncoder
@@ -33,72 +31,6 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
     """
     return torch.from_numpy(sentences_to_character_ids(list(map(checked_sentence, batch))))
-
-
-class ScalarMix(nn.Module):
-    """gamma * sum_k softmax(s)_k * layer_k, with s and gamma learned."""
-
-    def __init__(
-        self,
-        mixture_size: int,
-        do_layer_norm: bool = False,
-        initial_scalar_parameters: Sequence[float] | None = None,
-        trainable: bool = True,
-    ) -> None:
-        """Start with equal weights, or those given.
-
-        Args:
-            mixture_size: the number of layers, L.
-            do_layer_norm: normalise each layer first, by the mean and the variance of
-                all its values under the mask.
-            initial_scalar_parameters: s, before the softmax; zeros if not given.
-            trainable: whether s and gamma get gradients.
-        """
-        super().__init__()
-        self.mixture_size = mixture_size
-        self.do_layer_norm = do_layer_norm
-        values = initial_scalar_parameters
-        if values is None:
-            values = [0.0] * mixture_size
-        if len(values) != mixture_size:
-            raise InputError(f"expected {mixture_size} mix parameters, found {len(values)}")
-        # One parameter a layer, of shape (1,): the names in AllenNLP's state dicts.
-        self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in values
-        )
-        self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
-
-    def forward(self, tensors: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
-        """Mix layers.
-
-        Args:
-            tensors: L layers, float, shape (B, T, W) each; any dimensions before the last.
-            mask: int64 or bool, shape (B, T): the positions that count in the mean and
-                the variance; all of them if not given. Not used without layer norm.
-
-        Returns:
-            float, shape (B, T, W).
-        """
-        if len(tensors) != self.mixture_size:
-            raise InputError(f"expected {self.mixture_size} layers to mix, found {len(tensors)}")
-        if self.do_layer_norm:
-            counted = tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
-            tensors = [_normalise(tensor, counted) for tensor in tensors]
-        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[:, None]
-        pieces = [weight * tensor for weight, tensor in zip(weights, tensors, strict=True)]
-        mixed: Tensor = self.gamma * sum(pieces)
-        return mixed
-
-
-def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
-    """Take the mean off a layer and divide by the root of the variance, both under the mask."""
-    # In half precision the sum of the squares of a batch would overflow.
-    tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-    counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)  # no NaN if all is padding
-    mean = (tensor * counted).sum() / n_values
-    variance = (((tensor - mean) * counted) ** 2).sum() / n_values
-    return (tensor - mean) / torch.sqrt(variance + 1e-12)
 
 
 class TokenTable(nn.Module):
@@ -181,7 +113,7 @@ class Elmo(nn.Module):
         Args:
             options_file: options.json, a path or URL; with `weight_file`.
             weight_file: weights.hdf5, a path or URL.
-            num_output_representations: the number of mixes, each with its own weights.
+            num_output_representations: the number of mixes, 1 or more, each with its own weights.
             requires_grad: train the biLM too. A `module` that trains already goes on so.
             do_layer_norm: as in `ScalarMix`.
             dropout: the share of the values of a representation that training drops.
@@ -195,6 +127,10 @@ class Elmo(nn.Module):
             ElmoError: the model is not as it should be, or arguments contradict each other.
         """
         super().__init__()
+        if num_output_representations < 1:
+            raise InputError(
+                f"num_output_representations {num_output_representations}: expected 1 or more"
+            )
         self.bilm = _find_bilm(options_file, weight_file, module, model)
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -228,11 +164,17 @@ class Elmo(nn.Module):
             (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
 
         Raises:
-            InputError: the inputs have a wrong shape, or do not agree.
+            InputError: the inputs have a wrong shape or type, or do not agree; or, on the CPU,
+                ids are not of this model.
         """
         self._check(inputs, word_inputs)
-        # (L, B, T + 2, W), (B, T + 2)
-        layers, mask, _ = self._run(inputs.flatten(0, -3), word_inputs)
+        try:  # (L, B, T + 2, W), (B, T + 2)
+            layers, mask, _ = self._run(inputs.flatten(0, -3).long(), word_inputs)
+        except IndexError:
+            raise InputError(
+                "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
+                f"{int(inputs.max())}, which this model does not have"
+            ) from None
         inner = mask if self.keep_sentence_boundaries else mask[:, 2:]
         shape = (*inputs.shape[:-2], inner.shape[1])
         representations = []
@@ -259,6 +201,10 @@ class Elmo(nn.Module):
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
+        if inputs.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"inputs: expected int64, found {inputs.dtype}")
+        if (inputs < 0).any():
+            raise InputError(f"inputs: expected ids from 0, found {int(inputs.min())}")
         present = (inputs > 0).any(dim=-1)  # (B, ..., T)
         if (present[..., 1:] & ~present[..., :-1]).any():
             raise InputError("inputs: expected padding after the tokens, found some before a token")

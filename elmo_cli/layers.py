@@ -21,7 +21,7 @@ class LayerChoice:
     indices: tuple[int, ...] = ()
     """The layers taken, where they are given by number."""
     mix: tuple[float, ...] = ()
-    """s of gamma * sum_k softmax(s)_k * layer_k, a number a layer: see `elmo.ScalarMix`."""
+    """s of gamma * sum_k softmax(s)_k * layer_k, a number a layer: see `ScalarMix`."""
     gamma: float = 1.0
 
     def __str__(self) -> str:
@@ -63,12 +63,13 @@ def parse_layers(text: str, n_layers: int) -> LayerChoice:
     Raises:
         InputError: it is neither a name nor numbers of layers that there are.
     """
+    text = str(text)  # from Python a number comes as it is
     lstms = {f"lstm{index}": index for index in range(1, n_layers)}
     if text in NAMES:
         return LayerChoice(text)
     if text in lstms:
         return LayerChoice(text, (lstms[text],))
-    numbers = [part.strip() for part in str(text).split(",")]
+    numbers = [part.strip() for part in text.split(",")]
     if not set(numbers) <= set(map(str, range(n_layers))):
         raise InputError(
             f"layers {shown(text)!r}: expected {', '.join([*NAMES, *lstms])}, or numbers from 0 to "
@@ -78,7 +79,7 @@ def parse_layers(text: str, n_layers: int) -> LayerChoice:
 
 
 def mixed_layers(mix: Sequence[float], gamma: float, n_layers: int) -> LayerChoice:
-    """A mix with the parameters of a trained `elmo.ScalarMix`, for a model of `n_layers`.
+    """A mix with the parameters of a trained `ScalarMix`, for a model of `n_layers`.
 
     Args:
         mix: its scalar parameters, before the softmax.

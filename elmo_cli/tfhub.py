@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.bilm import BiLm
-from elmo_cli.elmo import ScalarMix
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.pretrained import find_model
+from elmo_cli.scalar_mix import ScalarMix
 from elmo_cli.text import Sentence, checked_sentence
 from elmo_cli.weights import load_bilm
 

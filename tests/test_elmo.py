@@ -27,11 +27,12 @@ from torch.func import functional_call
 
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm
-from elmo_cli.elmo import Elmo, ElmoOutput, ScalarMix, batch_to_ids
+from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.lstm import Lstm, LstmState
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.options import LstmOptions, parse_options
+from elmo_cli.scalar_mix import ScalarMix
 from elmo_cli.weights import load_bilm
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]
@@ -387,6 +388,25 @@ def test_inputs_of_a_wrong_shape_are_refused(files: ModelFiles) -> None:
         elmo(IDS[..., :12])
     with pytest.raises(ElmoError, match=r"^inputs: expected padding after the tokens"):
         elmo(IDS.flip(1))
+
+
+def test_ids_that_no_token_has_are_refused(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    wrong = IDS.clone()
+    wrong[0, 0, 1] = 1000
+    with pytest.raises(ElmoError, match=r"^inputs: expected ids that .*, found 1000, which this"):
+        elmo(wrong)
+    wrong[0, 0, 1] = -2
+    with pytest.raises(ElmoError, match=r"^inputs: expected ids from 0, found -2$"):
+        elmo(wrong)
+    with pytest.raises(ElmoError, match=r"^inputs: expected int64, found torch.float32$"):
+        elmo(IDS.float())
+    assert torch.equal(first(elmo(IDS.int())), first(elmo(IDS)))
+
+
+def test_there_is_one_representation_at_least(files: ModelFiles) -> None:
+    with pytest.raises(ElmoError, match=r"^num_output_representations 0: expected 1 or more$"):
+        small_elmo(files, num_output_representations=0)
 
 
 # State, modes, precisions

@@ -4,9 +4,9 @@ import torch
 from numpy.testing import assert_allclose
 from torch import Tensor
 
-from elmo_cli.elmo import ScalarMix
 from elmo_cli.errors import InputError
 from elmo_cli.layers import LayerChoice, mixed_layers, parse_layers
+from elmo_cli.scalar_mix import ScalarMix
 
 
 @pytest.fixture
