@@ -16,6 +16,7 @@ Both files are PyTorch state dicts, matrices (out, in):
 They are pickles, and read as tensors and nothing else.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -159,7 +160,11 @@ def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # of kinds of tensors that are refused below
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
     except Exception as error:  # what a damaged pickle raises depends on where it is damaged
