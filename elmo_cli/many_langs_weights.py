@@ -161,9 +161,8 @@ def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
 def _tensors(path: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # of kinds of tensors that are refused below
+            # Of kinds of tensors that are named and refused later, as sparse ones.
+            warnings.simplefilter("ignore", UserWarning)
             found = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
