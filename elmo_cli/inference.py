@@ -7,12 +7,12 @@ in place, with the sigmoid alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo_cli.allocator import return_free_memory
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
@@ -126,12 +126,14 @@ class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
     def __init__(self, bilm: BiLm, device: torch.device, dtype: torch.dtype) -> None:
+        """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice."""
         self.options = bilm.options
         self.device = device
         self.dtype = dtype
+        stacks = zip(_taken(bilm.forward_layers), _taken(bilm.backward_layers), strict=True)
         self.layers = [
             (FastLstm(ahead, device, dtype), FastLstm(behind, device, dtype))
-            for ahead, behind in bilm.layer_pairs()
+            for ahead, behind in stacks
         ]
 
     @torch.inference_mode()
@@ -215,6 +217,12 @@ class FastBiLm:
             )
 
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
+
+
+def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
+    """The LSTMs of a stack, from the lowest, each no longer in it."""
+    while len(layers):
+        yield cast(Lstm, layers.pop(0))
 
 
 def _checked(gates: Iterable[Tensor], check: Callable[[], None]) -> Iterator[Tensor]:

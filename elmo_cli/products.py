@@ -1,15 +1,15 @@
 """Matrix products with constant weights, by the fastest way that there is."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 PRODUCT_ROWS = 128
 """Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
 would not fit the caches."""
-PACKED_WEIGHTS = 1 << 20
-"""Weights of so many values and more are packed, if they have more outputs than inputs. For
-others the plain product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
+PACKED_WEIGHTS = {"AVX2": 1 << 20, "AVX512": 1 << 17}
+"""Weights of so many values and more are packed, by what the processor has. For fewer the plain
+product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
 EXACT_ROWS = 8
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. Beyond this
 number they are rounded up to a multiple of `ROW_STEP`, which costs as much time as it saves."""
@@ -41,9 +41,9 @@ class Product:
 
 
 class OneDnnProduct(Product):
-    """The same through oneDNN, with weights packed beforehand: float32 on x86 CPUs.
+    """The same through oneDNN, with weights packed beforehand: on x86 CPUs.
 
-    Measured 1.1 to 2 times the plain product, the more the fewer the rows
+    Measured 1.1 to 4 times as fast as the plain product, the more the fewer the rows
     (`docs/performance.md`). torch offers this layout only under private names.
     """
 
@@ -51,7 +51,6 @@ class OneDnnProduct(Product):
         self.n_outputs = len(weight)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PRODUCT_ROWS)
         self.bias = bias
-        self._for_single_rows: SingleRowProduct | None = None
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out)."""
@@ -72,6 +71,14 @@ class OneDnnProduct(Product):
         parts = zip(*(torch.split(t, PRODUCT_ROWS) for t in (out, inputs)), strict=True)
         for part, rows in parts:
             part.copy_(self(rows))
+
+
+class Avx2Product(OneDnnProduct):
+    """The same for CPUs without AVX-512, where packed weights are slow for a single row."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__(weight, bias)
+        self._for_single_rows: SingleRowProduct | None = None
 
     def for_single_rows(self) -> Product:
         """The same product, for where rows come one at a time; made at the first call."""
@@ -104,12 +111,45 @@ class SingleRowProduct(Product):
 
 def product(weight: Tensor, bias: Tensor | None = None) -> Product:
     """The fastest product there is for these weights, with the same meaning as any other."""
-    packs = (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-        and weight.numel() >= PACKED_WEIGHTS
-        and weight.shape[0] > weight.shape[1]
-    )
-    return OneDnnProduct(weight, bias) if packs else Product(weight, bias)
+    capability = torch.backends.cpu.get_cpu_capability()
+    enough = capability in PACKED_WEIGHTS and weight.numel() >= PACKED_WEIGHTS[capability]
+    if weight.device.type == "cpu" and enough and _has_onednn():
+        if capability == "AVX512" and weight.dtype in (torch.float32, torch.bfloat16):
+            return OneDnnProduct(weight, bias)
+        # With fewer outputs than inputs the plain product is as fast.
+        if capability == "AVX2" and weight.dtype == torch.float32 and len(weight) > weight.shape[1]:
+            return Avx2Product(weight, bias)
+    return Product(weight, bias)
+
+
+def _has_onednn() -> bool:
+    """Whether this torch has it, with the names that are used here."""
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+
+
+class ProductLinear(nn.Module):
+    """What `nn.Linear` does, for inference: its product in a precision of its own."""
+
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._dtype = dtype
+        weight, bias = (
+            values if values is None else values.detach().to(dtype)
+            for values in (linear.weight, linear.bias)
+        )
+        assert weight is not None
+        self._multiply = product(weight, bias)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Float, shape (N, in), to the same type, shape (N, out)."""
+        return self._multiply(inputs.to(self._dtype)).to(inputs.dtype)
+
+
+def use_products(module: nn.Module, dtype: torch.dtype) -> None:
+    """Put a `ProductLinear` in the place of each `nn.Linear` within a module."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, ProductLinear(child, dtype))
+        else:
+            use_products(child, dtype)

@@ -17,6 +17,7 @@ from elmo_cli.batching import index_tokens
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.errors import first_line
 from elmo_cli.inference import FastBiLm
+from elmo_cli.products import use_products
 from elmo_cli.settings import Precision, State
 from elmo_cli.text import Sentence
 from elmo_cli.token_cache import TokenCache
@@ -53,10 +54,14 @@ class SentenceEncoder:
         dtype: torch.dtype,
         cached_tokens: int = CACHED_TOKENS,
     ) -> None:
-        """Prepare a biLM for inference on a device, in a precision, with a cache of tokens."""
+        """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
+
+        It is used up: see `FastBiLm`.
+        """
         self.device = device
         self.dtype = dtype
         self._token_encoder = bilm.token_encoder.to(device)
+        use_products(self._token_encoder, dtype)
         self.boundaries = bilm.token_encoder.boundaries
         self._bilm = FastBiLm(bilm, device, dtype)
         self._cache = TokenCache(self._encode_tokens, cached_tokens)
@@ -212,7 +217,7 @@ States = FixedStart | CarriedStates
 
 
 def start_states(bilm: BiLm, device: torch.device, state: State, precision: Precision) -> States:
-    """Prepare a biLM to run sentences from where `state` says."""
+    """Prepare a biLM, which is used up, to run sentences from where `state` says."""
     dtype = getattr(torch, precision)
     if state == "carry":
         # States let roundings grow. Without a cache those of a batch are its own, and a run

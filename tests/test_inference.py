@@ -1,3 +1,4 @@
+from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,29 +21,41 @@ from elmo_cli.products import (
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
     ROW_STEP,
+    Avx2Product,
     OneDnnProduct,
     Product,
+    ProductLinear,
     SingleRowProduct,
     product,
+    use_products,
 )
+from elmo_cli.token_encoder import Highway
 from elmo_cli.weights import load_bilm
 
 CPU = torch.device("cpu")
 TOLERANCE = 1e-5
+ALL = dict.fromkeys(PACKED_WEIGHTS, 0)
 
 sentences_of_tokens = st.lists(
     st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
 )
 
 packs = pytest.mark.skipif(
-    type(product(torch.ones(2048, 1024))) is not OneDnnProduct, reason="needs oneDNN"
+    type(product(torch.ones(2048, 1024))) is Product, reason="needs oneDNN on x86"
 )
+
+
+@pytest.fixture(params=["AVX2", "AVX512"])
+def capability(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the processor is said to have."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
+    return str(request.param)
 
 
 @pytest.fixture
 def pack_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small weights are packed too."""
-    monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", 0)
+    monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", ALL)
 
 
 def random_tensor(*shape: int, seed: int = 0) -> Tensor:
@@ -66,7 +79,7 @@ def test_a_packed_product_is_the_plain_one(
     weight = random_tensor(n_outputs, n_inputs, seed=seed)
     bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
     inputs = random_tensor(n_rows, n_inputs)
-    plain, packed = Product(weight, bias), OneDnnProduct(weight, bias)
+    plain, packed = Product(weight, bias), Avx2Product(weight, bias)
     expected = inputs @ weight.t() + (0 if bias is None else bias)
     for candidate in (plain, packed, packed.for_single_rows()):
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
@@ -102,16 +115,47 @@ def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @packs
-def test_large_weights_with_more_outputs_than_inputs_are_packed() -> None:
-    for shape in [(2048, 512), (16384, 512)]:
-        assert type(product(torch.ones(shape))) is OneDnnProduct
-    for shape in [(512, 4096), (1024, 256), (1024, 1024)]:
+def test_weights_are_packed_where_that_is_faster(capability: str) -> None:
+    packed: type[Product]
+    if capability == "AVX2":
+        packed, wide, others = Avx2Product, [(2048, 512)], [(512, 4096), (1024, 1024), (1024, 512)]
+    else:
+        packed, wide, others = OneDnnProduct, [(1024, 512), (256, 512)], [(256, 256)]
+    for shape in wide:
+        assert type(product(torch.ones(shape))) is packed
+    for shape in others:
         assert type(product(torch.ones(shape))) is Product
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_weights_of_another_precision_are_not_packed(dtype: torch.dtype) -> None:
+@packs
+@pytest.mark.usefixtures("pack_all")
+def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
+    weight, bias = random_tensor(24, 16).bfloat16(), random_tensor(24, seed=1).bfloat16()
+    expected = OneDnnProduct if capability == "AVX512" else Product
+    assert type(product(weight, bias)) is expected
+    inputs = random_tensor(11, 16).bfloat16()
+    exact = inputs.double() @ weight.double().t() + bias.double()
+    found = product(weight, bias)(inputs)
+    assert found.dtype == torch.bfloat16
+    assert_allclose(found.double(), exact, atol=2**-5, rtol=2**-8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_weights_of_another_precision_are_not_packed(capability: str, dtype: torch.dtype) -> None:
     assert type(product(torch.ones(2048, 1024, dtype=dtype))) is Product
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_linear_modules_become_products(dtype: torch.dtype) -> None:
+    highway = Highway(6)
+    inputs = random_tensor(5, 6)
+    expected = highway(inputs).detach()
+    use_products(highway, dtype)
+    assert {type(child) for child in highway.children()} == {ProductLinear}
+    assert not list(highway.parameters())
+    found = highway(inputs)
+    assert found.dtype == torch.float32
+    assert_allclose(found, expected, atol=1e-6 if dtype == torch.float32 else 0.05)
 
 
 @given(st.lists(st.integers(1, 2 * PRODUCT_ROWS), max_size=20))
@@ -174,7 +218,9 @@ def assert_fast_equals_readable(
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)
-    found, found_state = FastBiLm(bilm, CPU, torch.float32).contextualize(vectors, tokens, start)
+    found, found_state = FastBiLm(deepcopy(bilm), CPU, torch.float32).contextualize(
+        vectors, tokens, start
+    )
     assert_allclose(found, expected, atol=TOLERANCE)
     for one, other in zip(tensors(found_state), tensors(expected_state), strict=True):
         assert_allclose(one, other, atol=TOLERANCE)
@@ -226,9 +272,9 @@ def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
-@pytest.mark.parametrize("packed_weights", [0, PACKED_WEIGHTS])
+@pytest.mark.parametrize("packed_weights", [ALL, PACKED_WEIGHTS])
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
-    packed_weights: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    packed_weights: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", packed_weights)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
@@ -252,6 +298,7 @@ def test_a_sentence_alone_is_computed_with_weights_laid_out_for_single_rows(
 
     multiply = SingleRowProduct.__call__
     monkeypatch.setattr(SingleRowProduct, "__call__", record)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     sentence = list(range(SINGLE_STEPS))
     for sentences in ([sentence, [3, 4]], [sentence[:-1]]):
@@ -263,15 +310,18 @@ def test_a_sentence_alone_is_computed_with_weights_laid_out_for_single_rows(
 
 @packs
 @pytest.mark.usefixtures("pack_all")
-def test_weights_for_single_rows_are_dropped_before_a_large_batch(tmp_path: Path) -> None:
+def test_weights_for_single_rows_are_dropped_before_a_large_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     fast = FastBiLm(bilm, CPU, torch.float32)
     products = [lstm.from_hidden for pair in fast.layers for lstm in pair]
-    vectors = random_tensor(2, bilm.options.width // 2)
+    vectors, start = random_tensor(2, bilm.options.width // 2), fast.initial_state(1)
 
     def run(n_sentences: int, n_tokens: int) -> list[bool]:
         tokens = (np.arange(n_sentences)[:, None] + np.arange(n_tokens)) % 2
-        fast.contextualize(vectors, tokens, random_state(bilm, 1, 2))
+        fast.contextualize(vectors, tokens, start)
         return [vars(product)["_for_single_rows"] is not None for product in products]
 
     assert run(1, SINGLE_STEPS) == run(2, SINGLE_STEPS) == [True] * 4
@@ -294,6 +344,12 @@ def test_both_directions_run_beside_each_other_with_the_same_result(
         torch.set_num_threads(before)
 
 
+def test_the_fast_bilm_takes_the_lstms_out_of_the_readable_one(tmp_path: Path) -> None:
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    assert len(FastBiLm(bilm, CPU, torch.float32).layers) == 2
+    assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
+
+
 def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     state = FastBiLm(bilm, CPU, torch.bfloat16).initial_state(4)
@@ -311,7 +367,7 @@ def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
 def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
-    on_cpu = FastBiLm(bilm, CPU, torch.float32)
+    on_cpu = FastBiLm(deepcopy(bilm), CPU, torch.float32)
     expected, _ = on_cpu.contextualize(vectors, tokens, on_cpu.initial_state(1))
     fast = FastBiLm(bilm, torch.device("cuda", 0), torch.float32)
     found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ any_architecture = st.one_of(architectures(), word_architectures())
 
 
 def sentence_encoder(bilm: BiLm) -> SentenceEncoder:
-    return SentenceEncoder(bilm, CPU, torch.float32)
+    return SentenceEncoder(deepcopy(bilm), CPU, torch.float32)
 
 
 def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:
