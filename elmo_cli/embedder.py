@@ -25,6 +25,7 @@ from torch import Tensor
 
 import elmo_cli
 from elmo_cli import file_run
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import batches_by_length, distinct_sentences
 from elmo_cli.bilm import BiLm
 from elmo_cli.devices import choose_device
@@ -89,23 +90,23 @@ class ElmoEmbedder:
                 after a fixed text. "carry": where the sentence in the same place of
                 the batch before ended, as AllenNLP and bilm-tf did. Not given: "zero", or
                 "warm" for a model that says it was trained with carried state.
-            precision: of the arithmetic.
+            precision: of the arithmetic; "int8" needs a processor with AVX-512 VNNI.
             batch_tokens: the most tokens that are computed at once.
 
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
         check_settings(state, precision, batch_tokens)
-        self._device = device = choose_device(cuda_device)
-        self.cuda_device = cuda_device
+        arithmetic = arithmetic_of(precision, choose_device(cuda_device))
+        self._device, self.cuda_device = arithmetic.device, cuda_device
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
-        self.precision = precision
-        self.batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
+        self.precision, default_tokens = precision, BATCH_TOKENS[arithmetic.device.type]
+        self.batch_tokens = batch_tokens or default_tokens
         with ThreadPoolExecutor(1) as beside:  # loading has one core busy
             checksum = beside.submit(sha256, self.files.weights)
             bilm = load_bilm(self.files)
-            self._states = start_states(bilm, device, self.state, precision)
+            self._states = start_states(bilm, arithmetic, self.state)
         self._weights_sha256 = checksum.result()
         self.options = bilm.options
 
@@ -115,7 +116,7 @@ class ElmoEmbedder:
         logger.warning(
             "Out of memory on %s for one sentence; such are computed on the CPU", self._device
         )
-        return start_states(load_bilm(self.files), CPU, self.state, self.precision)
+        return start_states(load_bilm(self.files), arithmetic_of(self.precision, CPU), self.state)
 
     @cached_property
     def elmo_bilm(self) -> BiLm:

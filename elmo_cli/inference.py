@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_cli.allocator import return_free_memory
+from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
-from elmo_cli.products import PRODUCT_ROWS, Product, product
+from elmo_cli.products import PRODUCT_ROWS, Product
 from elmo_cli.trie import Trie, build_trie
 
 TABLE_TOKENS = 1024
@@ -52,20 +53,18 @@ class FastLstm:
     after the projection, where values are fewer.
     """
 
-    def __init__(self, lstm: Lstm, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, lstm: Lstm, arithmetic: Arithmetic) -> None:
         self.options = lstm.options
-        self.dtype = dtype
+        self.values = arithmetic.values
         bias = lstm.gates.bias.detach().clone()
         bias.view(4, -1)[2] += FORGET_BIAS
         parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
-        from_inputs, from_hidden, bias = (
-            _double_memory(values.to(device, dtype)) for values in (*parts, bias)
-        )
-        self.from_inputs = product(from_inputs)
-        self.from_hidden = product(from_hidden, bias)
+        from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
+        self.from_inputs = arithmetic.gates(from_inputs, bias)
+        self.from_hidden = arithmetic.gates(from_hidden)
         self.projection = None
         if lstm.projection is not None:
-            self.projection = product(lstm.projection.weight.detach().to(device, dtype))
+            self.projection = arithmetic.product(lstm.projection.weight.detach())
 
     def run(
         self, input_gates: Iterable[Tensor], steps: Steps, state: LstmState
@@ -93,7 +92,7 @@ class FastLstm:
         start = first = 0
         for gates, parents, ends in zip(input_gates, steps.parents, steps.ends, strict=True):
             cell = cell.index_select(0, parents)  # (n, D), a copy, which is overwritten
-            gates = from_hidden(hidden.index_select(0, parents)).add_(gates)  # (n, 4 D)
+            gates = from_hidden.add_to(gates, hidden.index_select(0, parents))  # (n, 4 D)
             hidden = self._finish_step(gates.float(), cell)  # (n, P)
             outputs[start : start + len(parents)] = hidden
             for values, last in zip((hidden, cell), ended, strict=True):
@@ -107,7 +106,7 @@ class FastLstm:
         cell.mul_(forget_gate).addcmul_(input_gate, memory, value=4).sub_(input_gate, alpha=2)
         if self.options.cell_clip:
             cell.clamp_(-2 * self.options.cell_clip, 2 * self.options.cell_clip)
-        half = cell.sigmoid().sub_(0.5).mul_(output_gate).to(self.dtype)  # (n, D)
+        half = cell.sigmoid().sub_(0.5).mul_(output_gate).to(self.values)  # (n, D)
         hidden = half if self.projection is None else self.projection(half)  # (n, P)
         hidden.mul_(2)
         if self.options.proj_clip:
@@ -125,15 +124,14 @@ def _double_memory(values: Tensor) -> Tensor:
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
-    def __init__(self, bilm: BiLm, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, bilm: BiLm, arithmetic: Arithmetic) -> None:
         """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice."""
         self.options = bilm.options
-        self.device = device
-        self.dtype = dtype
+        self.device = arithmetic.device
+        self._values = arithmetic.values
         stacks = zip(_taken(bilm.forward_layers), _taken(bilm.backward_layers), strict=True)
         self.layers = [
-            (FastLstm(ahead, device, dtype), FastLstm(behind, device, dtype))
-            for ahead, behind in stacks
+            (FastLstm(ahead, arithmetic), FastLstm(behind, arithmetic)) for ahead, behind in stacks
         ]
 
     @torch.inference_mode()
@@ -212,7 +210,9 @@ class FastBiLm:
 
         def direction() -> LstmState:
             return LstmState(
-                torch.zeros(n_sentences, lstm.projection_dim, device=self.device, dtype=self.dtype),
+                torch.zeros(
+                    n_sentences, lstm.projection_dim, device=self.device, dtype=self._values
+                ),
                 torch.zeros(n_sentences, lstm.dim, device=self.device),
             )
 

@@ -1,7 +1,9 @@
 """Matrix products with constant weights, by the fastest way that there is."""
 
+from collections.abc import Iterator
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 PRODUCT_ROWS = 128
@@ -32,6 +34,10 @@ class Product:
         """Write the product into `out`, float, shape (N, out)."""
         out.copy_(self(inputs))
 
+    def add_to(self, out: Tensor, inputs: Tensor) -> Tensor:
+        """The product and `out`, float, shape (N, out), which may be overwritten, added."""
+        return self(inputs).add_(out)
+
     def for_single_rows(self) -> "Product":
         """The same product, for where rows come one at a time."""
         return self
@@ -59,18 +65,32 @@ class OneDnnProduct(Product):
             out = inputs.new_empty(n_rows, self.n_outputs)
             self.fill(out, inputs)
             return out
-        if n_rows > EXACT_ROWS and n_rows % ROW_STEP:
-            inputs = functional.pad(inputs, (0, 0, 0, -n_rows % ROW_STEP))
+        return self._multiply(inputs)[:n_rows]
+
+    def _multiply(self, inputs: Tensor) -> Tensor:
+        """At most `PRODUCT_ROWS` rows; there may be more below the result."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            inputs, self.weight, self.bias, "none", [], ""
+            with_rounded_rows(inputs), self.weight, self.bias, "none", [], ""
         )
-        return product[:n_rows]
+        return product
 
     def fill(self, out: Tensor, inputs: Tensor) -> None:
         """Write the product into `out`, `PRODUCT_ROWS` at a time."""
-        parts = zip(*(torch.split(t, PRODUCT_ROWS) for t in (out, inputs)), strict=True)
-        for part, rows in parts:
+        for part, rows in parts(out, inputs):
             part.copy_(self(rows))
+
+
+def parts(out: Tensor, inputs: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """`PRODUCT_ROWS` rows of both at a time."""
+    return zip(torch.split(out, PRODUCT_ROWS), torch.split(inputs, PRODUCT_ROWS), strict=True)
+
+
+def with_rounded_rows(inputs: Tensor) -> Tensor:
+    """Rows and, below them, zeros, up to a number of rows that oneDNN knows."""
+    n_rows = len(inputs)
+    if n_rows > EXACT_ROWS and n_rows % ROW_STEP:
+        return functional.pad(inputs, (0, 0, 0, -n_rows % ROW_STEP))
+    return inputs
 
 
 class Avx2Product(OneDnnProduct):
@@ -128,28 +148,14 @@ def _has_onednn() -> bool:
     return available and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
 
 
-class ProductLinear(nn.Module):
-    """What `nn.Linear` does, for inference: its product in a precision of its own."""
+class RoundedProduct(Product):
+    """The same for float32, with inputs and weights rounded to a lower precision."""
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
-        super().__init__()
+    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
+        self.n_outputs = len(weight)
         self._dtype = dtype
-        weight, bias = (
-            values if values is None else values.detach().to(dtype)
-            for values in (linear.weight, linear.bias)
-        )
-        assert weight is not None
-        self._multiply = product(weight, bias)
+        self._product = product(weight.to(dtype), None if bias is None else bias.to(dtype))
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to the same type, shape (N, out)."""
-        return self._multiply(inputs.to(self._dtype)).to(inputs.dtype)
-
-
-def use_products(module: nn.Module, dtype: torch.dtype) -> None:
-    """Put a `ProductLinear` in the place of each `nn.Linear` within a module."""
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            setattr(module, name, ProductLinear(child, dtype))
-        else:
-            use_products(child, dtype)
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Float32, shape (N, in), to float32, shape (N, out)."""
+        return self._product(inputs.to(self._dtype)).float()

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import batches_by_length
 from elmo_cli.bilm import BiLmState
 from elmo_cli.characters import END_TOKEN, START_TOKEN
@@ -89,6 +90,7 @@ class LanguageModel:
         """
         check_settings(state, precision, batch_tokens)
         device = choose_device(cuda_device)
+        arithmetic = arithmetic_of(precision, device)
         self.files = choose_language_model(
             model, options_file, weight_file, vocabulary_file, softmax_file
         )
@@ -101,7 +103,7 @@ class LanguageModel:
             self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, device
         )
         self._batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
-        self._encoder = SentenceEncoder(bilm, device, getattr(torch, precision))
+        self._encoder = SentenceEncoder(bilm, arithmetic)
         self._start = FixedStart(self._encoder, warm=self.state == "warm")
         self._states = CarriedStates(self._encoder) if self.state == "carry" else self._start
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.batching import index_tokens
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.errors import first_line
 from elmo_cli.inference import FastBiLm
-from elmo_cli.products import use_products
-from elmo_cli.settings import Precision, State
+from elmo_cli.settings import State
 from elmo_cli.text import Sentence
 from elmo_cli.token_cache import TokenCache
 
@@ -48,22 +48,18 @@ class SentenceEncoder:
     """Sentences to layers, from states that are given."""
 
     def __init__(
-        self,
-        bilm: BiLm,
-        device: torch.device,
-        dtype: torch.dtype,
-        cached_tokens: int = CACHED_TOKENS,
+        self, bilm: BiLm, arithmetic: Arithmetic, cached_tokens: int = CACHED_TOKENS
     ) -> None:
         """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
 
         It is used up: see `FastBiLm`.
         """
-        self.device = device
-        self.dtype = dtype
-        self._token_encoder = bilm.token_encoder.to(device)
-        use_products(self._token_encoder, dtype)
+        self.device = arithmetic.device
+        self._values = arithmetic.values
+        self._token_encoder = bilm.token_encoder.to(self.device)
+        arithmetic.use_products(self._token_encoder)
         self.boundaries = bilm.token_encoder.boundaries
-        self._bilm = FastBiLm(bilm, device, dtype)
+        self._bilm = FastBiLm(bilm, arithmetic)
         self._cache = TokenCache(self._encode_tokens, cached_tokens)
 
     def initial_state(self, n_sentences: int) -> BiLmState:
@@ -88,7 +84,7 @@ class SentenceEncoder:
     def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:
         ids = self._token_encoder.token_ids(tokens).to(self.device)
         vectors: Tensor = self._token_encoder(ids)
-        return vectors.to(self.dtype)
+        return vectors.to(self._values)
 
 
 class FixedStart:
@@ -216,14 +212,13 @@ class CarriedStates:
 States = FixedStart | CarriedStates
 
 
-def start_states(bilm: BiLm, device: torch.device, state: State, precision: Precision) -> States:
+def start_states(bilm: BiLm, arithmetic: Arithmetic, state: State) -> States:
     """Prepare a biLM, which is used up, to run sentences from where `state` says."""
-    dtype = getattr(torch, precision)
     if state == "carry":
         # States let roundings grow. Without a cache those of a batch are its own, and a run
         # that goes on gets the same bits.
-        return CarriedStates(SentenceEncoder(bilm, device, dtype, cached_tokens=0))
-    return FixedStart(SentenceEncoder(bilm, device, dtype), warm=state == "warm")
+        return CarriedStates(SentenceEncoder(bilm, arithmetic, cached_tokens=0))
+    return FixedStart(SentenceEncoder(bilm, arithmetic), warm=state == "warm")
 
 
 def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:

@@ -8,7 +8,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.text import Sentence
 
 State = Literal["zero", "carry", "warm"]
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 
 DTYPES: Final = ("float32", "float16")
 """Of the values in a file."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from strategies import architectures, make_model, seeds, small_architecture, word_architectures
 from torch import Tensor
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import SINGLE_STEPS, TABLE_TOKENS, FastBiLm, _groups, _groups_by_tokens
@@ -24,12 +25,9 @@ from elmo_cli.products import (
     Avx2Product,
     OneDnnProduct,
     Product,
-    ProductLinear,
     SingleRowProduct,
     product,
-    use_products,
 )
-from elmo_cli.token_encoder import Highway
 from elmo_cli.weights import load_bilm
 
 CPU = torch.device("cpu")
@@ -86,6 +84,8 @@ def test_a_packed_product_is_the_plain_one(
         filled = torch.empty(n_rows, n_outputs)
         candidate.fill(filled, inputs)
         assert_allclose(filled, expected, atol=TOLERANCE, rtol=TOLERANCE)
+        added = candidate.add_to(expected.clone(), inputs)
+        assert_allclose(added, 2 * expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 @packs
@@ -143,19 +143,6 @@ def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_weights_of_another_precision_are_not_packed(capability: str, dtype: torch.dtype) -> None:
     assert type(product(torch.ones(2048, 1024, dtype=dtype))) is Product
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_linear_modules_become_products(dtype: torch.dtype) -> None:
-    highway = Highway(6)
-    inputs = random_tensor(5, 6)
-    expected = highway(inputs).detach()
-    use_products(highway, dtype)
-    assert {type(child) for child in highway.children()} == {ProductLinear}
-    assert not list(highway.parameters())
-    found = highway(inputs)
-    assert found.dtype == torch.float32
-    assert_allclose(found, expected, atol=1e-6 if dtype == torch.float32 else 0.05)
 
 
 @given(st.lists(st.integers(1, 2 * PRODUCT_ROWS), max_size=20))
@@ -218,7 +205,7 @@ def assert_fast_equals_readable(
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)
-    found, found_state = FastBiLm(deepcopy(bilm), CPU, torch.float32).contextualize(
+    found, found_state = FastBiLm(deepcopy(bilm), arithmetic_of("float32", CPU)).contextualize(
         vectors, tokens, start
     )
     assert_allclose(found, expected, atol=TOLERANCE)
@@ -315,7 +302,7 @@ def test_weights_for_single_rows_are_dropped_before_a_large_batch(
 ) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    fast = FastBiLm(bilm, CPU, torch.float32)
+    fast = FastBiLm(bilm, arithmetic_of("float32", CPU))
     products = [lstm.from_hidden for pair in fast.layers for lstm in pair]
     vectors, start = random_tensor(2, bilm.options.width // 2), fast.initial_state(1)
 
@@ -346,13 +333,13 @@ def test_both_directions_run_beside_each_other_with_the_same_result(
 
 def test_the_fast_bilm_takes_the_lstms_out_of_the_readable_one(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    assert len(FastBiLm(bilm, CPU, torch.float32).layers) == 2
+    assert len(FastBiLm(bilm, arithmetic_of("float32", CPU)).layers) == 2
     assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
 
 
 def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    state = FastBiLm(bilm, CPU, torch.bfloat16).initial_state(4)
+    state = FastBiLm(bilm, arithmetic_of("bfloat16", CPU)).initial_state(4)
     assert len(state) == 2
     for layer in state:
         for direction in layer:
@@ -367,8 +354,8 @@ def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
 def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
-    on_cpu = FastBiLm(deepcopy(bilm), CPU, torch.float32)
+    on_cpu = FastBiLm(deepcopy(bilm), arithmetic_of("float32", CPU))
     expected, _ = on_cpu.contextualize(vectors, tokens, on_cpu.initial_state(1))
-    fast = FastBiLm(bilm, torch.device("cuda", 0), torch.float32)
+    fast = FastBiLm(bilm, arithmetic_of("float32", torch.device("cuda", 0)))
     found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))
     assert_allclose(found.cpu(), expected, atol=TOLERANCE)

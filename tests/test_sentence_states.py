@@ -24,6 +24,7 @@ from strategies import (
 )
 from torch import Tensor
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.bilm import BiLm, BiLmState, LayerState, select_state
 from elmo_cli.lstm import LstmState
 from elmo_cli.sentence_states import (
@@ -45,7 +46,7 @@ any_architecture = st.one_of(architectures(), word_architectures())
 
 
 def sentence_encoder(bilm: BiLm) -> SentenceEncoder:
-    return SentenceEncoder(deepcopy(bilm), CPU, torch.float32)
+    return SentenceEncoder(deepcopy(bilm), arithmetic_of("float32", CPU))
 
 
 def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:

@@ -1,0 +1,86 @@
+"""What a precision means: the type of the values, and the products that are made of them."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from elmo_cli.errors import InputError
+from elmo_cli.int8_product import Int8Product
+from elmo_cli.products import Product, RoundedProduct, product
+from elmo_cli.settings import Precision
+
+
+class Arithmetic(NamedTuple):
+    """How a biLM computes, and where. Cells and elementwise work are float32 always."""
+
+    device: torch.device
+    values: torch.dtype
+    """Of the token vectors and hidden states."""
+    factors: torch.dtype
+    """Of what is multiplied, but in the products of the gates if these are int8."""
+    gates_are_int8: bool
+
+    def product(self, weight: Tensor, bias: Tensor | None = None) -> Product:
+        """The product of values with these weights, float32."""
+        return self._product(weight, bias, self.values)
+
+    def gates(self, weight: Tensor, bias: Tensor | None = None) -> Product:
+        """The same where the result is gates, which need less precision."""
+        if self.gates_are_int8:
+            return Int8Product(weight, bias)
+        return self._product(weight, bias, self.values)
+
+    def _product(self, weight: Tensor, bias: Tensor | None, values: torch.dtype) -> Product:
+        weight, bias = weight.to(self.device), bias if bias is None else bias.to(self.device)
+        if values != self.factors:
+            return RoundedProduct(weight, bias, self.factors)
+        return product(weight.to(values), None if bias is None else bias.to(values))
+
+    def use_products(self, module: nn.Module) -> None:
+        """Put a `ProductLinear` in the place of each `nn.Linear` of a module for float32."""
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear):
+                bias = None if child.bias is None else child.bias.detach()
+                multiply = self._product(child.weight.detach(), bias, torch.float32)
+                setattr(module, name, ProductLinear(multiply))
+            else:
+                self.use_products(child)
+
+
+class ProductLinear(nn.Module):
+    """A product in the place of `nn.Linear`, for inference."""
+
+    def __init__(self, multiply: Product) -> None:
+        super().__init__()
+        self._multiply = multiply
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Float32, shape (N, in), to float32, shape (N, out)."""
+        return self._multiply(inputs)
+
+
+def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
+    """What a precision means on a device.
+
+    Raises:
+        InputError: the device cannot compute so.
+    """
+    if precision != "int8":
+        dtype = getattr(torch, precision)
+        return Arithmetic(device, dtype, dtype, gates_are_int8=False)
+    if device.type != "cpu":
+        raise InputError(f"precision int8: expected the CPU, found {device}; use float16")
+    if not _has("_is_vnni_supported") or not hasattr(torch.ops.onednn, "qlinear_pointwise"):
+        found = torch.backends.cpu.get_cpu_capability()
+        raise InputError(
+            f"precision int8: expected a processor with AVX-512 VNNI, found {found}; use float32"
+        )
+    factors = torch.bfloat16 if _has("_is_avx512_bf16_supported") else torch.float32
+    return Arithmetic(device, torch.float32, factors, gates_are_int8=True)
+
+
+def _has(name: str) -> bool:
+    """What torch says of the processor, if this one has a function for that."""
+    function = getattr(torch.cpu, name, None)
+    return function is not None and bool(function())

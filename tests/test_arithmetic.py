@@ -1,0 +1,152 @@
+"""Precisions: what they mean, what they need, and the product in int8."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.arithmetic import ProductLinear, arithmetic_of
+from elmo_cli.errors import InputError
+from elmo_cli.int8_product import Int8Product
+from elmo_cli.products import PRODUCT_ROWS
+from elmo_cli.settings import Precision
+from elmo_cli.token_encoder import Highway
+
+CPU = torch.device("cpu")
+
+
+def has_int8() -> bool:
+    try:
+        return arithmetic_of("int8", CPU).gates_are_int8
+    except InputError:
+        return False
+
+
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="needs a processor with AVX-512 VNNI")
+
+
+def random_tensor(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rounded_to_int8(rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows in steps of a 127th of their largest value, and those steps."""
+    scales = np.abs(rows).astype(float).max(axis=1, keepdims=True) / 127
+    return np.rint(rows / np.where(scales, scales, 1)).astype(np.int64), scales
+
+
+@needs_int8
+@given(
+    n_rows=st.integers(1, 2 * PRODUCT_ROWS),
+    n_inputs=st.integers(1, 70),
+    n_outputs=st.integers(1, 70),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_int8_multiplies_rounded_values(
+    n_rows: int, n_inputs: int, n_outputs: int, with_bias: bool, seed: int
+) -> None:
+    weight, inputs = random_tensor(n_outputs, n_inputs, seed=seed), random_tensor(n_rows, n_inputs)
+    bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
+    inputs *= torch.logspace(-3, 2, n_rows)[:, None]  # each has a scale of its own
+    left, left_scales = rounded_to_int8(inputs.numpy())
+    right, right_scales = rounded_to_int8(weight.numpy())
+    product = (left @ right.T) * left_scales * right_scales.T
+    expected = product if bias is None else product + bias.numpy()
+    # Where a value lies between two steps, float32 may round it to the other one.
+    step = 1.01 * left_scales * np.abs(weight.numpy()).max(axis=1)
+    multiply, out = Int8Product(weight, bias), random_tensor(n_rows, n_outputs, seed=seed + 2)
+    found = multiply(inputs)
+    assert found.dtype == torch.float32
+    assert (np.abs(found.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
+    filled = torch.empty_like(out)
+    multiply.fill(filled, inputs)
+    assert_array_equal(filled, found)
+    if bias is None:
+        summed = multiply.add_to(out.clone(), inputs)
+        assert_allclose(summed, out + found, rtol=1e-5, atol=1e-4)
+
+
+@needs_int8
+def test_int8_rounds_almost_all_values_alike() -> None:
+    weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
+    left, left_scales = rounded_to_int8(inputs.numpy())
+    right, right_scales = rounded_to_int8(weight.numpy())
+    product = (left @ right.T) * left_scales * right_scales.T
+    same = np.isclose(Int8Product(weight)(inputs), product, rtol=1e-4, atol=1e-4)
+    assert same.mean() > 0.99
+
+
+@needs_int8
+def test_the_sums_of_int8_do_not_overflow() -> None:
+    weight, inputs = torch.ones(16, 4096), torch.ones(3, 4096)
+    assert_allclose(Int8Product(weight)(inputs), torch.full((3, 16), 4096.0), rtol=1e-6)
+    assert_allclose(Int8Product(-weight)(inputs), torch.full((3, 16), -4096.0), rtol=1e-6)
+
+
+@needs_int8
+def test_int8_takes_rows_and_weights_of_zeros() -> None:
+    weight = random_tensor(20, 8)
+    weight[3] = 0
+    inputs = random_tensor(12, 8)
+    inputs[5] = 0
+    found = Int8Product(weight, random_tensor(20, seed=1))(inputs)
+    assert_array_equal(found[5], random_tensor(20, seed=1))
+    assert_array_equal(found[:, 3], torch.full((12,), float(random_tensor(20, seed=1)[3])))
+
+
+@needs_int8
+def test_int8_is_near() -> None:
+    sentences = [line.split() for line in ("The cat sat on the mat .", "She banks", "A bank")]
+    exact, rounded = (
+        np.concatenate(ElmoEmbedder(precision=precision).embed_batch(sentences), axis=1)
+        for precision in ("float32", "int8")
+    )
+    errors = [
+        np.linalg.norm(found - values) / np.linalg.norm(values)
+        for found, values in zip(rounded, exact, strict=True)
+    ]
+    assert all(1e-5 < error < 0.02 for error in errors)
+
+
+def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    message = "precision int8: expected a processor with AVX-512 VNNI, found AVX2; use float32"
+    with pytest.raises(InputError, match=f"^{message}$"):
+        ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
+
+
+def test_int8_is_for_the_cpu() -> None:
+    message = "precision int8: expected the CPU, found cuda:1; use float16"
+    with pytest.raises(InputError, match=f"^{message}$"):
+        arithmetic_of("int8", torch.device("cuda", 1))
+
+
+@needs_int8
+def test_without_bfloat16_the_other_products_of_int8_are_float32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    arithmetic = arithmetic_of("int8", CPU)
+    assert (arithmetic.values, arithmetic.factors) == (torch.float32, torch.float32)
+
+
+@pytest.mark.parametrize(
+    "precision", ["float32", "bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
+)
+def test_linear_modules_become_products(precision: Precision) -> None:
+    highway = Highway(6)
+    inputs = random_tensor(5, 6)
+    expected = highway(inputs).detach()
+    arithmetic_of(precision, CPU).use_products(highway)
+    assert {type(child) for child in highway.children()} == {ProductLinear}
+    assert not list(highway.parameters())
+    found = highway(inputs)
+    assert found.dtype == torch.float32
+    assert_allclose(found, expected, atol=1e-6 if precision == "float32" else 0.05)
