@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmo_cli import inference
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
@@ -36,7 +36,6 @@ class ProductLog:
             (Product, "__call__", Product.__call__),
             (OneDnnProduct, "__call__", OneDnnProduct.__call__),
             (SingleRowProduct, "__call__", SingleRowProduct.__call__),
-            (nn.Linear, "forward", nn.Linear.forward),
             (Convolution, "multiply", Convolution.multiply),
         ]
         for owner, name, plain in methods:

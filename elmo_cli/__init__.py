@@ -16,10 +16,11 @@ The data's way, in eleven files:
 
 Around it:
 
-    token_cache.py, trie.py, directions.py, products.py, allocator.py, memory.py
+    token_cache.py, trie.py, directions.py, allocator.py, memory.py
                        each token once, each beginning once, both directions at the same
-                       time, by fast products, with free memory given back; and a batch too
-                       large for memory by halves
+                       time, with free memory given back; and a batch too large for memory
+                       by halves
+    arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
     settings.py        how sentences are computed: where they start, how many at once
     devices.py         the number of a GPU

@@ -12,7 +12,7 @@ from elmo_cli.settings import Precision
 
 
 class Arithmetic(NamedTuple):
-    """How a biLM computes, and where. Cells and elementwise work are float32 always."""
+    """How a biLM computes, and where. Cells, and all that makes them, are float32 always."""
 
     device: torch.device
     values: torch.dtype
@@ -21,9 +21,9 @@ class Arithmetic(NamedTuple):
     """Of what is multiplied, but in the products of the gates if these are int8."""
     gates_are_int8: bool
 
-    def product(self, weight: Tensor, bias: Tensor | None = None) -> Product:
-        """The product of values with these weights, float32."""
-        return self._product(weight, bias, self.values)
+    def product(self, weight: Tensor) -> Product:
+        """The product of values with weights that are given in float32."""
+        return self._product(weight, None, self.values)
 
     def gates(self, weight: Tensor, bias: Tensor | None = None) -> Product:
         """The same where the result is gates, which need less precision."""
@@ -74,7 +74,8 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
     if not _has("_is_vnni_supported") or not hasattr(torch.ops.onednn, "qlinear_pointwise"):
         found = torch.backends.cpu.get_cpu_capability()
         raise InputError(
-            f"precision int8: expected a processor with AVX-512 VNNI, found {found}; use float32"
+            "precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
+            f"found {found} and torch {torch.__version__}; use float32"
         )
     factors = torch.bfloat16 if _has("_is_avx512_bf16_supported") else torch.float32
     return Arithmetic(device, torch.float32, factors, gates_are_int8=True)

@@ -23,17 +23,17 @@ class Int8Product(OneDnnProduct):
         self.n_outputs = len(weight)
         self.bias = bias
         self._scales = _largest(weight) / _MOST  # (out, 1)
-        rounded = (weight / self._scales).round_().to(torch.int8)
+        rounded = (weight / self._scales).round_().to(torch.int8).contiguous()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scales = self._scales.flatten()  # (out,)
         self._no_offsets = torch.zeros(self.n_outputs, dtype=torch.int32)
 
     def add_to(self, out: Tensor, inputs: Tensor) -> Tensor:
-        """The product, without its bias, added to `out`, float32, shape (N, out), in place."""
+        """The product added to `out`, float32, shape (N, out), in place."""
         for part, rows in parts(out, inputs):
             unscaled, scales = self._multiply_rounded(rows)
             part.addcmul_(unscaled[: len(rows)], scales[: len(rows)])
-        return out
+        return out if self.bias is None else out.add_(self.bias)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
         unscaled, scales = self._multiply_rounded(inputs)

@@ -60,12 +60,10 @@ class OneDnnProduct(Product):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out)."""
-        n_rows = len(inputs)
-        if n_rows > PRODUCT_ROWS:
-            out = inputs.new_empty(n_rows, self.n_outputs)
-            self.fill(out, inputs)
-            return out
-        return self._multiply(inputs)[:n_rows]
+        if len(inputs) > PRODUCT_ROWS:
+            rows = torch.split(inputs, PRODUCT_ROWS)
+            return torch.cat([self._multiply(part)[: len(part)] for part in rows])
+        return self._multiply(inputs)[: len(inputs)]
 
     def _multiply(self, inputs: Tensor) -> Tensor:
         """At most `PRODUCT_ROWS` rows; there may be more below the result."""
@@ -77,7 +75,7 @@ class OneDnnProduct(Product):
     def fill(self, out: Tensor, inputs: Tensor) -> None:
         """Write the product into `out`, `PRODUCT_ROWS` at a time."""
         for part, rows in parts(out, inputs):
-            part.copy_(self(rows))
+            part.copy_(self(rows))  # copied while the caches hold it
 
 
 def parts(out: Tensor, inputs: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -134,12 +132,19 @@ def product(weight: Tensor, bias: Tensor | None = None) -> Product:
     capability = torch.backends.cpu.get_cpu_capability()
     enough = capability in PACKED_WEIGHTS and weight.numel() >= PACKED_WEIGHTS[capability]
     if weight.device.type == "cpu" and enough and _has_onednn():
-        if capability == "AVX512" and weight.dtype in (torch.float32, torch.bfloat16):
+        if capability == "AVX512" and weight.dtype in _packed_types():
             return OneDnnProduct(weight, bias)
         # With fewer outputs than inputs the plain product is as fast.
         if capability == "AVX2" and weight.dtype == torch.float32 and len(weight) > weight.shape[1]:
             return Avx2Product(weight, bias)
     return Product(weight, bias)
+
+
+def _packed_types() -> tuple[torch.dtype, ...]:
+    """The types of weights that oneDNN can pack with AVX-512."""
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.float32, torch.bfloat16
+    return (torch.float32,)
 
 
 def _has_onednn() -> bool:
@@ -149,7 +154,7 @@ def _has_onednn() -> bool:
 
 
 class RoundedProduct(Product):
-    """The same for float32, with inputs and weights rounded to a lower precision."""
+    """The same for float32, with all factors and the result rounded to a lower precision."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         self.n_outputs = len(weight)

@@ -11,7 +11,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.bilm import BiLm
+from elmo_cli.errors import InputError
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.weights import load_bilm
 
@@ -25,6 +27,16 @@ settings.load_profile("elmo")
 torch.set_num_threads(1)
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def _has_int8() -> bool:
+    try:
+        return arithmetic_of("int8", torch.device("cpu")).gates_are_int8
+    except InputError:
+        return False
+
+
+needs_int8 = pytest.mark.skipif(not _has_int8(), reason="needs a processor with AVX-512 VNNI")
 
 
 @dataclass(frozen=True)

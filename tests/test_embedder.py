@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, Golden
+from conftest import GOLDEN, Golden, needs_int8
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -358,7 +358,9 @@ def test_a_gpu_that_is_not_there_is_found_before_the_model_is_read(
         ElmoEmbedder("missing.json", "missing.hdf5", 0)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    "precision", ["bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
+)
 def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
     exact = np.concatenate(load(golden.files).embed_batch(golden.sentences), axis=1)
     lower = load(golden.files, precision=precision).embed_batch(golden.sentences)

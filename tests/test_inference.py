@@ -128,6 +128,9 @@ def test_weights_are_packed_where_that_is_faster(capability: str) -> None:
 
 
 @packs
+@pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 here"
+)
 @pytest.mark.usefixtures("pack_all")
 def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
     weight, bias = random_tensor(24, 16).bfloat16(), random_tensor(24, seed=1).bfloat16()
@@ -138,6 +141,14 @@ def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
     found = product(weight, bias)(inputs)
     assert found.dtype == torch.bfloat16
     assert_allclose(found.double(), exact, atol=2**-5, rtol=2**-8)
+
+
+@packs
+def test_bfloat16_is_not_packed_where_onednn_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    assert type(product(torch.ones(2048, 1024, dtype=torch.bfloat16))) is Product
+    assert type(product(torch.ones(2048, 1024))) is OneDnnProduct
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
