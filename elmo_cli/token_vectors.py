@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.devices import choose_device
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.model_choice import choose_language_model, choose_model
@@ -125,6 +126,7 @@ def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tu
     """The width of a model's token vectors, and those of words, some at a time."""
     bilm = load_bilm(files)
     encoder = bilm.token_encoder.to(device)
+    arithmetic_of("float32", device).use_products(encoder)
 
     @torch.inference_mode()
     def encode(tokens: Sequence[str]) -> torch.Tensor:
