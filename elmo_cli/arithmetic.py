@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError
-from elmo_cli.int8_product import Int8Product
+from elmo_cli.int8_product import Int8Product, sums_are_exact
 from elmo_cli.products import Product, RoundedProduct, product
 from elmo_cli.settings import Precision
 
 
 class Arithmetic(NamedTuple):
-    """How a biLM computes, and where. Cells, and all that makes them, are float32 always."""
+    """How a biLM computes, and where; its cells are float32 always."""
 
     device: torch.device
     values: torch.dtype
@@ -71,7 +71,8 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
         return Arithmetic(device, dtype, dtype, gates_are_int8=False)
     if device.type != "cpu":
         raise InputError(f"precision int8: expected the CPU, found {device}; use float16")
-    if not _has("_is_vnni_supported") or not hasattr(torch.ops.onednn, "qlinear_pointwise"):
+    known = _has("_is_vnni_supported") and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    if not known or not sums_are_exact():
         found = torch.backends.cpu.get_cpu_capability()
         raise InputError(
             "precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "

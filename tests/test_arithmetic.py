@@ -1,5 +1,10 @@
 """Precisions: what they mean, what they need, and the product in int8."""
 
+import os
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -121,12 +126,31 @@ def test_int8_is_near() -> None:
     assert min(errors[1:]) > 1e-5  # the token layer is exact where there is no bfloat16
 
 
+NO_VNNI = (
+    "^precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
+    "found AVX2 and torch .*; use float32$"
+)
+
+
 def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: False, raising=False)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    message = "precision int8: expected a processor with AVX-512 VNNI .* found AVX2 and torch .*"
-    with pytest.raises(InputError, match=f"^{message}; use float32$"):
+    with pytest.raises(InputError, match=NO_VNNI):
         ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
+
+
+@needs_int8
+def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
+    """As with oneDNN held to AVX2, which has no sums of 32 bits."""
+    program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+        capture_output=True,
+        text=True,
+    )
+    last = done.stderr.splitlines()[-1].removeprefix("elmo_cli.errors.InputError: ")
+    assert re.match(NO_VNNI, last), done.stderr
 
 
 def test_int8_is_for_the_cpu() -> None:
