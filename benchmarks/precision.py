@@ -2,85 +2,87 @@
 
 import statistics
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from process import Figures, figures_of, median
+from process import Figures, figures_of, median, ratios
 from setting import Row, Setting
 
-from elmo_cli.arithmetic import arithmetic_of
-from elmo_cli.errors import InputError
+from elmo_cli.arithmetic import has_int8
 
-BFLOAT16_TARGET, INT8_TARGET = 20.0, 1.3
-ERROR_TARGETS = {"bfloat16": 0.01, "int8": 0.02}
+
+class Target(NamedTuple):
+    """How fast a precision has to be, and how exact."""
+
+    times: float
+    other: str
+    """What it is compared with."""
+    error: float
+    """Of each layer, at most."""
+
+
+PEER, EXACT = "AllenNLP", "float32"
+TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 
 
 def precision_rows(setting: Setting) -> list[Row]:
     """bfloat16 and int8 beside float32 and AllenNLP, which take turns."""
-    text, folder = setting.write("input.txt", setting.lines), setting.folder
-    available = [precision for precision in ERROR_TARGETS if _is_available(precision)]
-    turns: dict[str, list[Figures]] = {name: [] for name in ("float32", *available, "peer")}
-    for _ in range(setting.repeats if available else 0):
-        for precision in ("float32", *available):
-            output = folder / f"{precision}.hdf5"
-            options = f"--precision={precision}", text, output
-            command = setting.ours("measure_embed.py", setting.model, *options)
-            turns[precision].append(figures_of(command))
-        if setting.peer:
-            command = setting.theirs("embed", "--all", text, folder / "peer.hdf5")
-            turns["peer"].append(figures_of(command))
+    available = {"bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(), "int8": has_int8()}
+    measured = [precision for precision in TARGETS if available[precision]]
+    turns = _take_turns(setting, measured) if measured else {}
     rows = []
-    for precision, most in ERROR_TARGETS.items():
+    for precision, target in TARGETS.items():
         what = f"CPU, {precision}, all layers to HDF5"
-        least = f"{BFLOAT16_TARGET:.0f} times AllenNLP"
-        if precision == "int8":
-            least = f"{INT8_TARGET} times float32"
-        target = f"{least}, error of each layer at most {most:.0%}"
-        if precision in available:
-            errors = layer_errors(folder / f"{precision}.hdf5", folder / "float32.hdf5")
-            rows.append(_row(what, target, turns, precision, errors))
+        aim = (
+            f"{target.times:g} times {target.other}, error of each layer at most {target.error:.0%}"
+        )
+        if precision in measured:
+            errors = layer_errors(_output(setting, precision), _output(setting, EXACT))
+            rows.append(_row(what, aim, turns, precision, errors))
         else:
             missing = "not measured: the processor has no such instructions"
-            rows.append(Row(what, target, missing))
+            rows.append(Row(what, aim, missing))
     return rows
 
 
-def _is_available(precision: str) -> bool:
-    """Whether the processor has instructions for it."""
-    if precision == "bfloat16":
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    try:
-        return arithmetic_of("int8", torch.device("cpu")).gates_are_int8
-    except InputError:
-        return False
+def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures]]:
+    """The figures of these precisions, of float32 and of AllenNLP, if it is there."""
+    text = setting.write("input.txt", setting.lines)
+    commands = {}
+    for precision in (EXACT, *measured):
+        options = f"--precision={precision}", text, _output(setting, precision)
+        commands[precision] = setting.ours("measure_embed.py", setting.model, *options)
+    if setting.peer:
+        commands[PEER] = setting.theirs("embed", "--all", text, _output(setting, PEER))
+    turns: dict[str, list[Figures]] = {name: [] for name in commands}
+    for _ in range(setting.repeats):
+        for name, command in commands.items():
+            turns[name].append(figures_of(command))
+    return turns
+
+
+def _output(setting: Setting, name: str) -> Path:
+    return setting.folder / f"{name}.hdf5"
 
 
 def _row(
-    what: str, target: str, turns: dict[str, list[Figures]], precision: str, errors: list[float]
+    what: str, aim: str, turns: dict[str, list[Figures]], precision: str, errors: list[float]
 ) -> Row:
-    ratios = {other: _ratios(turns[precision], turns[other]) for other in ("float32", "peer")}
-    names = {"float32": "float32", "peer": "AllenNLP"}
+    target = TARGETS[precision]
+    times = {
+        other: ratios(turns[precision], turns[other]) for other in (EXACT, PEER) if other in turns
+    }
+    medians = {other: statistics.median(values) for other, values in times.items()}
     found = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
-    for other, values in ratios.items():
-        if values:
-            found += f", {statistics.median(values):.1f} times {names[other]}"
+    found += "".join(f", {value:.1f} times {other}" for other, value in medians.items())
     found += ", error " + ", ".join(f"{error:.1%}" for error in errors)
-    least, other = (INT8_TARGET, "float32") if precision == "int8" else (BFLOAT16_TARGET, "peer")
     met = None
-    if ratios[other]:
-        met = statistics.median(ratios[other]) >= least and max(errors) <= ERROR_TARGETS[precision]
-    figures = {"turns": turns, "ratios": ratios, "errors": errors}
-    return Row(what, target, found, met, figures)
-
-
-def _ratios(turns: list[Figures], others: list[Figures]) -> list[float]:
-    """How many times as fast, turn by turn."""
-    return [
-        turn["tokens_per_second"] / other["tokens_per_second"]
-        for turn, other in zip(turns, others, strict=False)
-    ]
+    if target.other in medians:
+        met = medians[target.other] >= target.times and max(errors) <= target.error
+    return Row(what, aim, found, met, {"turns": turns, "ratios": times, "errors": errors})
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:

@@ -36,3 +36,11 @@ def alternate(commands: Sequence[Sequence[str]], repeats: int) -> list[list[floa
 def median(turns: Sequence[Figures], key: str) -> float:
     """The median of a figure over turns."""
     return statistics.median(turn[key] for turn in turns)
+
+
+def ratios(turns: Sequence[Figures], others: Sequence[Figures]) -> list[float]:
+    """How many times as many tokens a second, turn by turn; none if the others had none."""
+    return [
+        turn["tokens_per_second"] / other["tokens_per_second"]
+        for turn, other in zip(turns, others, strict=False)
+    ]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from process import Figures, figures_of, median
+from process import Figures, figures_of, median, ratios
 from setting import Row, Setting
 
 SPEED_TARGET, PRODUCTS_TARGET, LOADING_TARGET = 5.5, 0.85, 0.5
@@ -48,19 +48,16 @@ def products_rows(setting: Setting) -> list[Row]:
 
 def _speed(ours: list[Figures], peers: list[Figures]) -> Row:
     found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
-    ratios = [
-        our["tokens_per_second"] / peer["tokens_per_second"]
-        for our, peer in zip(ours, peers, strict=False)
-    ]
-    if ratios:
+    times = ratios(ours, peers)
+    if times:
         found += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
-        found += f"{statistics.median(ratios):.1f} times"
+        found += f"{statistics.median(times):.1f} times"
     return Row(
         "CPU, float32, all layers to HDF5",
         f"{SPEED_TARGET} times AllenNLP",
         found,
-        statistics.median(ratios) >= SPEED_TARGET if ratios else None,
-        {"ours": ours, "peer": peers, "ratios": ratios},
+        statistics.median(times) >= SPEED_TARGET if times else None,
+        {"ours": ours, "peer": peers, "ratios": times},
     )
 
 

@@ -32,10 +32,9 @@ class Arithmetic(NamedTuple):
         return self._product(weight, bias, self.values)
 
     def _product(self, weight: Tensor, bias: Tensor | None, values: torch.dtype) -> Product:
-        weight, bias = weight.to(self.device), bias if bias is None else bias.to(self.device)
-        if values != self.factors:
-            return RoundedProduct(weight, bias, self.factors)
-        return product(weight.to(values), None if bias is None else bias.to(values))
+        bias = None if bias is None else bias.to(self.device, self.factors)
+        made = product(weight.to(self.device, self.factors), bias)
+        return made if values == self.factors else RoundedProduct(made, self.factors)
 
     def use_products(self, module: nn.Module) -> None:
         """Put a `ProductLinear` in the place of each `nn.Linear` of a module for float32."""
@@ -71,8 +70,7 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
         return Arithmetic(device, dtype, dtype, gates_are_int8=False)
     if device.type != "cpu":
         raise InputError(f"precision int8: expected the CPU, found {device}; use float16")
-    known = _has("_is_vnni_supported") and hasattr(torch.ops.onednn, "qlinear_pointwise")
-    if not known or not sums_are_exact():
+    if not has_int8():
         found = torch.backends.cpu.get_cpu_capability()
         raise InputError(
             "precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
@@ -80,6 +78,12 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
         )
     factors = torch.bfloat16 if _has("_is_avx512_bf16_supported") else torch.float32
     return Arithmetic(device, torch.float32, factors, gates_are_int8=True)
+
+
+def has_int8() -> bool:
+    """Whether the precision int8 can be had on this processor, with this torch."""
+    known = _has("_is_vnni_supported") and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    return known and sums_are_exact()
 
 
 def _has(name: str) -> bool:

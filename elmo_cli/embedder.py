@@ -101,8 +101,8 @@ class ElmoEmbedder:
         self._device, self.cuda_device = arithmetic.device, cuda_device
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
-        self.precision, default_tokens = precision, BATCH_TOKENS[arithmetic.device.type]
-        self.batch_tokens = batch_tokens or default_tokens
+        self.precision = precision
+        self.batch_tokens = batch_tokens or BATCH_TOKENS[arithmetic.device.type]
         with ThreadPoolExecutor(1) as beside:  # loading has one core busy
             checksum = beside.submit(sha256, self.files.weights)
             bilm = load_bilm(self.files)

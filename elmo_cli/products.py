@@ -154,12 +154,12 @@ def _has_onednn() -> bool:
 
 
 class RoundedProduct(Product):
-    """The same for float32, with all factors and the result rounded to a lower precision."""
+    """A product of a lower precision for float32: all factors and the result are rounded."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
-        self.n_outputs = len(weight)
+    def __init__(self, product: Product, dtype: torch.dtype) -> None:
+        self.n_outputs = product.n_outputs
+        self._product = product
         self._dtype = dtype
-        self._product = product(weight.to(dtype), None if bias is None else bias.to(dtype))
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""

@@ -11,9 +11,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from elmo_cli.arithmetic import arithmetic_of
+from elmo_cli.arithmetic import has_int8
 from elmo_cli.bilm import BiLm
-from elmo_cli.errors import InputError
 from elmo_cli.model_files import ModelFiles
 from elmo_cli.weights import load_bilm
 
@@ -29,14 +28,7 @@ torch.set_num_threads(1)
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def _has_int8() -> bool:
-    try:
-        return arithmetic_of("int8", torch.device("cpu")).gates_are_int8
-    except InputError:
-        return False
-
-
-needs_int8 = pytest.mark.skipif(not _has_int8(), reason="needs a processor with AVX-512 VNNI")
+needs_int8 = pytest.mark.skipif(not has_int8(), reason="needs a processor with AVX-512 VNNI")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ from typing import Any
 
 import h5py
 import numpy as np
+import torch
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_cli.model_files import ModelFiles
 
@@ -186,3 +188,8 @@ def _encoder_shapes(char_cnn: dict[str, Any], size: int) -> dict[str, tuple[int,
     shapes["CNN_proj/W_proj"] = (n_filters, size)
     shapes["CNN_proj/b_proj"] = (size,)
     return shapes
+
+
+def random_tensor(*shape: int, seed: int = 0) -> Tensor:
+    """Normal values, float32, always the same."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))

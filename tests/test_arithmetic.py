@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
+from strategies import random_tensor
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder
@@ -26,14 +27,18 @@ from elmo_cli.token_encoder import Highway
 CPU = torch.device("cpu")
 
 
-def random_tensor(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def rounded_to_int8(rows: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Rows in steps of a 127th of their largest value, and those steps."""
-    scales = np.abs(rows).astype(float).max(axis=1, keepdims=True) / 127
-    return np.rint(rows / np.where(scales, scales, 1)).astype(np.int64), scales
+    values = rows.numpy().astype(float)
+    scales = np.abs(values).max(axis=1, keepdims=True) / 127
+    return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales
+
+
+def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
+    left, left_scales = rounded_to_int8(inputs)
+    right, right_scales = rounded_to_int8(weight)
+    exact: NDArray[np.float64] = (left @ right.T) * left_scales * right_scales.T
+    return exact
 
 
 @needs_int8
@@ -50,12 +55,10 @@ def test_int8_multiplies_rounded_values(
     weight, inputs = random_tensor(n_outputs, n_inputs, seed=seed), random_tensor(n_rows, n_inputs)
     bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
     inputs *= torch.logspace(-3, 2, n_rows)[:, None]  # each has a scale of its own
-    left, left_scales = rounded_to_int8(inputs.numpy())
-    right, right_scales = rounded_to_int8(weight.numpy())
-    product = (left @ right.T) * left_scales * right_scales.T
-    expected = product if bias is None else product + bias.numpy()
+    expected = product_of_rounded(inputs, weight) + (0 if bias is None else bias.numpy())
     # Where a value lies between two steps, float32 may round it to the other one.
-    step = 1.01 * left_scales * np.abs(weight.numpy()).max(axis=1)
+    _, scales = rounded_to_int8(inputs)
+    step = 1.01 * scales * np.abs(weight.numpy()).max(axis=1)
     multiply, out = Int8Product(weight, bias), random_tensor(n_rows, n_outputs, seed=seed + 2)
     found = multiply(inputs)
     assert found.dtype == torch.float32
@@ -70,10 +73,8 @@ def test_int8_multiplies_rounded_values(
 @needs_int8
 def test_int8_rounds_almost_all_values_alike() -> None:
     weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
-    left, left_scales = rounded_to_int8(inputs.numpy())
-    right, right_scales = rounded_to_int8(weight.numpy())
-    product = (left @ right.T) * left_scales * right_scales.T
-    same = np.isclose(Int8Product(weight)(inputs), product, rtol=1e-4, atol=1e-4)
+    expected = product_of_rounded(inputs, weight)
+    same = np.isclose(Int8Product(weight)(inputs), expected, rtol=1e-4, atol=1e-4)
     assert same.mean() > 0.99
 
 

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import architectures, make_model, seeds, small_architecture, word_architectures
+from strategies import (
+    architectures,
+    make_model,
+    random_tensor,
+    seeds,
+    small_architecture,
+    word_architectures,
+)
 from torch import Tensor
 
 from elmo_cli.arithmetic import arithmetic_of
@@ -54,10 +61,6 @@ def capability(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 def pack_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small weights are packed too."""
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", ALL)
-
-
-def random_tensor(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 # Products
