@@ -34,7 +34,7 @@ class ProductLog:
         self._lock = threading.Lock()
         methods: list[tuple[type[Any], str, Any]] = [
             (Product, "__call__", Product.__call__),
-            (OneDnnProduct, "__call__", OneDnnProduct.__call__),
+            (OneDnnProduct, "_multiply", OneDnnProduct._multiply),
             (SingleRowProduct, "__call__", SingleRowProduct.__call__),
             (Convolution, "multiply", Convolution.multiply),
         ]
@@ -51,7 +51,7 @@ class ProductLog:
             call = (plain.__get__(instance), tuple(inputs.shape))
             with self._lock:
                 self.calls[direction].append(call)
-                self.flops += 2.0 * result.numel() * inputs.shape[-1]
+                self.flops += 2.0 * inputs.numel() * result.shape[-1]
             return result
 
         setattr(owner, name, watched)

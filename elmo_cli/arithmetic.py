@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.cells import NextCells, next_cells
+from elmo_cli.compiled_cells import compiled_next_cells
 from elmo_cli.errors import InputError
 from elmo_cli.int8_product import Int8Product, sums_are_exact
 from elmo_cli.products import Product, RoundedProduct, product
@@ -30,6 +32,13 @@ class Arithmetic(NamedTuple):
         if self.gates_are_int8:
             return Int8Product(weight, bias)
         return self._product(weight, bias, self.values)
+
+    def next_cells(self, half: torch.dtype) -> NextCells:
+        """The fastest `next_cells` for what is projected of this type."""
+        compiled = None
+        if self.device.type == "cpu":
+            compiled = compiled_next_cells(self.values, half)
+        return compiled or next_cells
 
     def _product(self, weight: Tensor, bias: Tensor | None, values: torch.dtype) -> Product:
         bias = None if bias is None else bias.to(self.device, self.factors)

@@ -2,10 +2,11 @@
 
 What makes it faster than the readable one: equal beginnings run once (`trie`), the
 input product of the lowest layer is made once for each distinct token, the weights
-are laid out once for the processor's matrix product, and elementwise work is done
-in place, with the sigmoid alone.
+are laid out once for the processor's matrix product, and all elementwise work is done
+in one pass, or in place (`cells`).
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from elmo_cli.allocator import return_free_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
+from elmo_cli.cells import TableRows
 from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.products import PRODUCT_ROWS, Product
@@ -47,27 +49,26 @@ class Steps(NamedTuple):
 class FastLstm:
     """One LSTM layer in one direction, prepared for inference.
 
-    tanh(x) is computed as 2 (sigmoid(2 x) - 1/2), which takes a third of the time and is off by
-    1e-7 at most. The factors are powers of two, so exact, and cost little: the weights of the
-    memory gate and, within a run, the cell are twice what they were, and the outer factor comes
-    after the projection, where values are fewer.
+    Its weights have the factors of two that `cells` wants.
     """
 
     def __init__(self, lstm: Lstm, arithmetic: Arithmetic) -> None:
-        self.options = lstm.options
-        self.values = arithmetic.values
         bias = lstm.gates.bias.detach().clone()
         bias.view(4, -1)[2] += FORGET_BIAS
         parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
         from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
         self.from_inputs = arithmetic.gates(from_inputs, bias)
         self.from_hidden = arithmetic.gates(from_hidden)
-        self.projection = None
+        self._projection, self._half = None, arithmetic.values
         if lstm.projection is not None:
-            self.projection = arithmetic.product(lstm.projection.weight.detach())
+            self._projection = arithmetic.product(2 * lstm.projection.weight.detach())
+            self._half = arithmetic.factors
+        self._next_cells = arithmetic.next_cells(self._half)
+        self._cell_clip = lstm.options.cell_clip or math.inf
+        self._proj_clip = lstm.options.proj_clip or math.inf
 
     def run(
-        self, input_gates: Iterable[Tensor], steps: Steps, state: LstmState
+        self, input_gates: Iterable[TableRows], steps: Steps, state: LstmState
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
@@ -80,38 +81,54 @@ class FastLstm:
             The hidden states, float, shape (M, P), and the states in which sentences ended, in
             that order.
         """
-        hidden, cell = state.hidden, 2 * state.cell
+        hidden, cells = state.hidden, (2 * state.cell).contiguous()
+        sizes = [len(parents) for parents in steps.parents]
         from_hidden = self.from_hidden
-        n_nodes = sum(map(len, steps.parents))
-        if n_nodes == len(steps.parents) >= SINGLE_STEPS:  # a node a step
+        if max(sizes) == 1 and len(sizes) >= SINGLE_STEPS:
             from_hidden = from_hidden.for_single_rows()
         # All that stays is allocated first: between what comes and goes it would break up memory.
-        outputs = hidden.new_empty(n_nodes, hidden.shape[1])  # (M, P)
+        outputs = hidden.new_empty(sum(sizes), hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
+        written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
         start = first = 0
-        for gates, parents, ends in zip(input_gates, steps.parents, steps.ends, strict=True):
-            cell = cell.index_select(0, parents)  # (n, D), a copy, which is overwritten
-            gates = from_hidden.add_to(gates, hidden.index_select(0, parents))  # (n, 4 D)
-            hidden = self._finish_step(gates.float(), cell)  # (n, P)
-            outputs[start : start + len(parents)] = hidden
-            for values, last in zip((hidden, cell), ended, strict=True):
-                torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
-            start, first = start + len(parents), first + len(ends)
+        for step, gates in enumerate(input_gates):
+            parents, ends = steps.parents[step], steps.ends[step]
+            before, end = LstmState(hidden, cells), start + len(parents)
+            hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
+            for part in _slices(len(parents), PRODUCT_ROWS):
+                after = LstmState(hidden[part], cells[part])
+                self._step(from_hidden, gates.part(part), before, parents[part], after)
+            if len(ends):
+                for values, last in zip((hidden, cells), ended, strict=True):
+                    torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
+            start, first = end, first + len(ends)
         return outputs, LstmState(ended.hidden, ended.cell.div_(2))
 
-    def _finish_step(self, gates: Tensor, cell: Tensor) -> Tensor:
-        """Gates and twice the cell, which is updated in place, to hidden states; in float32."""
-        input_gate, memory, forget_gate, output_gate = gates.sigmoid_().chunk(4, dim=1)
-        cell.mul_(forget_gate).addcmul_(input_gate, memory, value=4).sub_(input_gate, alpha=2)
-        if self.options.cell_clip:
-            cell.clamp_(-2 * self.options.cell_clip, 2 * self.options.cell_clip)
-        half = cell.sigmoid().sub_(0.5).mul_(output_gate).to(self.values)  # (n, D)
-        hidden = half if self.projection is None else self.projection(half)  # (n, P)
-        hidden.mul_(2)
-        if self.options.proj_clip:
-            hidden.clamp_(-self.options.proj_clip, self.options.proj_clip)
-        return hidden
+    def _step(
+        self,
+        from_hidden: Product,
+        gates: TableRows,
+        before: LstmState,
+        parents: Tensor,
+        after: LstmState,
+    ) -> None:
+        """Take nodes one step further, from their parents; `after` is written."""
+        half = after.cell.new_empty(after.cell.shape, dtype=self._half)  # (n, D)
+        hidden_gates = from_hidden.unscaled(before.hidden.index_select(0, parents))  # (n, 4 D)
+        cells = TableRows(before.cell, parents)
+        self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half)
+        if self._projection is None:
+            torch.mul(half, 2, out=after.hidden)
+        else:
+            after.hidden.copy_(self._projection(half))  # (n, P)
+        after.hidden.clamp_(-self._proj_clip, self._proj_clip)
+
+
+def _slices(length: int, size: int) -> Iterator[slice]:
+    """Cut a length into slices of a size; the last may be shorter."""
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))
 
 
 def _double_memory(values: Tensor) -> Tensor:
@@ -225,30 +242,28 @@ def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
         yield cast(Lstm, layers.pop(0))
 
 
-def _checked(gates: Iterable[Tensor], check: Callable[[], None]) -> Iterator[Tensor]:
+def _checked(gates: Iterable[TableRows], check: Callable[[], None]) -> Iterator[TableRows]:
     """The same, with a check before each step."""
     for step in gates:
         check()
         yield step
 
 
-def _token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[Tensor]:
+def _token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[TableRows]:
     """The inputs' part of the gates of each step where inputs are tokens, which repeat.
 
     Args:
         vectors: of the distinct tokens, float, shape (V, P).
         trie: its tokens are rows of `vectors`.
     """
-    n_rows = min(len(vectors), max(TABLE_TOKENS, *trie.sizes))
-    table = vectors.new_empty(n_rows, from_inputs.n_outputs)  # used again by each group
     start = 0
     for group in _groups_by_tokens(trie.tokens, trie.sizes, TABLE_TOKENS):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
-        rows = vectors.index_select(0, torch.from_numpy(distinct).to(vectors.device))
-        from_inputs.fill(table[: len(rows)], rows)
+        rows = torch.from_numpy(distinct).to(vectors.device)
+        table = from_inputs(vectors.index_select(0, rows))  # (n, 4 D)
         for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
-            yield table.index_select(0, step)  # (n, 4 D)
+            yield TableRows(table, step)  # (n, 4 D)
         start = end
 
 
@@ -268,12 +283,13 @@ def _groups_by_tokens(
     yield group
 
 
-def _node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
+def _node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> Iterator[TableRows]:
     """The same where each node has inputs of its own, float, shape (M, P)."""
     start = 0
     for group in _groups(sizes, PRODUCT_ROWS):
         end = start + sum(group)
-        yield from torch.split(from_inputs(inputs[start:end]), group)
+        for step in torch.split(from_inputs(inputs[start:end]), group):
+            yield TableRows(step, None)  # (n, 4 D)
         start = end
 
 

@@ -7,7 +7,7 @@ becomes 127. Sums are exact.
 import torch
 from torch import Tensor
 
-from elmo_cli.products import OneDnnProduct, parts, with_rounded_rows
+from elmo_cli.products import PRODUCT_ROWS, Product, ScaledRows, with_rounded_rows
 
 _MOST = 127
 _ZERO = 128
@@ -16,41 +16,43 @@ _SMALLEST = 1e-30
 """A scale, so that a row of zeros has one."""
 
 
-class Int8Product(OneDnnProduct):
+class Int8Product(Product):
     """x W + b, float32 in and out, int8 inside; an error near 1 % for normal values."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.n_outputs = len(weight)
         self.bias = bias
         self._scales = _largest(weight) / _MOST  # (out, 1)
         rounded = (weight / self._scales).round_().to(torch.int8).contiguous()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scales = self._scales.flatten()  # (out,)
-        self._no_offsets = torch.zeros(self.n_outputs, dtype=torch.int32)
+        self._no_offsets = torch.zeros(len(weight), dtype=torch.int32)
 
-    def add_to(self, out: Tensor, inputs: Tensor) -> Tensor:
-        """The product added to `out`, float32, shape (N, out), in place."""
-        for part, rows in parts(out, inputs):
-            unscaled, scales = self._multiply_rounded(rows)
-            part.addcmul_(unscaled[: len(rows)], scales[: len(rows)])
-        return out if self.bias is None else out.add_(self.bias)
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Float32, shape (N, in), to float32, shape (N, out)."""
+        product = inputs.new_empty(len(inputs), len(self._scales))
+        parts = (torch.split(values, PRODUCT_ROWS) for values in (product, inputs))
+        for out, part in zip(*parts, strict=True):
+            rows, scales = (values[: len(part)] for values in self._multiply(part))
+            if self.bias is None:
+                torch.mul(rows, scales, out=out)
+            else:
+                torch.addcmul(self.bias, rows, scales, out=out)
+        return product
 
-    def _multiply(self, inputs: Tensor) -> Tensor:
-        unscaled, scales = self._multiply_rounded(inputs)
-        if self.bias is None:
-            return unscaled.mul_(scales)
-        return torch.addcmul(self.bias, unscaled, scales)
+    def unscaled(self, inputs: Tensor) -> ScaledRows:
+        """The product of float32, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
+        return ScaledRows(*self._multiply(inputs))
 
-    def _multiply_rounded(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Float32, shape (N, in), to the product of rounded rows, (N, out), and their scales."""
+    def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """At most `PRODUCT_ROWS` rows to their product, and its scales; more may be below."""
         inputs = with_rounded_rows(inputs)
         scales = _largest(inputs) / _MOST  # (N, 1)
         rounded = (inputs / scales).add_(_ZERO + 0.5).to(torch.uint8)  # cut off: so, to the nearest
-        unscaled: Tensor = torch.ops.onednn.qlinear_pointwise(
+        rows: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(rounded, 1.0, _ZERO, self.weight, self._scales, self._no_offsets, None),
             *(1.0, 0, torch.float32, "none", [], ""),
         )
-        return unscaled, scales
+        return rows, scales
 
 
 def sums_are_exact() -> bool:

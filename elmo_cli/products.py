@@ -1,6 +1,6 @@
 """Matrix products with constant weights, by the fastest way that there is."""
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,17 +12,33 @@ would not fit the caches."""
 PACKED_WEIGHTS = {"AVX2": 1 << 20, "AVX512": 1 << 17}
 """Weights of so many values and more are packed, by what the processor has. For fewer the plain
 product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
-EXACT_ROWS = 8
-"""oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. Beyond this
-number they are rounded up to a multiple of `ROW_STEP`, which costs as much time as it saves."""
-ROW_STEP = 4
+ROW_STEPS = {8: 1, PRODUCT_ROWS: 4, 1024: 32}
+"""oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
+each of these are rounded up to a multiple, which costs as much time as it saves."""
+MOST_ROWS = max(ROW_STEPS)
+"""The rows of one call of oneDNN."""
+
+
+class ScaledRows(NamedTuple):
+    """A product whose rows are yet to be multiplied with their scales."""
+
+    rows: Tensor
+    """Float, shape (N or more, out)."""
+    scales: Tensor | None = None
+    """Float32, shape (N or more, 1); None: 1."""
+
+    def added_to(self, values: Tensor) -> Tensor:
+        """The sum with float, shape (N, out); the rows may be overwritten."""
+        rows = self.rows[: len(values)]
+        if self.scales is None:
+            return rows.add_(values)
+        return torch.addcmul(values, rows, self.scales[: len(values)], out=rows)
 
 
 class Product:
     """x W + b for constant weights."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.n_outputs = len(weight)
         self.weight = weight.contiguous()  # (out, in)
         self.bias = bias
 
@@ -30,13 +46,9 @@ class Product:
         """Float, shape (N, in), to float, shape (N, out)."""
         return functional.linear(inputs, self.weight, self.bias)
 
-    def fill(self, out: Tensor, inputs: Tensor) -> None:
-        """Write the product into `out`, float, shape (N, out)."""
-        out.copy_(self(inputs))
-
-    def add_to(self, out: Tensor, inputs: Tensor) -> Tensor:
-        """The product and `out`, float, shape (N, out), which may be overwritten, added."""
-        return self(inputs).add_(out)
+    def unscaled(self, inputs: Tensor) -> ScaledRows:
+        """The product of float, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
+        return ScaledRows(self(inputs))
 
     def for_single_rows(self) -> "Product":
         """The same product, for where rows come one at a time."""
@@ -54,41 +66,32 @@ class OneDnnProduct(Product):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.n_outputs = len(weight)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), PRODUCT_ROWS)
         self.bias = bias
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out)."""
-        if len(inputs) > PRODUCT_ROWS:
-            rows = torch.split(inputs, PRODUCT_ROWS)
-            return torch.cat([self._multiply(part)[: len(part)] for part in rows])
-        return self._multiply(inputs)[: len(inputs)]
+        if len(inputs) <= MOST_ROWS:
+            return self._multiply(inputs)[: len(inputs)]
+        return torch.cat([self(rows) for rows in torch.split(inputs, MOST_ROWS)])
+
+    def unscaled(self, inputs: Tensor) -> ScaledRows:
+        """The product of float, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
+        return ScaledRows(self._multiply(inputs))
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """At most `PRODUCT_ROWS` rows; there may be more below the result."""
+        """At most `MOST_ROWS` rows; there may be more below the result."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             with_rounded_rows(inputs), self.weight, self.bias, "none", [], ""
         )
         return product
 
-    def fill(self, out: Tensor, inputs: Tensor) -> None:
-        """Write the product into `out`, `PRODUCT_ROWS` at a time."""
-        for part, rows in parts(out, inputs):
-            part.copy_(self(rows))  # copied while the caches hold it
-
-
-def parts(out: Tensor, inputs: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """`PRODUCT_ROWS` rows of both at a time."""
-    return zip(torch.split(out, PRODUCT_ROWS), torch.split(inputs, PRODUCT_ROWS), strict=True)
-
 
 def with_rounded_rows(inputs: Tensor) -> Tensor:
-    """Rows and, below them, zeros, up to a number of rows that oneDNN knows."""
-    n_rows = len(inputs)
-    if n_rows > EXACT_ROWS and n_rows % ROW_STEP:
-        return functional.pad(inputs, (0, 0, 0, -n_rows % ROW_STEP))
-    return inputs
+    """At most `MOST_ROWS` rows and, below them, zeros, up to a number of rows that oneDNN knows."""
+    step = next(step for most, step in ROW_STEPS.items() if len(inputs) <= most)
+    missing = -len(inputs) % step
+    return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
 
 class Avx2Product(OneDnnProduct):
@@ -157,7 +160,6 @@ class RoundedProduct(Product):
     """A product of a lower precision for float32: all factors and the result are rounded."""
 
     def __init__(self, product: Product, dtype: torch.dtype) -> None:
-        self.n_outputs = product.n_outputs
         self._product = product
         self._dtype = dtype
 
