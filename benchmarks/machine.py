@@ -10,6 +10,7 @@ import h5py
 import torch
 
 import elmo_cli
+from elmo_cli.compiled_cells import compiled_next_cells
 
 
 def describe() -> dict[str, str]:
@@ -18,6 +19,7 @@ def describe() -> dict[str, str]:
         "processor": _processor(),
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
+        "compiled cells": "yes" if compiled_next_cells(torch.float32, torch.float32) else "no",
         "threads": str(torch.get_num_threads()),
         "elmo_cli": elmo_cli.__version__,
         "torch": torch.__version__,
