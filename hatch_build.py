@@ -1,10 +1,11 @@
-"""Compiles `elmo_cli/compiled_cells.c` when the package is built, where there is a C compiler.
+"""Compiles `elmo_cli/compiled_cells.c` when the package is built, where there is GCC.
 
 Without one the package is as right, only slower: see `docs/performance.md`.
 """
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from hashlib import sha256
@@ -23,7 +24,10 @@ PROCESSORS = {
 }
 """The compiler's flags for what torch says that a processor has."""
 
-COMPILE = ["-O3", "-std=c11", "-fPIC", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
+COMPILE = [
+    *("-O3", "-std=c11", "-fPIC", "-fopenmp"),
+    *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+]
 """Not -ffast-math: it would take the rounding to whole numbers for nothing."""
 
 
@@ -34,31 +38,44 @@ class CustomBuildHook(BuildHookInterface[Any]):
         """Compile, and have the wheel hold what was made."""
         if sys.platform != "linux" or platform.machine() != "x86_64":
             return  # elsewhere it has not been measured
-        package = Path(self.root, "elmo_cli")
+        source = Path(self.root, "elmo_cli", "compiled_cells.c")
+        self._folder = TemporaryDirectory()
+        folder = source.parent if version == "editable" else Path(self._folder.name)
+        for old in folder.glob("compiled_cells.*.so"):
+            old.unlink()
         try:
-            made = compiled(package / "compiled_cells.c")
-            for old in package.glob("compiled_cells.*.so"):
-                old.unlink()
-            for name, library in made.items():
-                (package / name).write_bytes(library)
+            made = [compiled(source, folder, processor) for processor in PROCESSORS]
         except (OSError, subprocess.CalledProcessError) as error:
-            self.app.display_warning(f"compiled_cells.c was not compiled: {error}")
+            self.app.display_warning(f"{source.name} was not compiled: {error}")
             return
-        build_data["artifacts"] += [f"/elmo_cli/{name}" for name in made]
+        build_data["force_include"].update({str(path): f"elmo_cli/{path.name}" for path in made})
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-linux_x86_64"
 
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what is in the wheel now."""
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()
 
-def compiled(source: Path) -> dict[str, bytes]:
-    """The libraries by the names under which `compiled_cells.py` looks for them."""
-    compiler = os.environ.get("CC", "cc")
+
+def compiled(source: Path, folder: Path, processor: str) -> Path:
+    """Make the library for a kind of processor, of the name that `compiled_cells.py` looks for.
+
+    Raises:
+        OSError: there is no compiler, or it has an OpenMP that torch does not have.
+        CalledProcessError: it failed.
+    """
+    compiler = shlex.split(os.environ.get("CC", "cc"))
     digest = sha256(source.read_bytes()).hexdigest()[:8]
-    made = {}
-    with TemporaryDirectory() as folder:
-        parts, library = Path(folder, "cells.o"), Path(folder, "cells.so")
-        for processor, flags in PROCESSORS.items():
-            subprocess.run([compiler, *COMPILE, *flags, "-c", source, "-o", parts], check=True)
-            # Linked without -fopenmp: the library of OpenMP is to be the one that torch has.
-            subprocess.run([compiler, "-shared", parts, "-o", library], check=True)
-            made[f"compiled_cells.{digest}.{processor}.so"] = library.read_bytes()
-    return made
+    library = folder / f"compiled_cells.{digest}.{processor}.so"
+    with TemporaryDirectory() as name:
+        parts, linked = Path(name, "cells.o"), Path(name, "cells.so")
+        flags = [*COMPILE, *PROCESSORS[processor]]
+        subprocess.run([*compiler, *flags, "-c", source, "-o", parts], check=True)
+        # Linked without -fopenmp: the library of OpenMP is to be the one that torch has loaded.
+        subprocess.run([*compiler, "-shared", parts, "-o", linked], check=True)
+        content = linked.read_bytes()
+    if b"GOMP_parallel" not in content:
+        raise OSError(f"expected GCC, found {shlex.join(compiler)}; CC names another compiler")
+    library.write_bytes(content)
+    return library

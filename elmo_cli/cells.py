@@ -25,12 +25,6 @@ class TableRows(NamedTuple):
     rows: Tensor | None
     """Int64, shape (n,); None: the table has n rows, and they are those."""
 
-    def part(self, nodes: slice) -> "TableRows":
-        """Those of some nodes."""
-        if self.rows is None:
-            return TableRows(self.table[nodes], None)
-        return TableRows(self.table, self.rows[nodes])
-
     def values(self) -> Tensor:
         """Float, shape (n, D)."""
         return self.table if self.rows is None else self.table.index_select(0, self.rows)

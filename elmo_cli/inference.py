@@ -7,7 +7,7 @@ in one pass, or in place (`cells`).
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -68,7 +68,11 @@ class FastLstm:
         self._proj_clip = lstm.options.proj_clip or math.inf
 
     def run(
-        self, input_gates: Iterable[TableRows], steps: Steps, state: LstmState
+        self,
+        input_gates: Iterator[TableRows],
+        steps: Steps,
+        state: LstmState,
+        check: Callable[[], None],
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
@@ -76,6 +80,7 @@ class FastLstm:
             input_gates: the inputs' part of the gates, float, shape (n, 4 D), for each step.
             steps: how nodes follow each other.
             state: where each root starts.
+            check: is called before each step, and may end the run.
 
         Returns:
             The hidden states, float, shape (M, P), and the states in which sentences ended, in
@@ -92,13 +97,12 @@ class FastLstm:
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
         written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
         start = first = 0
-        for step, gates in enumerate(input_gates):
-            parents, ends = steps.parents[step], steps.ends[step]
+        for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
+            check()
             before, end = LstmState(hidden, cells), start + len(parents)
             hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
-            for part in _slices(len(parents), PRODUCT_ROWS):
-                after = LstmState(hidden[part], cells[part])
-                self._step(from_hidden, gates.part(part), before, parents[part], after)
+            # No name for the gates: their table has to go before the next one is made.
+            self._step(from_hidden, next(input_gates), before, parents, LstmState(hidden, cells))
             if len(ends):
                 for values, last in zip((hidden, cells), ended, strict=True):
                     torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
@@ -123,12 +127,6 @@ class FastLstm:
         else:
             after.hidden.copy_(self._projection(half))  # (n, P)
         after.hidden.clamp_(-self._proj_clip, self._proj_clip)
-
-
-def _slices(length: int, size: int) -> Iterator[slice]:
-    """Cut a length into slices of a size; the last may be shorter."""
-    for start in range(0, length, size):
-        yield slice(start, min(start + size, length))
 
 
 def _double_memory(values: Tensor) -> Tensor:
@@ -213,7 +211,7 @@ class FastBiLm:
         for lstm, start, result in zip(lstms, starts, results, strict=True):
             if below is not None:
                 gates = _node_gates(lstm.from_inputs, below, trie.sizes)
-            outputs, final = lstm.run(_checked(gates, check), steps, start)
+            outputs, final = lstm.run(gates, steps, start, check)
             if below is not None and self.options.lstm.use_skip_connections:
                 outputs += below
             below = outputs  # (M, P)
@@ -230,7 +228,7 @@ class FastBiLm:
                 torch.zeros(
                     n_sentences, lstm.projection_dim, device=self.device, dtype=self._values
                 ),
-                torch.zeros(n_sentences, lstm.dim, device=self.device),
+                torch.zeros(n_sentences, lstm.dim, device=self.device, dtype=torch.float32),
             )
 
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
@@ -240,13 +238,6 @@ def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
     """The LSTMs of a stack, from the lowest, each no longer in it."""
     while len(layers):
         yield cast(Lstm, layers.pop(0))
-
-
-def _checked(gates: Iterable[TableRows], check: Callable[[], None]) -> Iterator[TableRows]:
-    """The same, with a check before each step."""
-    for step in gates:
-        check()
-        yield step
 
 
 def _token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[TableRows]:
@@ -264,6 +255,7 @@ def _token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[
         table = from_inputs(vectors.index_select(0, rows))  # (n, 4 D)
         for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
             yield TableRows(table, step)  # (n, 4 D)
+        del table
         start = end
 
 

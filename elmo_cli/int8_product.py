@@ -30,9 +30,8 @@ class Int8Product(Product):
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         product = inputs.new_empty(len(inputs), len(self._scales))
-        parts = (torch.split(values, PRODUCT_ROWS) for values in (product, inputs))
-        for out, part in zip(*parts, strict=True):
-            rows, scales = (values[: len(part)] for values in self._multiply(part))
+        for out, part in zip(*map(_parts, (product, inputs)), strict=True):
+            rows, scales = self._multiply(part)
             if self.bias is None:
                 torch.mul(rows, scales, out=out)
             else:
@@ -40,11 +39,15 @@ class Int8Product(Product):
         return product
 
     def unscaled(self, inputs: Tensor) -> ScaledRows:
-        """The product of float32, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
-        return ScaledRows(*self._multiply(inputs))
+        """The product of float32, shape (N, in), as it comes first; for one without a bias."""
+        if len(inputs) <= PRODUCT_ROWS:
+            return ScaledRows(*self._multiply(inputs))
+        parts = zip(*map(self._multiply, _parts(inputs)), strict=True)
+        return ScaledRows(*map(torch.cat, parts))
 
     def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """At most `PRODUCT_ROWS` rows to their product, and its scales; more may be below."""
+        """The product of at most `PRODUCT_ROWS` rows, and their scales."""
+        n_rows = len(inputs)
         inputs = with_rounded_rows(inputs)
         scales = _largest(inputs) / _MOST  # (N, 1)
         rounded = (inputs / scales).add_(_ZERO + 0.5).to(torch.uint8)  # cut off: so, to the nearest
@@ -52,13 +55,17 @@ class Int8Product(Product):
             *(rounded, 1.0, _ZERO, self.weight, self._scales, self._no_offsets, None),
             *(1.0, 0, torch.float32, "none", [], ""),
         )
-        return rows, scales
+        return rows[:n_rows], scales[:n_rows]
 
 
 def sums_are_exact() -> bool:
     """Whether they are: without VNNI, oneDNN cuts the sum of two products off at 16 bits."""
     largest = torch.ones(64, 64)
     return bool((Int8Product(largest)(largest) == 64).all())
+
+
+def _parts(rows: Tensor) -> tuple[Tensor, ...]:
+    return torch.split(rows, PRODUCT_ROWS)
 
 
 def _largest(rows: Tensor) -> Tensor:

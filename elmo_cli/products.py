@@ -23,16 +23,15 @@ class ScaledRows(NamedTuple):
     """A product whose rows are yet to be multiplied with their scales."""
 
     rows: Tensor
-    """Float, shape (N or more, out)."""
+    """Float, shape (N, out)."""
     scales: Tensor | None = None
-    """Float32, shape (N or more, 1); None: 1."""
+    """Float32, shape (N, 1); None: 1."""
 
     def added_to(self, values: Tensor) -> Tensor:
         """The sum with float, shape (N, out); the rows may be overwritten."""
-        rows = self.rows[: len(values)]
         if self.scales is None:
-            return rows.add_(values)
-        return torch.addcmul(values, rows, self.scales[: len(values)], out=rows)
+            return self.rows.add_(values)
+        return torch.addcmul(values, self.rows, self.scales, out=self.rows)
 
 
 class Product:
@@ -47,7 +46,7 @@ class Product:
         return functional.linear(inputs, self.weight, self.bias)
 
     def unscaled(self, inputs: Tensor) -> ScaledRows:
-        """The product of float, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
+        """The product of float, shape (N, in), as it comes first; for one without a bias."""
         return ScaledRows(self(inputs))
 
     def for_single_rows(self) -> "Product":
@@ -74,10 +73,6 @@ class OneDnnProduct(Product):
         if len(inputs) <= MOST_ROWS:
             return self._multiply(inputs)[: len(inputs)]
         return torch.cat([self(rows) for rows in torch.split(inputs, MOST_ROWS)])
-
-    def unscaled(self, inputs: Tensor) -> ScaledRows:
-        """The product of float, shape (N, in), N at most `PRODUCT_ROWS`, without the bias."""
-        return ScaledRows(self._multiply(inputs))
 
     def _multiply(self, inputs: Tensor) -> Tensor:
         """At most `MOST_ROWS` rows; there may be more below the result."""

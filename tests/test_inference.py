@@ -365,6 +365,23 @@ def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
             assert direction.cell.dtype == torch.float32
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path: Path) -> None:
+    files = make_model(small_architecture(), 1, tmp_path)
+    vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
+
+    def run() -> Tensor:
+        fast = FastBiLm(load_bilm(files), arithmetic_of("float32", CPU))
+        return fast.contextualize(vectors, tokens, fast.initial_state(1))[0]
+
+    expected = run()
+    torch.set_default_dtype(dtype)
+    try:
+        assert torch.equal(run(), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 @pytest.mark.cuda
 def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
