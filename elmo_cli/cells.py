@@ -12,6 +12,7 @@ is kept as twice its value, and of what is projected the half is given.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from elmo_cli.products import ScaledRows
@@ -28,6 +29,13 @@ class TableRows(NamedTuple):
     def values(self) -> Tensor:
         """Float, shape (n, D)."""
         return self.table if self.rows is None else self.table.index_select(0, self.rows)
+
+    def copy_to(self, out: Tensor) -> None:
+        """Write the values into `out`."""
+        if self.rows is None:
+            out.copy_(self.table)
+        else:
+            torch.index_select(self.table, 0, self.rows, out=out)
 
 
 NextCells = Callable[[TableRows, ScaledRows, TableRows, float, Tensor, Tensor], None]
@@ -54,7 +62,7 @@ def next_cells(
     """
     gates = from_hidden.added_to(from_inputs.values()).float().sigmoid_()  # (n, 4 D)
     input_gate, memory, forget_gate, output_gate = gates.chunk(4, dim=1)  # (n, D) each
-    out.copy_(cells.values())
+    cells.copy_to(out)
     out.mul_(forget_gate).addcmul_(input_gate, memory, value=4).sub_(input_gate, alpha=2)
     out.clamp_(-2 * clip, 2 * clip)
     half.copy_(out.sigmoid().sub_(0.5).mul_(output_gate))
