@@ -1,6 +1,6 @@
 """Compiles `elmo_cli/compiled_cells.c` when the package is built, where there is GCC.
 
-Without one the package is as right, only slower: see `docs/performance.md`.
+Without it the package is as right, only slower: see `docs/performance.md`.
 """
 
 import os
@@ -41,9 +41,9 @@ class CustomBuildHook(BuildHookInterface[Any]):
         source = Path(self.root, "elmo_cli", "compiled_cells.c")
         self._folder = TemporaryDirectory()
         folder = source.parent if version == "editable" else Path(self._folder.name)
-        for old in folder.glob("compiled_cells.*.so"):
-            old.unlink()
         try:
+            for old in folder.glob("compiled_cells.*.so"):
+                old.unlink()
             made = [compiled(source, folder, processor) for processor in PROCESSORS]
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"{source.name} was not compiled: {error}")
