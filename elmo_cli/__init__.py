@@ -21,6 +21,7 @@ Around it:
                        time, with free memory given back; and a batch too large for memory
                        by halves
     arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
+                       and what comes between them (cells.py, compiled_cells.py)
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
     settings.py        how sentences are computed: where they start, how many at once
     devices.py         the number of a GPU

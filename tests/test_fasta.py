@@ -213,7 +213,7 @@ def assert_same(found: str | Path, expected: str | Path) -> None:
     assert headers == expected_headers
     assert list(values) == list(expected_values)
     for key, array in values.items():
-        assert_allclose(array, expected_values[key], atol=2e-6)
+        assert_allclose(array, expected_values[key], atol=1e-6)
 
 
 def test_a_fasta_file_can_be_read_as_text() -> None:

@@ -56,15 +56,15 @@ def content(path: Path) -> tuple[dict[str, str], dict[str, str], dict[str, np.nd
         return dict(file.attrs), index, data
 
 
-def assert_equal(found: Path, expected: Path) -> None:
-    """The same keys, attributes and index; values within 2e-6."""
+def assert_equal(found: Path, expected: Path, tolerance: float = 1e-6) -> None:
+    """The same keys, attributes and index; values within the tolerance."""
     attributes, index, data = content(found)
     expected_attributes, expected_index, expected_data = content(expected)
     assert attributes == expected_attributes
     assert index == expected_index
     assert data.keys() == expected_data.keys()
     for key, values in data.items():
-        np.testing.assert_allclose(values, expected_data[key], atol=2e-6)
+        np.testing.assert_allclose(values, expected_data[key], atol=tolerance)
 
 
 def test_a_run_that_was_stopped_says_where_its_lines_are(text: Path, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_packed_file_goes_on_and_holds_the_same(
         assert found.attributes == {**expected.attributes, "layout": "packed"}
         assert len(found) == len(expected) == 40
         for values, expected_values in zip(found, expected, strict=True):
-            np.testing.assert_allclose(values, expected_values, atol=2e-6)
+            np.testing.assert_allclose(values, expected_values, atol=1e-6)
         lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
         assert [found.sentence(number) for number in range(40)] == lines
         assert found.number_of(lines[0]) == expected.number_of(lines[0]) == 38
@@ -283,7 +283,8 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
             n_lines_kept.append(Path(f"{output}.partial.log").exists())
         # The same command again; a kill may have come before the log of a finished run was removed.
         _embed_in_child(str(text), str(output), state)
-        assert_equal(output, tmp_path / "whole.hdf5")
+        # One run of some ten came to 1.13e-6: its token vectors were already 3e-7 apart.
+        assert_equal(output, tmp_path / "whole.hdf5", tolerance=2e-6)
         assert not list(tmp_path.glob(f"{output.name}.*"))
         if n_kills >= N_KILLS:
             break
