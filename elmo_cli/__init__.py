@@ -16,10 +16,9 @@ The data's way, in eleven files:
 
 Around it:
 
-    token_cache.py, trie.py, directions.py, allocator.py, memory.py
-                       each token once, each beginning once, both directions at the same
-                       time, with free memory given back; and a batch too large for memory
-                       by halves
+    token_cache.py, trie.py, allocator.py, memory.py
+                       each token once, each beginning once, with free memory given back; and
+                       a batch too large for memory by halves
     arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
                        and what comes between them (cells.py, compiled_cells.py)
     selection.py       layers -> what is asked of them (layers.py, pooling.py)

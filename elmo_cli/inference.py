@@ -7,7 +7,7 @@ in one pass, or in place (`cells`).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -19,7 +19,6 @@ from elmo_cli.allocator import return_free_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.cells import TableRows
-from elmo_cli.directions import BACKWARD, FORWARD, run_both
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.products import PRODUCT_ROWS, Product
 from elmo_cli.trie import Trie, build_trie
@@ -27,9 +26,6 @@ from elmo_cli.trie import Trie, build_trie
 TABLE_TOKENS = 1024
 """Distinct tokens whose gates are held at once, 64 KiB each: enough for the steps of a whole
 batch of most texts, and the more steps, the more of their tokens are equal."""
-
-SINGLE_STEPS = 8
-"""So many steps of a single row are worth weights laid out for them."""
 
 
 class Steps(NamedTuple):
@@ -72,7 +68,6 @@ class FastLstm:
         input_gates: Iterator[TableRows],
         steps: Steps,
         state: LstmState,
-        check: Callable[[], None],
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
@@ -80,7 +75,6 @@ class FastLstm:
             input_gates: the inputs' part of the gates, float, shape (n, 4 D), for each step.
             steps: how nodes follow each other.
             state: where each root starts.
-            check: is called before each step, and may end the run.
 
         Returns:
             The hidden states, float, shape (M, P), and the states in which sentences ended, in
@@ -88,9 +82,6 @@ class FastLstm:
         """
         hidden, cells = state.hidden, (2 * state.cell).contiguous()
         sizes = [len(parents) for parents in steps.parents]
-        from_hidden = self.from_hidden
-        if max(sizes) == 1 and len(sizes) >= SINGLE_STEPS:
-            from_hidden = from_hidden.for_single_rows()
         # All that stays is allocated first: between what comes and goes it would break up memory.
         outputs = hidden.new_empty(sum(sizes), hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
@@ -98,28 +89,20 @@ class FastLstm:
         written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
         start = first = 0
         for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
-            check()
             before, end = LstmState(hidden, cells), start + len(parents)
             hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
             # No name for the gates: their table has to go before the next one is made.
-            self._step(from_hidden, next(input_gates), before, parents, LstmState(hidden, cells))
+            self._step(next(input_gates), before, parents, LstmState(hidden, cells))
             if len(ends):
                 for values, last in zip((hidden, cells), ended, strict=True):
                     torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
             start, first = end, first + len(ends)
         return outputs, LstmState(ended.hidden, ended.cell.div_(2))
 
-    def _step(
-        self,
-        from_hidden: Product,
-        gates: TableRows,
-        before: LstmState,
-        parents: Tensor,
-        after: LstmState,
-    ) -> None:
+    def _step(self, gates: TableRows, before: LstmState, parents: Tensor, after: LstmState) -> None:
         """Take nodes one step further, from their parents; `after` is written."""
         half = after.cell.new_empty(after.cell.shape, dtype=self._half)  # (n, D)
-        hidden_gates = from_hidden.unscaled(before.hidden.index_select(0, parents))  # (n, 4 D)
+        hidden_gates = self.from_hidden.unscaled(before.hidden.index_select(0, parents))  # (n, 4 D)
         cells = TableRows(before.cell, parents)
         self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half)
         if self._projection is None:
@@ -171,27 +154,16 @@ class FastBiLm:
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
         layers[0] = vectors.index_select(0, rows)[:, None]
 
-        @torch.inference_mode()
-        def run(direction: int, check: Callable[[], None]) -> list[LstmState]:
-            trie = build_trie(tokens, roots, backward=direction == BACKWARD)
+        ended = []
+        # One after the other, each with all cores: so the weights of one are in the caches.
+        for direction, backward in enumerate((False, True)):
+            if self.device.type == "cpu" and len(rows) > TABLE_TOKENS:
+                return_free_memory()  # of what was before: 150 MB in small pieces, in 20 ms
+            trie = build_trie(tokens, roots, backward=backward)
             lstms = [pair[direction] for pair in self.layers]
             starts = [layer[direction] for layer in state]
-            return self._run(lstms, vectors, trie, starts, layers[1:, :, direction], check)
-
-        if self.device.type == "cpu":
-            if len(rows) > TABLE_TOKENS and len(tokens) > 1:
-                self._make_room()
-            ended = run_both(run)
-        else:
-            ended = run(FORWARD, lambda: None), run(BACKWARD, lambda: None)
+            ended.append(self._run(lstms, vectors, trie, starts, layers[1:, :, direction]))
         return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
-
-    def _make_room(self) -> None:
-        """Before a large batch, let go of what only single sentences need, and of free memory."""
-        for pair in self.layers:
-            for lstm in pair:
-                lstm.from_hidden.forget_single_rows()
-        return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
 
     def _run(
         self,
@@ -200,7 +172,6 @@ class FastBiLm:
         trie: Trie,
         starts: Sequence[LstmState],
         results: Tensor,
-        check: Callable[[], None],
     ) -> list[LstmState]:
         """Run one stack over a trie; write `results`, shape (L - 1, N, P), give where it ended."""
         steps = Steps.of(trie, self.device)
@@ -211,7 +182,7 @@ class FastBiLm:
         for lstm, start, result in zip(lstms, starts, results, strict=True):
             if below is not None:
                 gates = _node_gates(lstm.from_inputs, below, trie.sizes)
-            outputs, final = lstm.run(gates, steps, start, check)
+            outputs, final = lstm.run(gates, steps, start)
             if below is not None and self.options.lstm.use_skip_connections:
                 outputs += below
             below = outputs  # (M, P)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-PRODUCT_ROWS = 128
+PRODUCT_ROWS = 256
 """Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
 would not fit the caches."""
 PACKED_WEIGHTS = {"AVX2": 1 << 20, "AVX512": 1 << 17}
 """Weights of so many values and more are packed, by what the processor has. For fewer the plain
 product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
-ROW_STEPS = {8: 1, PRODUCT_ROWS: 4, 1024: 32}
+ROW_STEPS = {8: 1, 128: 4, PRODUCT_ROWS: 8, 1024: 32}
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
 each of these are rounded up to a multiple, which costs as much time as it saves."""
 MOST_ROWS = max(ROW_STEPS)
@@ -49,13 +49,6 @@ class Product:
         """The product of float, shape (N, in), as it comes first; for one without a bias."""
         return ScaledRows(self(inputs))
 
-    def for_single_rows(self) -> "Product":
-        """The same product, for where rows come one at a time."""
-        return self
-
-    def forget_single_rows(self) -> None:
-        """Let go of what `for_single_rows` has made."""
-
 
 class OneDnnProduct(Product):
     """The same through oneDNN, with weights packed beforehand: on x86 CPUs.
@@ -70,8 +63,9 @@ class OneDnnProduct(Product):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out)."""
-        if len(inputs) <= MOST_ROWS:
-            return self._multiply(inputs)[: len(inputs)]
+        n_rows = inputs.shape[0]  # len() of a tensor takes a microsecond, and a step makes many
+        if n_rows <= MOST_ROWS:
+            return self._multiply(inputs)[:n_rows]
         return torch.cat([self(rows) for rows in torch.split(inputs, MOST_ROWS)])
 
     def _multiply(self, inputs: Tensor) -> Tensor:
@@ -84,45 +78,10 @@ class OneDnnProduct(Product):
 
 def with_rounded_rows(inputs: Tensor) -> Tensor:
     """At most `MOST_ROWS` rows and, below them, zeros, up to a number of rows that oneDNN knows."""
-    step = next(step for most, step in ROW_STEPS.items() if len(inputs) <= most)
-    missing = -len(inputs) % step
+    n_rows = inputs.shape[0]
+    step = next(step for most, step in ROW_STEPS.items() if n_rows <= most)
+    missing = -n_rows % step
     return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
-
-
-class Avx2Product(OneDnnProduct):
-    """The same for CPUs without AVX-512, where packed weights are slow for a single row."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        super().__init__(weight, bias)
-        self._for_single_rows: SingleRowProduct | None = None
-
-    def for_single_rows(self) -> Product:
-        """The same product, for where rows come one at a time; made at the first call."""
-        if self._for_single_rows is None:
-            self._for_single_rows = SingleRowProduct(self.weight.to_dense(), self.bias)
-        return self._for_single_rows
-
-    def forget_single_rows(self) -> None:
-        """Let go of it."""
-        self._for_single_rows = None
-
-
-class SingleRowProduct(Product):
-    """The same with the weights of an input, not those of an output, beside each other.
-
-    A product of one row is bound by reading the weights, and reads them so at the speed of
-    memory: 0.4 to 0.7 of the time of packed ones (`docs/performance.md`).
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        super().__init__(weight, bias)
-        self.weight = weight.t().contiguous()  # (in, out)
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
-        if self.bias is None:
-            return inputs @ self.weight
-        return torch.addmm(self.bias, inputs, self.weight)
 
 
 def product(weight: Tensor, bias: Tensor | None = None) -> Product:
@@ -132,9 +91,9 @@ def product(weight: Tensor, bias: Tensor | None = None) -> Product:
     if weight.device.type == "cpu" and enough and _has_onednn():
         if capability == "AVX512" and weight.dtype in _packed_types():
             return OneDnnProduct(weight, bias)
-        # With fewer outputs than inputs the plain product is as fast.
+        # With AVX2 and fewer outputs than inputs the plain product is as fast.
         if capability == "AVX2" and weight.dtype == torch.float32 and len(weight) > weight.shape[1]:
-            return Avx2Product(weight, bias)
+            return OneDnnProduct(weight, bias)
     return Product(weight, bias)
 
 

@@ -13,9 +13,9 @@ Precision = Literal["float32", "bfloat16", "float16", "int8"]
 DTYPES: Final = ("float32", "float16")
 """Of the values in a file."""
 DEFAULT_BATCH_SIZE: Final = 64
-BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32_768}
+BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768}
 """Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
-BATCH_SENTENCES: Final = {"cpu": 128, "cuda": 32_768}
+BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768}
 """Rows of a step: enough for the matrix products to run at full speed, and no more than the
 caches hold."""
 WINDOW_BATCHES: Final = 2

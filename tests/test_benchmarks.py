@@ -13,12 +13,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import lengths
 import measure
 import setting
-from products import TOKENS, ProductLog
+from products import ProductLog
 from stopwatch import Stopwatch
 
-from elmo_cli import inference
-from elmo_cli.directions import BACKWARD, FORWARD, run_both
-from elmo_cli.products import OneDnnProduct, Product, SingleRowProduct, product
+from elmo_cli.products import OneDnnProduct, Product, product
 from elmo_cli.token_encoder import Convolution
 
 
@@ -45,33 +43,21 @@ def test_every_row_is_measured(
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
 
 
-def test_products_are_kept_with_their_direction_and_can_be_repeated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_products_are_kept_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     conv = Convolution(2, 3, kernel_size=4)
-    for owner in (Product, OneDnnProduct, SingleRowProduct, Convolution):
-        for name in {"__call__", "multiply"} & set(vars(owner)):
+    for owner in (Product, OneDnnProduct, Convolution):
+        for name in {"__call__", "_multiply", "multiply"} & set(vars(owner)):
             monkeypatch.setattr(owner, name, getattr(owner, name))
-    monkeypatch.setattr(inference, "run_both", run_both)
     log = ProductLog()
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", {"AVX2": 0, "AVX512": 0})
     multiply, many = product(torch.ones(2, 3)), product(torch.ones(7, 6))  # packed, if they can be
-
-    def run(direction: int, check: object) -> None:
-        if direction == FORWARD:
-            multiply(torch.ones(4, 3))
-        else:
-            multiply(torch.ones(5, 3))
-
-    vars(inference)["run_both"](run)
+    multiply(torch.ones(4, 3))
     many(torch.ones(300, 6))
     conv(torch.ones(9, 10, 2))  # 7 windows
-    shapes = {way: [shape for _, shape in calls] for way, calls in log.calls.items()}
-    assert shapes == {TOKENS: [(300, 6), (9, 7, 8)], FORWARD: [(4, 3)], BACKWARD: [(5, 3)]}
-    assert log.flops == 2 * (4 * 3 * 2 + 5 * 3 * 2 + 300 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
-    n_calls = sum(map(len, log.calls.values()))
+    assert [shape for _, shape in log.calls] == [(4, 3), (300, 6), (9, 7, 8)]
+    assert log.flops == 2 * (4 * 3 * 2 + 300 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
     assert log.seconds() > 0
-    assert sum(map(len, log.calls.values())) == n_calls
+    assert len(log.calls) == 3
 
 
 def test_a_stopwatch_counts_no_second_twice() -> None:

@@ -23,15 +23,13 @@ from torch import Tensor
 from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.inference import SINGLE_STEPS, TABLE_TOKENS, FastBiLm, _groups, _groups_by_tokens
+from elmo_cli.inference import FastBiLm, _groups, _groups_by_tokens
 from elmo_cli.products import (
     MOST_ROWS,
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
-    Avx2Product,
     OneDnnProduct,
     Product,
-    SingleRowProduct,
     product,
 )
 from elmo_cli.weights import load_bilm
@@ -79,9 +77,8 @@ def test_a_packed_product_is_the_plain_one(
     weight = random_tensor(n_outputs, n_inputs, seed=seed)
     bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
     inputs = random_tensor(n_rows, n_inputs)
-    plain, packed = Product(weight, bias), Avx2Product(weight, bias)
     expected = inputs @ weight.t() + (0 if bias is None else bias)
-    for candidate in (plain, packed, packed.for_single_rows()):
+    for candidate in (Product(weight, bias), OneDnnProduct(weight, bias)):
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
         first = candidate.unscaled(inputs[:PRODUCT_ROWS])
         added = first.added_to(expected[:PRODUCT_ROWS])
@@ -110,18 +107,17 @@ def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
     packed = OneDnnProduct(random_tensor(6, 4))
     for n_rows in range(1, 2 * MOST_ROWS):
         packed(random_tensor(n_rows, 4))
-    assert seen == {*range(1, 9), *range(12, 129, 4), *range(160, 1025, 32)}
+    assert seen == {*range(1, 9), *range(12, 129, 4), *range(136, 257, 8), *range(288, 1025, 32)}
 
 
 @packs
 def test_weights_are_packed_where_that_is_faster(capability: str) -> None:
-    packed: type[Product]
     if capability == "AVX2":
-        packed, wide, others = Avx2Product, [(2048, 512)], [(512, 4096), (1024, 1024), (1024, 512)]
+        wide, others = [(2048, 512)], [(512, 4096), (1024, 1024), (1024, 512)]
     else:
-        packed, wide, others = OneDnnProduct, [(1024, 512), (256, 512)], [(256, 256)]
+        wide, others = [(1024, 512), (256, 512)], [(256, 256)]
     for shape in wide:
-        assert type(product(torch.ones(shape))) is packed
+        assert type(product(torch.ones(shape))) is OneDnnProduct
     for shape in others:
         assert type(product(torch.ones(shape))) is Product
 
@@ -287,54 +283,8 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
-@packs
-@pytest.mark.usefixtures("pack_all")
-def test_a_sentence_alone_is_computed_with_weights_laid_out_for_single_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-
-    def record(product: SingleRowProduct, inputs: Tensor) -> Tensor:
-        seen.append(len(inputs))
-        return multiply(product, inputs)
-
-    multiply = SingleRowProduct.__call__
-    monkeypatch.setattr(SingleRowProduct, "__call__", record)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    sentence = list(range(SINGLE_STEPS))
-    for sentences in ([sentence, [3, 4]], [sentence[:-1]]):
-        assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(sentences), 2))
-    assert not seen
-    assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, 2))
-    assert seen == [1] * 4 * SINGLE_STEPS  # two layers, two directions
-
-
-@packs
-@pytest.mark.usefixtures("pack_all")
-def test_weights_for_single_rows_are_dropped_before_a_large_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    fast = FastBiLm(bilm, arithmetic_of("float32", CPU))
-    products = [lstm.from_hidden for pair in fast.layers for lstm in pair]
-    vectors, start = random_tensor(2, bilm.options.width // 2), fast.initial_state(1)
-
-    def run(n_sentences: int, n_tokens: int) -> list[bool]:
-        tokens = (np.arange(n_sentences)[:, None] + np.arange(n_tokens)) % 2
-        fast.contextualize(vectors, tokens, start)
-        return [vars(product)["_for_single_rows"] is not None for product in products]
-
-    assert run(1, SINGLE_STEPS) == run(2, SINGLE_STEPS) == [True] * 4
-    assert run(1, TABLE_TOKENS + 1) == [True] * 4  # it would be made again
-    assert run(2, TABLE_TOKENS) == [False] * 4
-
-
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_both_directions_run_beside_each_other_with_the_same_result(
-    n_threads: int, tmp_path: Path
-) -> None:
+def test_any_number_of_threads_gives_the_same_result(n_threads: int, tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     before = torch.get_num_threads()
     torch.set_num_threads(n_threads)

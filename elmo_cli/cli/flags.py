@@ -112,7 +112,7 @@ batch_tokens_option = click.option(
     "--batch-tokens",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Tokens computed at once. [default: 4096 on the CPU, 32768 on a GPU]",
+    help="Tokens computed at once. [default: 8192 on the CPU, 32768 on a GPU]",
 )
 batch_size_option = click.option(
     "--batch-size",
