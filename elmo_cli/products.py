@@ -8,11 +8,11 @@ from torch.nn import functional
 
 PRODUCT_ROWS = 256
 """Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
-would not fit the caches."""
+take memory."""
 PACKED_WEIGHTS = {"AVX2": 1 << 20, "AVX512": 1 << 17}
 """Weights of so many values and more are packed, by what the processor has. For fewer the plain
 product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
-ROW_STEPS = {8: 1, 128: 4, PRODUCT_ROWS: 8, 1024: 32}
+ROW_STEPS = {8: 1, 128: 8, PRODUCT_ROWS: 16, 1024: 64}
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
 each of these are rounded up to a multiple, which costs as much time as it saves."""
 MOST_ROWS = max(ROW_STEPS)
