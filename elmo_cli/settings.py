@@ -16,8 +16,7 @@ DEFAULT_BATCH_SIZE: Final = 64
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768}
 """Tokens in a batch: the more, the more of them are equal, and the more memory they take."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768}
-"""Rows of a step: enough for the matrix products to run at full speed, and no more than the
-caches hold."""
+"""Rows of a step: enough for the matrix products to run at full speed; more would take memory."""
 WINDOW_BATCHES: Final = 2
 """Batches in a window: enough sentences that those of a batch are of like length."""
 
