@@ -271,6 +271,14 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
     context.set_forkserver_preload(
         ["elmo_cli.embedder", "elmo_cli.outputs.activations", "h5py", "torch"]
     )
+    arguments = (str(text), str(tmp_path / "timed.hdf5"), state)
+    child = context.Process(target=_embed_in_child, args=arguments)
+    child.start()
+    _wait_for_writing(child, tmp_path / "timed.hdf5")
+    started = time.monotonic()
+    child.join()
+    # As long as this machine writes, so that most kills come in time.
+    longest = time.monotonic() - started
     moments = random.Random(2)
     n_kills = 0
     n_lines_kept = []
@@ -279,7 +287,7 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
         while not output.exists() and n_kills < N_KILLS:
             child = context.Process(target=_embed_in_child, args=(str(text), str(output), state))
             child.start()
-            n_kills += _kill_at(child, output, moments.uniform(0.0, 0.5))
+            n_kills += _kill_at(child, output, moments.uniform(0.0, longest))
             n_lines_kept.append(Path(f"{output}.partial.log").exists())
         # The same command again; a kill may have come before the log of a finished run was removed.
         _embed_in_child(str(text), str(output), state)
@@ -294,9 +302,7 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
 
 def _kill_at(child: ForkServerProcess, output: Path, seconds: float) -> int:
     """Kill a child so many seconds after it began to write; whether that came in time."""
-    partial = Path(f"{output}.partial")
-    while child.is_alive() and not partial.exists() and not output.exists():
-        time.sleep(0.001)
+    _wait_for_writing(child, output)
     time.sleep(seconds)
     pid = child.pid
     assert pid is not None
@@ -305,3 +311,9 @@ def _kill_at(child: ForkServerProcess, output: Path, seconds: float) -> int:
     child.join()
     assert child.exitcode in (0, -signal.SIGKILL)
     return int(child.exitcode != 0)
+
+
+def _wait_for_writing(child: ForkServerProcess, output: Path) -> None:
+    partial = Path(f"{output}.partial")
+    while child.is_alive() and not partial.exists() and not output.exists():
+        time.sleep(0.001)
