@@ -9,16 +9,16 @@ The data's way, in eleven files:
     token_encoder.py   character ids   -> token vectors
     lstm.py            one LSTM layer in one direction: the truth
     bilm.py            token vectors   -> biLM layers, readable and with gradients
-    inference.py       the same, fast and without gradients
+    inference.py       the same, fast and without gradients (fast_lstm.py, input_gates.py)
     sentence_states.py sentences       -> layers, from the state where they start
     scalar_mix.py      biLM layers     -> ELMo vectors: a weighted sum
     elmo.py            sentences       -> ELMo vectors, to train with a task
 
 Around it:
 
-    token_cache.py, trie.py, allocator.py, memory.py
-                       each token once, each beginning once, with free memory given back; and
-                       a batch too large for memory by halves
+    token_cache.py, trie.py, pieces.py, allocator.py, memory.py
+                       each token once, each beginning once, a long sentence in pieces, with
+                       free memory given back; and a batch too large for memory by halves
     arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
                        and what comes between them (cells.py, compiled_cells.py)
     selection.py       layers -> what is asked of them (layers.py, pooling.py)

@@ -23,6 +23,12 @@ class Arithmetic(NamedTuple):
     """Of what is multiplied, but in the products of the gates if these are int8."""
     gates_are_int8: bool
 
+    @property
+    def tolerance(self) -> float:
+        """How far states may be apart that roundings alone would not have brought nearer."""
+        exact = self.values == torch.float32 and not self.gates_are_int8
+        return 1e-6 if exact else 1e-2
+
     def product(self, weight: Tensor) -> Product:
         """The product of values with weights that are given in float32."""
         return self._product(weight, None, self.values)

@@ -4,6 +4,7 @@ A window is as much of the stream as is held in memory at once; within it,
 sentences are grouped by length under a budget of tokens.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -78,7 +79,10 @@ def fixed_windows(sentences: Iterable[_Sized], n_sentences: int) -> Iterator[lis
 
 
 def batches_by_length(
-    lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
+    lengths: Sequence[int],
+    batch_tokens: int,
+    batch_sentences: int | None = None,
+    long_sentence: int | None = None,
 ) -> Iterator[list[int]]:
     """Group sentences of like length, longest first, under a budget.
 
@@ -86,17 +90,20 @@ def batches_by_length(
         lengths: tokens in each sentence.
         batch_tokens: the most tokens in a batch; a longer sentence goes alone.
         batch_sentences: the most sentences in a batch, any number if not given.
+        long_sentence: a sentence of more tokens goes alone if no other has half as many.
 
     Yields:
         The indices of the sentences of a batch. Empty sentences are in none.
     """
+    long = math.inf if long_sentence is None else long_sentence
     batch: list[int] = []
     n_tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if lengths[index] == 0:
             break
         full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
-        if batch and full:
+        lone = len(batch) == 1 and n_tokens > max(long, 2 * lengths[index])
+        if batch and (full or lone):
             yield batch
             batch, n_tokens = [], 0
         batch.append(index)

@@ -35,6 +35,7 @@ from elmo_cli.integrity import sha256
 from elmo_cli.memory import by_halves, checked
 from elmo_cli.model_choice import choose_model
 from elmo_cli.options import start_of_sentences
+from elmo_cli.pieces import LONG_SENTENCE
 from elmo_cli.selection import Selection, select
 from elmo_cli.sentence_states import States, start_states
 from elmo_cli.settings import (
@@ -271,7 +272,7 @@ class ElmoEmbedder:
 
         elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
         lengths, rows = list(map(len, distinct)), BATCH_SENTENCES[self._device.type]
-        for batch in batches_by_length(lengths, self.batch_tokens, rows):
+        for batch in batches_by_length(lengths, self.batch_tokens, rows, LONG_SENTENCE):
             if carry:  # the states may have moved on when memory runs out: no second try
                 embedded.update(zip(batch, compute(batch), strict=True))
             else:

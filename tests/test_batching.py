@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -142,6 +142,20 @@ def test_sentences_come_longest_first_and_equal_ones_in_order(
     indices = [index for batch in batches_by_length(lengths, budget, most) for index in batch]
     keys = [(-lengths[index], index) for index in indices]
     assert keys == sorted(keys)
+
+
+@given(lengths=lengths_of_sentences, budget=bounds, most=bounds, long=bounds)
+def test_a_long_sentence_without_company_of_half_its_length_goes_alone(
+    lengths: list[int], budget: int, most: int, long: int
+) -> None:
+    batches = list(batches_by_length(lengths, budget, most, long))
+    shared = list(batches_by_length(lengths, budget, most))
+    assert list(chain(*batches)) == list(chain(*shared))
+    for first, second, *_ in (batch for batch in batches if len(batch) > 1):
+        assert lengths[first] <= max(long, 2 * lengths[second])
+    for batch, following in pairwise(batches):
+        full = len(batch) == most or sum(lengths[i] for i in [*batch, following[0]]) > budget
+        assert full or lengths[batch[0]] > max(long, 2 * lengths[following[0]])
 
 
 # Tokens

@@ -20,10 +20,12 @@ from strategies import (
 )
 from torch import Tensor
 
+from elmo_cli import ElmoEmbedder, pieces
 from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.inference import FastBiLm, _groups, _groups_by_tokens
+from elmo_cli.inference import FastBiLm
+from elmo_cli.input_gates import _groups, _groups_by_tokens
 from elmo_cli.products import (
     MOST_ROWS,
     PACKED_WEIGHTS,
@@ -276,7 +278,7 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
 ) -> None:
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", packed_weights)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    monkeypatch.setattr("elmo_cli.inference.TABLE_TOKENS", 30)
+    monkeypatch.setattr("elmo_cli.input_gates.TABLE_TOKENS", 30)
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * 100
     sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
@@ -341,3 +343,82 @@ def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     fast = FastBiLm(bilm, arithmetic_of("float32", torch.device("cuda", 0)))
     found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))
     assert_allclose(found.cpu(), expected, atol=TOLERANCE)
+
+
+# Long sentences in pieces
+
+
+@given(
+    content=architectures(),
+    seed=seeds,
+    sentence=st.lists(st.integers(0, 3), min_size=1, max_size=60),
+    n_pieces=st.integers(1, 20),
+    side_by_side=st.integers(1, 8),
+)
+def test_a_sentence_in_pieces_gives_the_layers_and_states_of_the_readable_one(
+    content: dict[str, Any],
+    seed: int,
+    sentence: list[int],
+    n_pieces: int,
+    side_by_side: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    bilm = load_bilm(make_model(content, seed, tmp_path_factory.mktemp("model")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmo_cli.inference.LONG_SENTENCE", 0)
+        patch.setattr(pieces, "N_PIECES", n_pieces)
+        patch.setattr(pieces, "SIDE_BY_SIDE", side_by_side)
+        assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, seed % 1000))
+
+
+@pytest.mark.parametrize(("forget_bias", "n_rounds"), [(-40.0, 9), (40.0, 64)])
+def test_pieces_take_as_many_rounds_as_the_model_remembers(
+    forget_bias: float, n_rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells alone: no hidden state reaches the next step."""
+    content = small_architecture(n_layers=1, cell_clip=None)
+    bilm = load_bilm(make_model(content, 1, tmp_path))
+    for lstm in bilm.layer_pairs()[0]:
+        with torch.no_grad():
+            lstm.gates.weight[:, lstm.options.projection_dim :] = 0
+            lstm.gates.bias.view(4, -1)[2] += forget_bias
+    rounds = []
+
+    def count(*arguments: Any) -> None:
+        rounds.append(arguments)
+        run_round(*arguments)
+
+    run_round = pieces._run_round
+    monkeypatch.setattr(pieces, "_run_round", count)
+    monkeypatch.setattr("elmo_cli.inference.LONG_SENTENCE", 0)
+    sentence = np.random.default_rng(1).integers(0, 50, 64 * 5).tolist()
+    assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, 2))
+    assert len(rounds) == 2 * n_rounds
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_long_sentence_is_run_in_pieces(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the bundled model, which was trained and remembers, beside a short sentence."""
+    words = ["the", "river", "which", "he", "had", "crossed", ",", "in", "1812", ".", "what", "?"]
+    long = [words[place] for place in np.random.default_rng(1).integers(0, len(words), 4200)]
+    batch = [long, ["he", "crossed"]]
+    rounds = []
+
+    def count(*arguments: Any) -> None:
+        rounds.append(arguments)
+        run_round(*arguments)
+
+    run_round = pieces._run_round
+    monkeypatch.setattr(pieces, "_run_round", count)
+    found = ElmoEmbedder(state=state).embed_batch(batch)
+    assert 9 < len(rounds) / 4 < 40
+    monkeypatch.setattr("elmo_cli.inference.LONG_SENTENCE", 10_000)
+    embedder = ElmoEmbedder(state=state)
+    whole = embedder.embed_batch(batch)
+    with torch.inference_mode():
+        readable = embedder.elmo_bilm(embedder.elmo_bilm.sentence_ids(batch)).layers
+    for place, sentence in enumerate(batch):
+        assert_allclose(found[place], whole[place], atol=TOLERANCE)
+        # In float32 the readable one is itself 4e-5 from what it gives in float64 here.
+        expected = readable[:, place, 1 : 1 + len(sentence)]
+        assert_allclose(found[place], expected, atol=1e-4)

@@ -1,0 +1,115 @@
+"""The fast LSTM layer: the same as `lstm.Lstm`, without gradients, over a trie.
+
+Its weights are laid out once for the processor's matrix product, and all elementwise
+work is done in one pass, or in place (`cells`).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmo_cli.arithmetic import Arithmetic
+from elmo_cli.cells import TableRows
+from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
+from elmo_cli.trie import Trie
+
+
+class Steps(NamedTuple):
+    """How nodes follow each other from step to step, on the device; see `Trie`."""
+
+    parents: tuple[Tensor, ...]
+    ends: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, trie: Trie, device: torch.device) -> "Steps":
+        """The steps of a trie, int64, shape (n,) each."""
+        parents = torch.from_numpy(trie.parents).to(device)
+        ends = torch.from_numpy(trie.ends).to(device)
+        return cls(torch.split(parents, trie.sizes), torch.split(ends, trie.n_ended))
+
+    @classmethod
+    def of_packed(cls, sizes: Sequence[int], device: torch.device) -> "Steps":
+        """The same of packed sequences, none of which share a step; see `lstm`."""
+        places = torch.arange(sizes[0], device=device)
+        ends = zip([*sizes[1:], 0], sizes, strict=True)
+        return cls(tuple(places[:n] for n in sizes), tuple(places[a:b] for a, b in ends))
+
+
+class FastLstm:
+    """One LSTM layer in one direction, prepared for inference.
+
+    Its weights have the factors of two that `cells` wants.
+    """
+
+    def __init__(self, lstm: Lstm, arithmetic: Arithmetic) -> None:
+        bias = lstm.gates.bias.detach().clone()
+        bias.view(4, -1)[2] += FORGET_BIAS
+        parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
+        from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
+        self.from_inputs = arithmetic.gates(from_inputs, bias)
+        self.from_hidden = arithmetic.gates(from_hidden)
+        self._projection, self._half = None, arithmetic.values
+        if lstm.projection is not None:
+            self._projection = arithmetic.product(2 * lstm.projection.weight.detach())
+            self._half = arithmetic.factors
+        self._next_cells = arithmetic.next_cells(self._half)
+        self._cell_clip = lstm.options.cell_clip or math.inf
+        self._proj_clip = lstm.options.proj_clip or math.inf
+
+    def run(
+        self,
+        input_gates: Iterator[TableRows],
+        steps: Steps,
+        state: LstmState,
+    ) -> tuple[Tensor, LstmState]:
+        """Run over a trie; see `Lstm.forward`.
+
+        Args:
+            input_gates: the inputs' part of the gates, float, shape (n, 4 D), for each step.
+            steps: how nodes follow each other.
+            state: where each root starts.
+
+        Returns:
+            The hidden states, float, shape (M, P), and the states in which sentences ended, in
+            that order.
+        """
+        hidden, cells = state.hidden, (2 * state.cell).contiguous()
+        sizes = [len(parents) for parents in steps.parents]
+        # All that stays is allocated first: between what comes and goes it would break up memory.
+        outputs = hidden.new_empty(sum(sizes), hidden.shape[1])  # (M, P)
+        n_ended = sum(map(len, steps.ends))
+        ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
+        written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
+        start = first = 0
+        for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
+            before, end = LstmState(hidden, cells), start + len(parents)
+            hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
+            # No name for the gates: their table has to go before the next one is made.
+            self._step(next(input_gates), before, parents, LstmState(hidden, cells))
+            if len(ends):
+                for values, last in zip((hidden, cells), ended, strict=True):
+                    torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
+            start, first = end, first + len(ends)
+        return outputs, LstmState(ended.hidden, ended.cell.div_(2))
+
+    def _step(self, gates: TableRows, before: LstmState, parents: Tensor, after: LstmState) -> None:
+        """Take nodes one step further, from their parents; `after` is written."""
+        half = after.cell.new_empty(after.cell.shape, dtype=self._half)  # (n, D)
+        hidden_gates = self.from_hidden.unscaled(before.hidden.index_select(0, parents))  # (n, 4 D)
+        cells = TableRows(before.cell, parents)
+        self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half)
+        if self._projection is None:
+            torch.mul(half, 2, out=after.hidden)
+        else:
+            after.hidden.copy_(self._projection(half))  # (n, P)
+        after.hidden.clamp_(-self._proj_clip, self._proj_clip)
+
+
+def _double_memory(values: Tensor) -> Tensor:
+    """A copy of weights or a bias, (4 D, ...), with those of the memory gate doubled: exact."""
+    doubled = values.clone(memory_format=torch.contiguous_format)
+    doubled.view(4, -1)[1] *= 2
+    return doubled

@@ -1,0 +1,73 @@
+"""Inputs of an LSTM to their part of its gates, step after step."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_cli.cells import TableRows
+from elmo_cli.products import PRODUCT_ROWS, Product
+from elmo_cli.trie import Trie
+
+TABLE_TOKENS = 1024
+"""Distinct tokens whose gates are held at once, 64 KiB each: enough for the steps of a whole
+batch of most texts, and the more steps, the more of their tokens are equal."""
+
+
+def token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[TableRows]:
+    """The inputs' part of the gates of each step where inputs are tokens, which repeat.
+
+    Args:
+        vectors: of the distinct tokens, float, shape (V, P).
+        trie: its tokens are rows of `vectors`.
+    """
+    start = 0
+    for group in _groups_by_tokens(trie.tokens, trie.sizes, TABLE_TOKENS):
+        end = start + sum(group)
+        distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
+        rows = torch.from_numpy(distinct).to(vectors.device)
+        table = from_inputs(vectors.index_select(0, rows))  # (n, 4 D)
+        for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
+            yield TableRows(table, step)  # (n, 4 D)
+        del table
+        start = end
+
+
+def _groups_by_tokens(
+    tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
+) -> Iterator[list[int]]:
+    """Cut the steps into groups of at most `max_tokens` distinct tokens, one step at the least."""
+    group: list[int] = []
+    seen: set[int] = set()
+    for step in np.split(tokens, np.cumsum(sizes)[:-1]):
+        distinct = set(step.tolist())
+        if group and len(seen) + len(distinct - seen) > max_tokens:
+            yield group
+            group, seen = [], set()
+        group.append(len(step))
+        seen |= distinct
+    yield group
+
+
+def node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> Iterator[TableRows]:
+    """The same where each node has inputs of its own, float, shape (M, P)."""
+    start = 0
+    for group in _groups(sizes, PRODUCT_ROWS):
+        end = start + sum(group)
+        for step in torch.split(from_inputs(inputs[start:end]), group):
+            yield TableRows(step, None)  # (n, 4 D)
+        start = end
+
+
+def _groups(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
+    """Cut the steps into groups of at most `max_rows` rows, one step at the least."""
+    group: list[int] = []
+    for size in sizes:
+        if group and sum(group) + size > max_rows:
+            yield group
+            group = []
+        group.append(size)
+    if group:
+        yield group
