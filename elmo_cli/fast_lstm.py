@@ -55,6 +55,7 @@ class FastLstm:
         if lstm.projection is not None:
             self._projection = arithmetic.product(2 * lstm.projection.weight.detach())
             self._half = arithmetic.factors
+        self._dim = lstm.options.dim
         self._next_cells = arithmetic.next_cells(self._half)
         self._cell_clip = lstm.options.cell_clip or math.inf
         self._proj_clip = lstm.options.proj_clip or math.inf
@@ -83,29 +84,50 @@ class FastLstm:
         n_ended = sum(map(len, steps.ends))
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
         written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
+        factors = self._room(max(sizes), hidden)
         start = first = 0
         for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
             before, end = LstmState(hidden, cells), start + len(parents)
             hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
             # No name for the gates: their table has to go before the next one is made.
-            self._step(next(input_gates), before, parents, LstmState(hidden, cells))
+            self._step(next(input_gates), before, parents, LstmState(hidden, cells), *factors)
             if len(ends):
                 for values, last in zip((hidden, cells), ended, strict=True):
                     torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
             start, first = end, first + len(ends)
         return outputs, LstmState(ended.hidden, ended.cell.div_(2))
 
-    def _step(self, gates: TableRows, before: LstmState, parents: Tensor, after: LstmState) -> None:
-        """Take nodes one step further, from their parents; `after` is written."""
-        half = after.cell.new_empty(after.cell.shape, dtype=self._half)  # (n, D)
-        hidden_gates = self.from_hidden.unscaled(before.hidden.index_select(0, parents))  # (n, 4 D)
+    def _room(self, n: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Room for what up to n nodes multiply, finite: with the rows that a product adds to them."""
+        n_half = n if self._projection is None else self._projection.n_rows(n)
+        half = hidden.new_zeros(n_half, self._dim, dtype=self._half)
+        return hidden.new_zeros(self.from_hidden.n_rows(n), hidden.shape[1]), half
+
+    def _step(
+        self,
+        gates: TableRows,
+        before: LstmState,
+        parents: Tensor,
+        after: LstmState,
+        hidden: Tensor,
+        half: Tensor,
+    ) -> None:
+        """Take n nodes one step further, from their parents.
+
+        Args:
+            after: written.
+            hidden, half: room for what is multiplied: `_room`.
+        """
+        n = parents.shape[0]
+        torch.index_select(before.hidden, 0, parents, out=hidden[:n])
+        hidden_gates = self.from_hidden.unscaled(hidden[: self.from_hidden.n_rows(n)]).first(n)
         cells = TableRows(before.cell, parents)
-        self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half)
+        self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half[:n])
         if self._projection is None:
-            torch.mul(half, 2, out=after.hidden)
+            projected = 2 * half[:n]
         else:
-            after.hidden.copy_(self._projection(half))  # (n, P)
-        after.hidden.clamp_(-self._proj_clip, self._proj_clip)
+            projected = self._projection(half[: self._projection.n_rows(n)])  # (n or more, P)
+        torch.clamp(projected[:n], -self._proj_clip, self._proj_clip, out=after.hidden)
 
 
 def _double_memory(values: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ becomes 127. Sums are exact.
 import torch
 from torch import Tensor
 
-from elmo_cli.products import PRODUCT_ROWS, Product, ScaledRows, with_rounded_rows
+from elmo_cli.products import PRODUCT_ROWS, Product, ScaledRows, rounded_rows, with_rounded_rows
 
 _MOST = 127
 _ZERO = 128
@@ -44,6 +44,10 @@ class Int8Product(Product):
             return ScaledRows(*self._multiply(inputs))
         parts = zip(*map(self._multiply, _parts(inputs)), strict=True)
         return ScaledRows(*map(torch.cat, parts))
+
+    def n_rows(self, n_rows: int) -> int:
+        """See `Product.n_rows`."""
+        return rounded_rows(n_rows)
 
     def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The product of at most `PRODUCT_ROWS` rows, and their scales."""

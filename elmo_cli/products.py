@@ -27,6 +27,11 @@ class ScaledRows(NamedTuple):
     scales: Tensor | None = None
     """Float32, shape (N, 1); None: 1."""
 
+    def first(self, n_rows: int) -> "ScaledRows":
+        """Only the first rows."""
+        scales = None if self.scales is None else self.scales[:n_rows]
+        return ScaledRows(self.rows[:n_rows], scales)
+
     def added_to(self, values: Tensor) -> Tensor:
         """The sum with float, shape (N, out); the rows may be overwritten."""
         if self.scales is None:
@@ -49,6 +54,10 @@ class Product:
         """The product of float, shape (N, in), as it comes first; for one without a bias."""
         return ScaledRows(self(inputs))
 
+    def n_rows(self, n_rows: int) -> int:
+        """How many rows are multiplied where so many are given: room for more saves a copy."""
+        return n_rows
+
 
 class OneDnnProduct(Product):
     """The same through oneDNN, with weights packed beforehand: on x86 CPUs.
@@ -68,6 +77,10 @@ class OneDnnProduct(Product):
             return self._multiply(inputs)[:n_rows]
         return torch.cat([self(rows) for rows in torch.split(inputs, MOST_ROWS)])
 
+    def n_rows(self, n_rows: int) -> int:
+        """See `Product.n_rows`."""
+        return rounded_rows(n_rows)
+
     def _multiply(self, inputs: Tensor) -> Tensor:
         """At most `MOST_ROWS` rows; there may be more below the result."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
@@ -76,11 +89,16 @@ class OneDnnProduct(Product):
         return product
 
 
+def rounded_rows(n_rows: int) -> int:
+    """The next number of rows that oneDNN knows."""
+    beyond = n_rows // MOST_ROWS * MOST_ROWS
+    step = next(step for most, step in ROW_STEPS.items() if n_rows - beyond <= most)
+    return n_rows + -n_rows % step
+
+
 def with_rounded_rows(inputs: Tensor) -> Tensor:
     """At most `MOST_ROWS` rows and, below them, zeros, up to a number of rows that oneDNN knows."""
-    n_rows = inputs.shape[0]
-    step = next(step for most, step in ROW_STEPS.items() if n_rows <= most)
-    missing = -n_rows % step
+    missing = rounded_rows(inputs.shape[0]) - inputs.shape[0]
     return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
 
@@ -120,3 +138,7 @@ class RoundedProduct(Product):
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         return self._product(inputs.to(self._dtype)).float()
+
+    def n_rows(self, n_rows: int) -> int:
+        """See `Product.n_rows`."""
+        return self._product.n_rows(n_rows)
