@@ -98,7 +98,7 @@ class FastLstm:
         return outputs, LstmState(ended.hidden, ended.cell.div_(2))
 
     def _room(self, n: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Room for what up to n nodes multiply, finite: with the rows that a product adds to them."""
+        """Zeros, for what up to n nodes multiply, with the rows that a product adds."""
         n_half = n if self._projection is None else self._projection.n_rows(n)
         half = hidden.new_zeros(n_half, self._dim, dtype=self._half)
         return hidden.new_zeros(self.from_hidden.n_rows(n), hidden.shape[1]), half

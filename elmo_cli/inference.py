@@ -65,12 +65,15 @@ class FastBiLm:
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
         layers[0] = vectors.index_select(0, rows)[:, None]
 
+        n_rows = 0
+        if self.device.type == "cpu" and len(rows) > TABLE_TOKENS:
+            return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
+            n_rows = min(TABLE_TOKENS, len(vectors))
+        room = vectors.new_empty(n_rows, 4 * self.options.lstm.dim)
         ended = []
         # One after the other, each with all cores: so the weights of one are in the caches.
         for direction, backward in enumerate((False, True)):
-            if self.device.type == "cpu" and len(rows) > TABLE_TOKENS:
-                return_free_memory()  # of what was before: 150 MB in small pieces, in 20 ms
-            run_layer, order = self._plan(vectors, tokens, roots, backward=backward)
+            run_layer, order = self._plan(vectors, tokens, roots, room, backward=backward)
             lstms = [pair[direction] for pair in self.layers]
             starts = [layer[direction] for layer in state]
             results = layers[1:, :, direction]
@@ -82,6 +85,7 @@ class FastBiLm:
         vectors: Tensor,
         tokens: NDArray[np.int64],
         roots: NDArray[np.int64],
+        room: Tensor,
         *,
         backward: bool,
     ) -> tuple[RunLayer, Tensor]:
@@ -94,7 +98,7 @@ class FastBiLm:
             inputs = vectors.index_select(0, rows.to(self.device))  # (N, P)
             return partial(_run_in_pieces, inputs, self._tolerance), order
         trie = build_trie(tokens, roots, backward=backward)
-        run_layer = partial(_run_over_trie, vectors, trie, Steps.of(trie, self.device))
+        run_layer = partial(_run_over_trie, vectors, trie, Steps.of(trie, self.device), room)
         return run_layer, torch.from_numpy(trie.nodes)
 
     def _run(
@@ -141,13 +145,14 @@ def _run_over_trie(
     vectors: Tensor,
     trie: Trie,
     steps: Steps,
+    room: Tensor,
     lstm: FastLstm,
     below: Tensor | None,
     start: LstmState,
 ) -> tuple[Tensor, LstmState]:
-    """A `RunLayer` over the nodes of a trie, whose tokens are rows of `vectors`."""
+    """A `RunLayer` over a trie, whose tokens are rows of `vectors`; room for `token_gates`."""
     if below is None:
-        gates = token_gates(lstm.from_inputs, vectors, trie)
+        gates = token_gates(lstm.from_inputs, vectors, trie, room)
     else:
         gates = node_gates(lstm.from_inputs, below, trie.sizes)
     outputs, final = lstm.run(gates, steps, start)

@@ -16,23 +16,37 @@ TABLE_TOKENS = 1024
 batch of most texts, and the more steps, the more of their tokens are equal."""
 
 
-def token_gates(from_inputs: Product, vectors: Tensor, trie: Trie) -> Iterator[TableRows]:
+def token_gates(
+    from_inputs: Product, vectors: Tensor, trie: Trie, room: Tensor
+) -> Iterator[TableRows]:
     """The inputs' part of the gates of each step where inputs are tokens, which repeat.
 
     Args:
         vectors: of the distinct tokens, float, shape (V, P).
         trie: its tokens are rows of `vectors`.
+        room: for tables, float, shape (m, 4 D). Memory that has been used is faster than new.
     """
     start = 0
     for group in _groups_by_tokens(trie.tokens, trie.sizes, TABLE_TOKENS):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
         rows = torch.from_numpy(distinct).to(vectors.device)
-        table = from_inputs(vectors.index_select(0, rows))  # (n, 4 D)
+        table = _multiply(from_inputs, vectors.index_select(0, rows), room)  # (n, 4 D)
         for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
             yield TableRows(table, step)  # (n, 4 D)
         del table
         start = end
+
+
+def _multiply(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
+    """The product of float, shape (n, P): (n, 4 D), in the room if it is worth it and fits."""
+    n = inputs.shape[0]
+    if not PRODUCT_ROWS < n <= room.shape[0]:
+        return from_inputs(inputs)
+    for start in range(0, n, PRODUCT_ROWS):
+        end = min(start + PRODUCT_ROWS, n)
+        room[start:end] = from_inputs(inputs[start:end])
+    return room[:n]
 
 
 def _groups_by_tokens(

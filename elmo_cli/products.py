@@ -7,16 +7,14 @@ from torch import Tensor
 from torch.nn import functional
 
 PRODUCT_ROWS = 256
-"""Steps share an input product up to this many rows; beyond, it gets no faster, and its gates
-take memory."""
+"""Most rows of a product, of one step or of several that share it: beyond, it gets no faster,
+and its result takes memory."""
 PACKED_WEIGHTS = {"AVX2": 1 << 20, "AVX512": 1 << 17}
 """Weights of so many values and more are packed, by what the processor has. For fewer the plain
 product is as fast or faster, and oneDNN keeps nothing for a number of rows."""
-ROW_STEPS = {8: 1, 128: 8, PRODUCT_ROWS: 16, 1024: 64}
+ROW_STEPS = {8: 1, 128: 8, PRODUCT_ROWS: 16}
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
 each of these are rounded up to a multiple, which costs as much time as it saves."""
-MOST_ROWS = max(ROW_STEPS)
-"""The rows of one call of oneDNN."""
 
 
 class ScaledRows(NamedTuple):
@@ -73,16 +71,16 @@ class OneDnnProduct(Product):
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out)."""
         n_rows = inputs.shape[0]  # len() of a tensor takes a microsecond, and a step makes many
-        if n_rows <= MOST_ROWS:
+        if n_rows <= PRODUCT_ROWS:
             return self._multiply(inputs)[:n_rows]
-        return torch.cat([self(rows) for rows in torch.split(inputs, MOST_ROWS)])
+        return torch.cat([self(rows) for rows in torch.split(inputs, PRODUCT_ROWS)])
 
     def n_rows(self, n_rows: int) -> int:
         """See `Product.n_rows`."""
         return rounded_rows(n_rows)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """At most `MOST_ROWS` rows; there may be more below the result."""
+        """At most `PRODUCT_ROWS` rows; there may be more below the result."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
             with_rounded_rows(inputs), self.weight, self.bias, "none", [], ""
         )
@@ -91,13 +89,13 @@ class OneDnnProduct(Product):
 
 def rounded_rows(n_rows: int) -> int:
     """The next number of rows that oneDNN knows."""
-    beyond = n_rows // MOST_ROWS * MOST_ROWS
+    beyond = n_rows // PRODUCT_ROWS * PRODUCT_ROWS
     step = next(step for most, step in ROW_STEPS.items() if n_rows - beyond <= most)
     return n_rows + -n_rows % step
 
 
 def with_rounded_rows(inputs: Tensor) -> Tensor:
-    """At most `MOST_ROWS` rows and, below them, zeros, up to a number of rows that oneDNN knows."""
+    """At most `PRODUCT_ROWS` rows and, below them, zeros, up to a number that oneDNN knows."""
     missing = rounded_rows(inputs.shape[0]) - inputs.shape[0]
     return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
