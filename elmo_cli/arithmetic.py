@@ -25,7 +25,7 @@ class Arithmetic(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """How far states may be apart that roundings alone would not have brought nearer."""
+        """How far apart two states may be and count as the same: some roundings."""
         exact = self.values == torch.float32 and not self.gates_are_int8
         return 1e-6 if exact else 1e-2
 
