@@ -347,6 +347,20 @@ def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
 # Long sentences in pieces
 
 
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Grows by one with each round of pieces."""
+    seen: list[Any] = []
+
+    def record(*arguments: Any) -> None:
+        seen.append(arguments)
+        run_round(*arguments)
+
+    run_round = pieces._run_round
+    monkeypatch.setattr(pieces, "_run_round", record)
+    return seen
+
+
 @given(
     content=architectures(),
     seed=seeds,
@@ -372,7 +386,11 @@ def test_a_sentence_in_pieces_gives_the_layers_and_states_of_the_readable_one(
 
 @pytest.mark.parametrize(("forget_bias", "n_rounds"), [(-40.0, 9), (40.0, 64)])
 def test_pieces_take_as_many_rounds_as_the_model_remembers(
-    forget_bias: float, n_rounds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    forget_bias: float,
+    n_rounds: int,
+    rounds: list[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Cells alone: no hidden state reaches the next step."""
     content = small_architecture(n_layers=1, cell_clip=None)
@@ -381,14 +399,6 @@ def test_pieces_take_as_many_rounds_as_the_model_remembers(
         with torch.no_grad():
             lstm.gates.weight[:, lstm.options.projection_dim :] = 0
             lstm.gates.bias.view(4, -1)[2] += forget_bias
-    rounds = []
-
-    def count(*arguments: Any) -> None:
-        rounds.append(arguments)
-        run_round(*arguments)
-
-    run_round = pieces._run_round
-    monkeypatch.setattr(pieces, "_run_round", count)
     monkeypatch.setattr("elmo_cli.inference.LONG_SENTENCE", 0)
     sentence = np.random.default_rng(1).integers(0, 50, 64 * 5).tolist()
     assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, 2))
@@ -396,19 +406,13 @@ def test_pieces_take_as_many_rounds_as_the_model_remembers(
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_a_long_sentence_is_run_in_pieces(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_sentence_is_run_in_pieces(
+    state: Any, rounds: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the bundled model, which was trained and remembers, beside a short sentence."""
     words = ["the", "river", "which", "he", "had", "crossed", ",", "in", "1812", ".", "what", "?"]
     long = [words[place] for place in np.random.default_rng(1).integers(0, len(words), 4200)]
     batch = [long, ["he", "crossed"]]
-    rounds = []
-
-    def count(*arguments: Any) -> None:
-        rounds.append(arguments)
-        run_round(*arguments)
-
-    run_round = pieces._run_round
-    monkeypatch.setattr(pieces, "_run_round", count)
     found = ElmoEmbedder(state=state).embed_batch(batch)
     assert 9 < len(rounds) / 4 < 40
     monkeypatch.setattr("elmo_cli.inference.LONG_SENTENCE", 10_000)

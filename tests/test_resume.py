@@ -291,7 +291,8 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
             n_lines_kept.append(Path(f"{output}.partial.log").exists())
         # The same command again; a kill may have come before the log of a finished run was removed.
         _embed_in_child(str(text), str(output), state)
-        # One run of some ten came to 1.13e-6: its token vectors were already 3e-7 apart.
+        # Token vectors differ by up to 6e-7 with how many tokens are encoded together, which
+        # are others where a run goes on: its cache is empty. One run came to 1.13e-6.
         assert_equal(output, tmp_path / "whole.hdf5", tolerance=2e-6)
         assert not list(tmp_path.glob(f"{output.name}.*"))
         if n_kills >= N_KILLS:
