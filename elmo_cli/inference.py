@@ -65,11 +65,7 @@ class FastBiLm:
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
         layers[0] = vectors.index_select(0, rows)[:, None]
 
-        n_rows = 0
-        if self.device.type == "cpu" and len(rows) > TABLE_TOKENS:
-            return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
-            n_rows = min(TABLE_TOKENS, len(vectors))
-        room = vectors.new_empty(n_rows, 4 * self.options.lstm.dim)
+        room = self._room(vectors, len(rows))
         ended = []
         # One after the other, each with all cores: so the weights of one are in the caches.
         for direction, backward in enumerate((False, True)):
@@ -79,6 +75,14 @@ class FastBiLm:
             results = layers[1:, :, direction]
             ended.append(self._run(lstms, starts, run_layer, order.to(self.device), results))
         return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
+
+    def _room(self, vectors: Tensor, n_tokens: int) -> Tensor:
+        """Memory for the tables of a batch (`token_gates`): none if it is small."""
+        n_rows = 0
+        if self.device.type == "cpu" and n_tokens > TABLE_TOKENS:
+            return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
+            n_rows = min(TABLE_TOKENS, len(vectors))
+        return vectors.new_empty(n_rows, 4 * self.options.lstm.dim)
 
     def _plan(
         self,

@@ -43,10 +43,10 @@ def _multiply(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
     n = inputs.shape[0]
     if not PRODUCT_ROWS < n <= room.shape[0]:
         return from_inputs(inputs)
-    for start in range(0, n, PRODUCT_ROWS):
-        end = min(start + PRODUCT_ROWS, n)
-        room[start:end] = from_inputs(inputs[start:end])
-    return room[:n]
+    table = room[:n]
+    for out, rows in zip(*(torch.split(t, PRODUCT_ROWS) for t in (table, inputs)), strict=True):
+        out.copy_(from_inputs(rows))
+    return table
 
 
 def _groups_by_tokens(

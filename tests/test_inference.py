@@ -20,7 +20,7 @@ from strategies import (
 )
 from torch import Tensor
 
-from elmo_cli import ElmoEmbedder, pieces
+from elmo_cli import ElmoEmbedder, input_gates, pieces
 from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
@@ -282,6 +282,29 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * 100
     sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
+
+
+def test_the_fast_bilm_is_the_readable_one_where_tables_are_made_in_one_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several tables for each direction, of more rows than a product has, and a last one of few."""
+    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    for module in ("inference", "input_gates"):
+        monkeypatch.setattr(f"elmo_cli.{module}.TABLE_TOKENS", 2 * PRODUCT_ROWS + 10)
+    rooms: list[tuple[int, bool]] = []
+
+    def record(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
+        table = multiply(from_inputs, inputs, room)
+        rooms.append((len(inputs), table.data_ptr() == room.data_ptr()))
+        return table
+
+    multiply = input_gates._multiply
+    monkeypatch.setattr(input_gates, "_multiply", record)
+    generator = np.random.default_rng(1)
+    sentences = [generator.integers(0, 900, 12).tolist() for _ in range(150)]
+    assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(sentences), 2))
+    assert all(is_room == (n > PRODUCT_ROWS) for n, is_room in rooms)
+    assert sum(is_room for _, is_room in rooms) >= 4
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
