@@ -1,14 +1,15 @@
 """Runs that end early go on, and end as if nothing had happened."""
 
+import itertools
 import json
 import multiprocessing
 import os
 import random
 import re
 import signal
-import time
+import sys
+import threading
 from contextlib import suppress
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,23 @@ def _embed_in_child(text: str, output: str, state: str) -> None:
     embed(Path(text), Path(output), state, checkpoint_seconds=0.0)
 
 
+def _embed_until_killed(
+    text: str, output: str, state: str, n_calls: int, seconds: float, n_called: Any
+) -> None:
+    """Embed, and be killed so many seconds after so many calls and returns of functions."""
+
+    counter = itertools.count(1)  # no two threads get the same number
+
+    def count(*_: object) -> None:
+        n_called.value = number = next(counter)
+        if number == n_calls:
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles it: it kills at once
+
+    threading.setprofile(count)
+    sys.setprofile(count)
+    _embed_in_child(text, output, state)
+
+
 N_KILLS = int(os.environ.get("ELMO_TEST_KILLS", "50")) // 2
 """For each of two states."""
 
@@ -271,23 +289,27 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
     context.set_forkserver_preload(
         ["elmo_cli.embedder", "elmo_cli.outputs.activations", "h5py", "torch"]
     )
-    arguments = (str(text), str(tmp_path / "timed.hdf5"), state)
-    child = context.Process(target=_embed_in_child, args=arguments)
-    child.start()
-    _wait_for_writing(child, tmp_path / "timed.hdf5")
-    started = time.monotonic()
-    child.join()
-    # As long as this machine writes, so that most kills come in time.
-    longest = time.monotonic() - started
-    moments = random.Random(2)
+
+    def embed_until_killed(output: Path, n_calls: int, seconds: float) -> tuple[bool, int]:
+        """Whether the kill came in time, and how many calls and returns there were."""
+        n_called = context.Value("q", 0, lock=False)  # the dead would hold the lock
+        arguments = str(text), str(output), state, n_calls, seconds, n_called
+        child = context.Process(target=_embed_until_killed, args=arguments)
+        child.start()
+        child.join()
+        assert child.exitcode in (0, -signal.SIGALRM)
+        return child.exitcode != 0, n_called.value
+
+    _, most_calls = embed_until_killed(tmp_path / "counted.hdf5", 0, 0.0)
+    choose = random.Random(2)
     n_kills = 0
     n_lines_kept = []
     for turn in range(4 * N_KILLS):
         output = tmp_path / f"out{turn}.hdf5"
         while not output.exists() and n_kills < N_KILLS:
-            child = context.Process(target=_embed_in_child, args=(str(text), str(output), state))
-            child.start()
-            n_kills += _kill_at(child, output, moments.uniform(0.0, longest))
+            n_calls = choose.randint(1, most_calls)
+            killed, _ = embed_until_killed(output, n_calls, choose.uniform(1e-6, 1e-3))
+            n_kills += killed
             n_lines_kept.append(Path(f"{output}.partial.log").exists())
         # The same command again; a kill may have come before the log of a finished run was removed.
         _embed_in_child(str(text), str(output), state)
@@ -299,22 +321,3 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
             break
     assert n_kills == N_KILLS
     assert any(n_lines_kept)
-
-
-def _kill_at(child: ForkServerProcess, output: Path, seconds: float) -> int:
-    """Kill a child so many seconds after it began to write; whether that came in time."""
-    _wait_for_writing(child, output)
-    time.sleep(seconds)
-    pid = child.pid
-    assert pid is not None
-    if child.is_alive():
-        os.kill(pid, signal.SIGKILL)
-    child.join()
-    assert child.exitcode in (0, -signal.SIGKILL)
-    return int(child.exitcode != 0)
-
-
-def _wait_for_writing(child: ForkServerProcess, output: Path) -> None:
-    partial = Path(f"{output}.partial")
-    while child.is_alive() and not partial.exists() and not output.exists():
-        time.sleep(0.001)
