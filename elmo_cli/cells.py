@@ -54,7 +54,7 @@ def next_cells(
 
     Args:
         from_inputs: the inputs' part of the gates, float, shape (n, 4 D).
-        from_hidden: the hidden states' part, the same shape; may be overwritten.
+        from_hidden: the hidden states' part, the same shape; its rows may be overwritten.
         cells: twice the cells before, float32, shape (n, D).
         clip: the largest value of a cell.
         out: twice the cells after it, float32, shape (n, D): written.

@@ -42,22 +42,24 @@ static inline uint16_t to_bfloat16(float value) /* to the nearest, ties to even 
 }
 
 /* inputs: the inputs' part of the gates, (V, 4 D), of which node i has row input_rows[i], or
- * row i where input_rows is NULL. hidden: the hidden states' part, (n, 4 D), to be multiplied
- * with hidden_scales, (n), if that is not NULL. cells: twice the cells before, (m, D), of which
- * node i continues row cell_rows[i], or row i. bound: twice the clip. new_cells, half: (n, D). */
+ * row i where input_rows is NULL. hidden: the hidden states' part, (m, 4 D), to be multiplied
+ * with hidden_scales, (m), if that is not NULL; cells: twice the cells before, (k, D); both with
+ * rows like those of inputs. bound: twice the clip. new_cells, half: (n, D). */
 #define NEXT_CELLS(NAME, GATE, FROM_GATE, HALF, TO_HALF)                                  \
     void NAME(int64_t n, int64_t dim, const GATE *inputs, const int64_t *input_rows,      \
-              const GATE *hidden, const float *hidden_scales, const float *cells,         \
-              const int64_t *cell_rows, float bound, float *new_cells, HALF *half)        \
+              const GATE *hidden, const float *hidden_scales, const int64_t *hidden_rows, \
+              const float *cells, const int64_t *cell_rows, float bound,                  \
+              float *new_cells, HALF *half)                                               \
     {                                                                                     \
         _Pragma("omp parallel for schedule(static) if (n > 1)")                           \
         for (int64_t row = 0; row < n; row++) {                                           \
             const GATE *a = inputs + 4 * dim * (input_rows ? input_rows[row] : row);      \
-            const GATE *b = hidden + 4 * dim * row;                                       \
+            const int64_t shared = hidden_rows ? hidden_rows[row] : row;                  \
+            const GATE *b = hidden + 4 * dim * shared;                                    \
             const float *before = cells + dim * (cell_rows ? cell_rows[row] : row);       \
             float *after = new_cells + dim * row;                                         \
             HALF *out = half + dim * row;                                                 \
-            const float scale = hidden_scales ? hidden_scales[row] : 1;                   \
+            const float scale = hidden_scales ? hidden_scales[shared] : 1;                \
             _Pragma("omp simd")                                                           \
             for (int64_t i = 0; i < dim; i++) {                                           \
                 const int64_t j = i + dim, f = j + dim, o = f + dim;                      \

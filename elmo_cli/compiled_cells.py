@@ -15,7 +15,7 @@ from elmo_cli.products import ScaledRows
 
 _SOURCE = Path(__file__).with_suffix(".c")
 _POINTER, _COUNT, _FLOAT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
-_ARGUMENTS = [_COUNT, _COUNT, *[_POINTER] * 6, _FLOAT, _POINTER, _POINTER]
+_ARGUMENTS = [_COUNT, _COUNT, *[_POINTER] * 7, _FLOAT, _POINTER, _POINTER]
 
 
 def compiled_next_cells(gates: torch.dtype, half: torch.dtype) -> NextCells | None:
@@ -40,6 +40,7 @@ def _next_cells(
         _address(from_inputs.rows, torch.int64),
         _address(from_hidden.rows, gates),
         _address(from_hidden.scales, torch.float32),
+        _address(from_hidden.which, torch.int64),
         _address(cells.table, torch.float32),
         _address(cells.rows, torch.int64),
         2 * clip,

@@ -16,26 +16,51 @@ from elmo_cli.cells import TableRows
 from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.trie import Trie
 
+MOST_DISTINCT = 0.8
+"""Parents for each node, if they are to share products: fewer rows multiplied, gates in another
+order (a copy of them where `cells` is not compiled)."""
+
+
+class Parents(NamedTuple):
+    """The parents of the n nodes of a step, int64, as places in the step before."""
+
+    of_nodes: Tensor
+    """Shape (n,)."""
+    distinct: Tensor
+    """Shape (m,): `of_nodes`, or each of them once."""
+    which: Tensor | None
+    """Which of `distinct` each node has, shape (n,); None: one each, in order."""
+
+    @classmethod
+    def of(cls, places: Tensor) -> "Parents":
+        """From those of the nodes, rising."""
+        if places.device.type == "cpu":  # on a GPU it is not measured
+            distinct, which = torch.unique_consecutive(places, return_inverse=True)
+            if len(distinct) <= MOST_DISTINCT * len(places):
+                return cls(places, distinct, which)
+        return cls(places, places, None)
+
 
 class Steps(NamedTuple):
     """How nodes follow each other from step to step, on the device; see `Trie`."""
 
-    parents: tuple[Tensor, ...]
+    parents: tuple[Parents, ...]
     ends: tuple[Tensor, ...]
 
     @classmethod
     def of(cls, trie: Trie, device: torch.device) -> "Steps":
-        """The steps of a trie, int64, shape (n,) each."""
-        parents = torch.from_numpy(trie.parents).to(device)
+        """The steps of a trie."""
+        parents = torch.split(torch.from_numpy(trie.parents).to(device), trie.sizes)
         ends = torch.from_numpy(trie.ends).to(device)
-        return cls(torch.split(parents, trie.sizes), torch.split(ends, trie.n_ended))
+        return cls(tuple(map(Parents.of, parents)), torch.split(ends, trie.n_ended))
 
     @classmethod
     def of_packed(cls, sizes: Sequence[int], device: torch.device) -> "Steps":
         """The same of packed sequences, none of which share a step; see `lstm`."""
         places = torch.arange(sizes[0], device=device)
+        parents = tuple(Parents(places[:n], places[:n], None) for n in sizes)
         ends = zip([*sizes[1:], 0], sizes, strict=True)
-        return cls(tuple(places[:n] for n in sizes), tuple(places[a:b] for a, b in ends))
+        return cls(parents, tuple(places[a:b] for a, b in ends))
 
 
 class FastLstm:
@@ -78,7 +103,7 @@ class FastLstm:
             that order.
         """
         hidden, cells = state.hidden, (2 * state.cell).contiguous()
-        sizes = [len(parents) for parents in steps.parents]
+        sizes = [len(parents.of_nodes) for parents in steps.parents]
         # All that stays is allocated first: between what comes and goes it would break up memory.
         outputs = hidden.new_empty(sum(sizes), hidden.shape[1])  # (M, P)
         n_ended = sum(map(len, steps.ends))
@@ -87,8 +112,8 @@ class FastLstm:
         factors = self._room(max(sizes), hidden)
         start = first = 0
         for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
-            before, end = LstmState(hidden, cells), start + len(parents)
-            hidden, cells = outputs[start:end], written[step % 2, : len(parents)]
+            before, end = LstmState(hidden, cells), start + sizes[step]
+            hidden, cells = outputs[start:end], written[step % 2, : sizes[step]]
             # No name for the gates: their table has to go before the next one is made.
             self._step(next(input_gates), before, parents, LstmState(hidden, cells), *factors)
             if len(ends):
@@ -107,7 +132,7 @@ class FastLstm:
         self,
         gates: TableRows,
         before: LstmState,
-        parents: Tensor,
+        parents: Parents,
         after: LstmState,
         hidden: Tensor,
         half: Tensor,
@@ -118,10 +143,12 @@ class FastLstm:
             after: written.
             hidden, half: room for what is multiplied: `_room`.
         """
-        n = parents.shape[0]
-        torch.index_select(before.hidden, 0, parents, out=hidden[:n])
-        hidden_gates = self.from_hidden.unscaled(hidden[: self.from_hidden.n_rows(n)]).first(n)
-        cells = TableRows(before.cell, parents)
+        n, m = after.cell.shape[0], parents.distinct.shape[0]
+        # Nodes of one parent share what comes from its hidden state.
+        torch.index_select(before.hidden, 0, parents.distinct, out=hidden[:m])
+        products = self.from_hidden.unscaled(hidden[: self.from_hidden.n_rows(m)]).first(m)
+        hidden_gates = products._replace(which=parents.which)
+        cells = TableRows(before.cell, parents.of_nodes)
         self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half[:n])
         if self._projection is None:
             projected = 2 * half[:n]

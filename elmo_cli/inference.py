@@ -19,10 +19,13 @@ from elmo_cli.allocator import return_free_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.fast_lstm import FastLstm, Steps
-from elmo_cli.input_gates import TABLE_TOKENS, node_gates, token_gates
+from elmo_cli.input_gates import node_gates, table_tokens, token_gates
 from elmo_cli.lstm import Lstm, LstmState
 from elmo_cli.pieces import LONG_SENTENCE, run_in_pieces
 from elmo_cli.trie import Trie, build_trie
+
+LARGE_BATCH = 1024
+"""Of so many tokens: it takes much longer than what is done once a batch."""
 
 RunLayer = Callable[[FastLstm, Tensor | None, LstmState], tuple[Tensor, LstmState]]
 """How a layer is run over sentences. From its LSTM, the outputs of the layer below, None for
@@ -78,11 +81,11 @@ class FastBiLm:
 
     def _room(self, vectors: Tensor, n_tokens: int) -> Tensor:
         """Memory for the tables of a batch (`token_gates`): none if it is small."""
-        n_rows = 0
-        if self.device.type == "cpu" and n_tokens > TABLE_TOKENS:
+        n_rows, dim = 0, self.options.lstm.dim
+        if self.device.type == "cpu" and n_tokens > LARGE_BATCH:
             return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
-            n_rows = min(TABLE_TOKENS, len(vectors))
-        return vectors.new_empty(n_rows, 4 * self.options.lstm.dim)
+            n_rows = min(table_tokens(dim, vectors.dtype), len(vectors))
+        return vectors.new_empty(n_rows, 4 * dim)
 
     def _plan(
         self,

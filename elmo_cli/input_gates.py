@@ -11,9 +11,14 @@ from elmo_cli.cells import TableRows
 from elmo_cli.products import PRODUCT_ROWS, Product
 from elmo_cli.trie import Trie
 
-TABLE_TOKENS = 1024
-"""Distinct tokens whose gates are held at once, 64 KiB each: enough for the steps of a whole
-batch of most texts, and the more steps, the more of their tokens are equal."""
+TABLE_BYTES = 1 << 26
+"""Of the gates of distinct tokens that are held at once, 64 KiB each in the original model and
+float32: enough for many steps, and the more steps, the more of their tokens are equal."""
+
+
+def table_tokens(dim: int, dtype: torch.dtype) -> int:
+    """The most tokens whose gates are held at once, for cells of `dim` values."""
+    return max(1, TABLE_BYTES // (4 * dim * dtype.itemsize))
 
 
 def token_gates(
@@ -26,8 +31,8 @@ def token_gates(
         trie: its tokens are rows of `vectors`.
         room: for tables, float, shape (m, 4 D). Memory that has been used is faster than new.
     """
-    start = 0
-    for group in _groups_by_tokens(trie.tokens, trie.sizes, TABLE_TOKENS):
+    start, most = 0, table_tokens(room.shape[1] // 4, room.dtype)
+    for group in _groups_by_tokens(trie.tokens, trie.sizes, most):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
         rows = torch.from_numpy(distinct).to(vectors.device)

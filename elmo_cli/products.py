@@ -21,20 +21,26 @@ class ScaledRows(NamedTuple):
     """A product whose rows are yet to be multiplied with their scales."""
 
     rows: Tensor
-    """Float, shape (N, out)."""
+    """Float, shape (M, out)."""
     scales: Tensor | None = None
-    """Float32, shape (N, 1); None: 1."""
+    """Float32, shape (M, 1); None: 1."""
+    which: Tensor | None = None
+    """The rows that are meant, int64, shape (N,); None: all, in their order."""
 
     def first(self, n_rows: int) -> "ScaledRows":
-        """Only the first rows."""
+        """Only the first rows, of all."""
         scales = None if self.scales is None else self.scales[:n_rows]
         return ScaledRows(self.rows[:n_rows], scales)
 
     def added_to(self, values: Tensor) -> Tensor:
         """The sum with float, shape (N, out); the rows may be overwritten."""
-        if self.scales is None:
-            return self.rows.add_(values)
-        return torch.addcmul(values, self.rows, self.scales, out=self.rows)
+        rows, scales = self.rows, self.scales
+        if self.which is not None:
+            rows = rows.index_select(0, self.which)
+            scales = None if scales is None else scales.index_select(0, self.which)
+        if scales is None:
+            return rows.add_(values)
+        return torch.addcmul(values, rows, scales, out=rows)
 
 
 class Product:

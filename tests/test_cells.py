@@ -63,6 +63,7 @@ def double(values: Tensor) -> NDArray[np.float64]:
     with_rows=st.booleans(),
     with_parents=st.booleans(),
     with_scales=st.booleans(),
+    with_shared=st.booleans(),
     spread=st.sampled_from([0.5, 5, 200]),
     seed=st.integers(0, 99),
 )
@@ -75,6 +76,7 @@ def test_cells_are_those_of_the_formulas(
     with_rows: bool,
     with_parents: bool,
     with_scales: bool,
+    with_shared: bool,
     spread: float,
     seed: int,
 ) -> None:
@@ -83,14 +85,17 @@ def test_cells_are_those_of_the_formulas(
     table = (spread * random_tensor(n + 3, 4 * dim, seed=seed)).to(gates)
     rows = torch.arange(n).mul_(5).remainder_(n + 3) if with_rows else None
     from_inputs = TableRows(table if with_rows else table[:n], rows)
-    hidden = random_tensor(n, 4 * dim, seed=seed + 1).to(gates)
-    scales = random_tensor(n, 1, seed=seed + 2) if with_scales else None
+    m = (n + 1) // 2 if with_shared else n
+    which = torch.arange(n) // 2 if with_shared else None
+    hidden = random_tensor(m, 4 * dim, seed=seed + 1).to(gates)
+    scales = random_tensor(m, 1, seed=seed + 2) if with_scales else None
     cells = random_tensor(max(n, 4), dim, seed=seed + 3)
     parents = torch.arange(n) % 4 if with_parents else None
     before = TableRows(cells if with_parents else cells[:n], parents).values()
 
     summed = double(from_inputs.values())
-    summed += double(hidden) * (1 if scales is None else double(scales))
+    products = double(hidden) * (1 if scales is None else double(scales))
+    summed += products if which is None else products[which]
     if way == "torch" and gates == SHORT:  # torch rounds the sum
         summed = double(torch.from_numpy(summed).to(gates))
     summed[:, dim : 2 * dim] /= 2  # they come doubled
@@ -100,7 +105,7 @@ def test_cells_are_those_of_the_formulas(
     function = next_cells if way == "torch" else compiled(*types)
     function(
         from_inputs,
-        ScaledRows(hidden, scales),
+        ScaledRows(hidden, scales, which),
         TableRows(2 * cells if with_parents else 2 * cells[:n], parents),
         clip,
         out,

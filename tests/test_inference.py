@@ -31,6 +31,7 @@ from elmo_cli.products import (
     PRODUCT_ROWS,
     OneDnnProduct,
     Product,
+    ScaledRows,
     product,
 )
 from elmo_cli.weights import load_bilm
@@ -251,6 +252,27 @@ def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
+def test_nodes_of_one_parent_share_its_product(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences that part early: a product of a hidden state for each distinct beginning."""
+    bilm = load_bilm(make_model(small_architecture(n_layers=1), 1, tmp_path))
+    n_rows = []
+
+    def record(product: Product, inputs: Tensor) -> ScaledRows:
+        n_rows.append(len(inputs))
+        return unscaled(product, inputs)
+
+    unscaled = Product.unscaled
+    monkeypatch.setattr(Product, "unscaled", record)
+    # Forward 2, 6, 6 and 6 nodes; backward 1, 3, 3 and 6.
+    pairs = [(1, 3), (2, 4), (3, 5)]
+    sentences = [[first, *pair, 0] for first in (1, 2) for pair in pairs]
+    state = select_state(random_state(bilm, 1, 2), torch.zeros(6, dtype=torch.int64))
+    assert_fast_equals_readable(bilm, sentences, state, shared=True)
+    assert n_rows == [1, 2, 6, 6, 1, 1, 3, 3]
+
+
 @pytest.mark.parametrize("clip", [None, 0, 0.1])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("projects", [True, False])
@@ -271,13 +293,20 @@ def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
+def _limit_tables(monkeypatch: pytest.MonkeyPatch, bilm: BiLm, n_tokens: int) -> None:
+    """Have tables of the gates of so many tokens, in float32."""
+    dim = bilm.options.lstm.dim
+    monkeypatch.setattr(input_gates, "TABLE_BYTES", n_tokens * 4 * dim * 4)
+    assert input_gates.table_tokens(dim, torch.float32) == n_tokens
+
+
 @pytest.mark.parametrize("packed_weights", [ALL, PACKED_WEIGHTS])
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     packed_weights: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", packed_weights)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    monkeypatch.setattr("elmo_cli.input_gates.TABLE_TOKENS", 30)
+    _limit_tables(monkeypatch, bilm, 30)
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(PRODUCT_ROWS)] + [1] * 100
     sentences = [[(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)]
@@ -289,8 +318,7 @@ def test_the_fast_bilm_is_the_readable_one_where_tables_are_made_in_one_memory(
 ) -> None:
     """Several tables for each direction, of more rows than a product has, and a last one of few."""
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    for module in ("inference", "input_gates"):
-        monkeypatch.setattr(f"elmo_cli.{module}.TABLE_TOKENS", 2 * PRODUCT_ROWS + 10)
+    _limit_tables(monkeypatch, bilm, 2 * PRODUCT_ROWS + 10)
     rooms: list[tuple[int, bool]] = []
 
     def record(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
