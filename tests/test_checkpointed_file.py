@@ -182,6 +182,32 @@ def test_an_error_is_kept_and_nothing_is_written_after_it(
     again.close()
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
+@pytest.mark.parametrize("takes_advice", [True, False])
+def test_the_system_is_told_to_write_what_was_appended(
+    takes_advice: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def advise(descriptor: int, start: int, length: int, advice: int) -> None:
+        assert advice == os.POSIX_FADV_DONTNEED  # Linux begins to write what it is not to keep
+        told.append((start, start + length))
+        if not takes_advice:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.os.posix_fadvise", advise)
+    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.BEGUN_BYTES", 100)
+    file = CheckpointedFile(tmp_path / "a")
+    for _ in range(3):
+        file.write(b"x" * 60)
+    file.checkpoint({})
+    file.write(b"y" * 150)
+    assert told == [(0, 120), (180, 330)]
+    assert file.error is None
+    assert _content(file) == b"x" * 180 + b"y" * 150
+    file.close()
+
+
 def test_discard_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
     file = CheckpointedFile(tmp_path / "a")
     file.write(b"content")

@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from elmo_cli.outputs.checkpoint_log import PAGE_BYTES, decode_log, encode_log
 from elmo_cli.whole_file import sync, write_synced
 
 COPIED_BYTES = 1 << 26
+BEGUN_BYTES = 1 << 23
+"""Appended bytes that the system is told to begin to write: a checkpoint then waits for less."""
 
 
 class CheckpointedFile(FileIO):
@@ -51,6 +54,7 @@ class CheckpointedFile(FileIO):
         self._position: int = 0
         self._size: int = 0
         self._kept: int = 0  # bytes of the last checkpoint, which the file must not lose
+        self._begun: int = 0  # bytes that the system has begun to write
         self._pages: dict[int, bytearray] = {}  # changed since, by number
         try:
             self._recover()
@@ -149,7 +153,8 @@ class CheckpointedFile(FileIO):
     def clear(self) -> None:
         """Forget the checkpoint, and empty the file."""
         self.log.unlink(missing_ok=True)
-        self.state, self._pages, self._size, self._kept, self._position = None, {}, 0, 0, 0
+        self.state, self._pages, self._position = None, {}, 0
+        self._size = self._kept = self._begun = 0
         os.ftruncate(self.fileno(), 0)
 
     def discard(self) -> None:
@@ -169,6 +174,15 @@ class CheckpointedFile(FileIO):
         while rest:
             written = os.pwrite(self.fileno(), rest, position)
             position, rest = position + written, rest[written:]
+        self._begin_to_sync(position)
+
+    def _begin_to_sync(self, end: int) -> None:
+        """Have the system write what was appended, while more is computed."""
+        if end - self._begun >= BEGUN_BYTES and hasattr(os, "posix_fadvise"):
+            with suppress(OSError):  # a file system that takes no advice
+                length = end - self._begun
+                os.posix_fadvise(self.fileno(), self._begun, length, os.POSIX_FADV_DONTNEED)
+            self._begun = end
 
     def _change(self, number: int, start: int, part: memoryview) -> None:
         """Change a part of a page in memory.
@@ -223,7 +237,7 @@ class CheckpointedFile(FileIO):
             os.pwrite(self.fileno(), page, number * PAGE_BYTES)
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
-        self._pages, self._size, self._kept = {}, size, size
+        self._pages, self._size, self._kept, self._begun = {}, size, size, size
 
 
 def _open_locked(path: str | Path) -> int:
