@@ -17,8 +17,8 @@ from elmo_cli.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.trie import Trie
 
 MOST_DISTINCT = 0.8
-"""Parents for each node, if they are to share products: fewer rows multiplied, gates in another
-order (a copy of them where `cells` is not compiled)."""
+"""Distinct parents over nodes, up to which nodes of one parent share what is multiplied for it.
+Where `cells` is not compiled, that costs a copy of the gates."""
 
 
 class Parents(NamedTuple):

@@ -25,7 +25,7 @@ from elmo_cli.pieces import LONG_SENTENCE, run_in_pieces
 from elmo_cli.trie import Trie, build_trie
 
 LARGE_BATCH = 1024
-"""Of so many tokens: it takes much longer than what is done once a batch."""
+"""A batch of more tokens takes so long that memory may be put in order before it."""
 
 RunLayer = Callable[[FastLstm, Tensor | None, LstmState], tuple[Tensor, LstmState]]
 """How a layer is run over sentences. From its LSTM, the outputs of the layer below, None for

@@ -263,7 +263,6 @@ def _embed_until_killed(
     text: str, output: str, state: str, n_calls: int, seconds: float, n_called: Any
 ) -> None:
     """Embed, and be killed so many seconds after so many calls and returns of functions."""
-
     counter = itertools.count(1)  # no two threads get the same number
 
     def count(*_: object) -> None:
