@@ -81,11 +81,11 @@ class FastBiLm:
 
     def _room(self, vectors: Tensor, n_tokens: int) -> Tensor:
         """Memory for the tables of a batch (`token_gates`): none if it is small."""
-        n_rows, dim = 0, self.options.lstm.dim
+        n_rows, width = 0, 4 * self.options.lstm.dim
         if self.device.type == "cpu" and n_tokens > LARGE_BATCH:
             return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
-            n_rows = min(table_tokens(dim, vectors.dtype), len(vectors))
-        return vectors.new_empty(n_rows, 4 * dim)
+            n_rows = min(table_tokens(width, vectors.dtype), len(vectors))
+        return vectors.new_empty(n_rows, width)
 
     def _plan(
         self,

@@ -16,9 +16,9 @@ TABLE_BYTES = 1 << 26
 float32: enough for many steps, and the more steps, the more of their tokens are equal."""
 
 
-def table_tokens(dim: int, dtype: torch.dtype) -> int:
-    """The most tokens whose gates are held at once, for cells of `dim` values."""
-    return max(1, TABLE_BYTES // (4 * dim * dtype.itemsize))
+def table_tokens(width: int, dtype: torch.dtype) -> int:
+    """The most tokens whose gates, `width` values each, are held at once."""
+    return max(1, TABLE_BYTES // (width * dtype.itemsize))
 
 
 def token_gates(
@@ -31,7 +31,7 @@ def token_gates(
         trie: its tokens are rows of `vectors`.
         room: for tables, float, shape (m, 4 D). Memory that has been used is faster than new.
     """
-    start, most = 0, table_tokens(room.shape[1] // 4, room.dtype)
+    start, most = 0, table_tokens(room.shape[1], room.dtype)
     for group in _groups_by_tokens(trie.tokens, trie.sizes, most):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)

@@ -295,9 +295,9 @@ def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
 
 def _limit_tables(monkeypatch: pytest.MonkeyPatch, bilm: BiLm, n_tokens: int) -> None:
     """Have tables of the gates of so many tokens, in float32."""
-    dim = bilm.options.lstm.dim
-    monkeypatch.setattr(input_gates, "TABLE_BYTES", n_tokens * 4 * dim * 4)
-    assert input_gates.table_tokens(dim, torch.float32) == n_tokens
+    width = 4 * bilm.options.lstm.dim
+    monkeypatch.setattr(input_gates, "TABLE_BYTES", n_tokens * width * 4)
+    assert input_gates.table_tokens(width, torch.float32) == n_tokens
 
 
 @pytest.mark.parametrize("packed_weights", [ALL, PACKED_WEIGHTS])
