@@ -29,14 +29,8 @@ class Int8Product(Product):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
-        product = inputs.new_empty(len(inputs), len(self._scales))
-        for out, part in zip(*map(_parts, (product, inputs)), strict=True):
-            rows, scales = self._multiply(part)
-            if self.bias is None:
-                torch.mul(rows, scales, out=out)
-            else:
-                torch.addcmul(self.bias, rows, scales, out=out)
-        return product
+        parts = [self._scaled(part) for part in _parts(inputs)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def unscaled(self, inputs: Tensor) -> ScaledRows:
         """The product of float32, shape (N, in), as it comes first; for one without a bias."""
@@ -48,6 +42,13 @@ class Int8Product(Product):
     def n_rows(self, n_rows: int) -> int:
         """See `Product.n_rows`."""
         return rounded_rows(n_rows)
+
+    def _scaled(self, inputs: Tensor) -> Tensor:
+        """The product of at most `PRODUCT_ROWS` rows, where it came to be."""
+        rows, scales = self._multiply(inputs)
+        if self.bias is None:
+            return rows.mul_(scales)
+        return torch.addcmul(self.bias, rows, scales, out=rows)
 
     def _multiply(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The product of at most `PRODUCT_ROWS` rows, and their scales."""
