@@ -15,21 +15,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.allocator import return_free_memory
+from elmo_cli.allocator import keep_freed_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.fast_lstm import FastLstm, Steps
 from elmo_cli.input_gates import node_gates, table_tokens, token_gates
 from elmo_cli.lstm import Lstm, LstmState
 from elmo_cli.pieces import LONG_SENTENCE, run_in_pieces
+from elmo_cli.products import PRODUCT_ROWS
 from elmo_cli.trie import Trie, build_trie
-
-LARGE_BATCH = 1024
-"""A batch of more tokens takes so long that memory may be put in order before it."""
 
 RunLayer = Callable[[FastLstm, Tensor | None, LstmState], tuple[Tensor, LstmState]]
 """How a layer is run over sentences. From its LSTM, the outputs of the layer below, None for
 the lowest, and where sentences start, to its outputs, float, shape (M, P), and where they ended."""
+
+Plan = tuple[RunLayer, Tensor]
+"""How a stack is run, and which row of its outputs each token gets, int64, shape (N,)."""
 
 
 class FastBiLm:
@@ -45,6 +46,8 @@ class FastBiLm:
         self.layers = [
             (FastLstm(ahead, arithmetic), FastLstm(behind, arithmetic)) for ahead, behind in stacks
         ]
+        if self.device.type == "cpu":
+            keep_freed_memory()
 
     @torch.inference_mode()
     def contextualize(
@@ -66,26 +69,23 @@ class FastBiLm:
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self.device)
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
-        layers[0] = vectors.index_select(0, rows)[:, None]
+        room = self._room(vectors, layers)
+        plans = [self._plan(vectors, tokens, roots, room, backward=b) for b in (False, True)]
+        ended = self._run(plans, state, layers[1:])
+        torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
+        layers[0, :, 1] = layers[0, :, 0]
+        return layers.flatten(2), ended
 
-        room = self._room(vectors, len(rows))
-        ended = []
-        # One after the other, each with all cores: so the weights of one are in the caches.
-        for direction, backward in enumerate((False, True)):
-            run_layer, order = self._plan(vectors, tokens, roots, room, backward=backward)
-            lstms = [pair[direction] for pair in self.layers]
-            starts = [layer[direction] for layer in state]
-            results = layers[1:, :, direction]
-            ended.append(self._run(lstms, starts, run_layer, order.to(self.device), results))
-        return layers.flatten(2), [LayerState(*pair) for pair in zip(*ended, strict=True)]
-
-    def _room(self, vectors: Tensor, n_tokens: int) -> Tensor:
-        """Memory for the tables of a batch (`token_gates`): none if it is small."""
-        n_rows, width = 0, 4 * self.options.lstm.dim
-        if self.device.type == "cpu" and n_tokens > LARGE_BATCH:
-            return_free_memory()  # of the batch before: 150 MB in small pieces, in 20 ms
-            n_rows = min(table_tokens(width, vectors.dtype), len(vectors))
-        return vectors.new_empty(n_rows, width)
+    def _room(self, vectors: Tensor, layers: Tensor) -> Tensor:
+        """Memory for tables of gates (`token_gates`), if any: that of the layers, yet empty."""
+        width = 4 * self.options.lstm.dim
+        n_rows = min(table_tokens(width, vectors.dtype), len(vectors))
+        if self.device.type != "cpu" or n_rows <= PRODUCT_ROWS:
+            return vectors.new_empty(0, width)
+        n_there = min(n_rows, layers.numel() // width)
+        if n_there < n_rows // 2:  # few tokens in all, most of them distinct
+            return vectors.new_empty(n_rows, width)
+        return layers.flatten()[: n_there * width].view(n_there, width)
 
     def _plan(
         self,
@@ -95,36 +95,37 @@ class FastBiLm:
         room: Tensor,
         *,
         backward: bool,
-    ) -> tuple[RunLayer, Tensor]:
-        """How a stack is run, and which row of its outputs each token gets, int64, shape (N,)."""
+    ) -> Plan:
         n_sentences, longest = tokens.shape
         if n_sentences == 1 and longest > LONG_SENTENCE:
             rows, order = torch.from_numpy(tokens[0]), torch.arange(longest)
             if backward:
                 rows, order = rows.flip(0), order.flip(0)
             inputs = vectors.index_select(0, rows.to(self.device))  # (N, P)
-            return partial(_run_in_pieces, inputs, self._tolerance), order
+            return partial(_run_in_pieces, inputs, self._tolerance), order.to(self.device)
         trie = build_trie(tokens, roots, backward=backward)
         run_layer = partial(_run_over_trie, vectors, trie, Steps.of(trie, self.device), room)
-        return run_layer, torch.from_numpy(trie.nodes)
+        return run_layer, torch.from_numpy(trie.nodes).to(self.device)
 
-    def _run(
-        self,
-        lstms: Sequence[FastLstm],
-        starts: Sequence[LstmState],
-        run_layer: RunLayer,
-        order: Tensor,
-        results: Tensor,
-    ) -> list[LstmState]:
-        """Run one stack; write `results`, shape (L - 1, N, P), give where sentences ended."""
-        below, ended = None, []
-        for lstm, start, result in zip(lstms, starts, results, strict=True):
-            outputs, final = run_layer(lstm, below, start)
-            if below is not None and self.options.lstm.use_skip_connections:
-                outputs += below
-            below = outputs  # (M, P)
-            torch.index_select(outputs, 0, order, out=result)
-            ended.append(final)
+    def _run(self, plans: Sequence[Plan], state: BiLmState, results: Tensor) -> BiLmState:
+        """Run both stacks; write `results`, shape (L - 1, N, 2, P), give where sentences ended."""
+        below: list[Tensor | None] = [None for _ in plans]
+        ended = []
+        for pair, starts, result in zip(self.layers, state, results, strict=True):
+            finals = []
+            # One after the other, each with all cores: so the weights of one are in the caches.
+            for direction, (run_layer, _) in enumerate(plans):
+                inputs = below[direction]
+                outputs, final = run_layer(pair[direction], inputs, starts[direction])
+                if inputs is not None and self.options.lstm.use_skip_connections:
+                    outputs += inputs
+                below[direction] = outputs  # (M, P)
+                finals.append(final)
+            # Not before: tables of both directions were where the results are.
+            for values, (_, order), out in zip(below, plans, result.unbind(1), strict=True):
+                assert values is not None
+                torch.index_select(values, 0, order, out=out)
+            ended.append(LayerState(*finals))
         return ended
 
     def initial_state(self, n_sentences: int) -> BiLmState:

@@ -31,7 +31,7 @@ def token_gates(
         trie: its tokens are rows of `vectors`.
         room: for tables, float, shape (m, 4 D). Memory that has been used is faster than new.
     """
-    start, most = 0, table_tokens(room.shape[1], room.dtype)
+    start, most = 0, room.shape[0] or table_tokens(room.shape[1], room.dtype)
     for group in _groups_by_tokens(trie.tokens, trie.sizes, most):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)

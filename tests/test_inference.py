@@ -313,26 +313,42 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
+@pytest.mark.parametrize(
+    ("dim", "n_sentences", "of_layers", "n_rows"),
+    [
+        pytest.param(5, 150, True, 522, id="the layers have enough"),
+        pytest.param(19, 150, True, 426, id="they have less"),
+        pytest.param(20, 30, False, 522, id="they have too little"),
+    ],
+)
 def test_the_fast_bilm_is_the_readable_one_where_tables_are_made_in_one_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dim: int,
+    n_sentences: int,
+    of_layers: bool,
+    n_rows: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Several tables for each direction, of more rows than a product has, and a last one of few."""
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
+    """That of the layers, for tables of more rows than a product has, and a last one of few."""
+    bilm = load_bilm(make_model(small_architecture(dim=dim), 1, tmp_path))
     _limit_tables(monkeypatch, bilm, 2 * PRODUCT_ROWS + 10)
-    rooms: list[tuple[int, bool]] = []
+    tables: list[tuple[int, bool]] = []
+    rooms: set[tuple[int, bool]] = set()
 
     def record(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
         table = multiply(from_inputs, inputs, room)
-        rooms.append((len(inputs), table.data_ptr() == room.data_ptr()))
+        tables.append((len(inputs), table.data_ptr() == room.data_ptr()))
+        rooms.add((len(room), room.untyped_storage().nbytes() > room.nbytes))
         return table
 
     multiply = input_gates._multiply
     monkeypatch.setattr(input_gates, "_multiply", record)
     generator = np.random.default_rng(1)
-    sentences = [generator.integers(0, 900, 12).tolist() for _ in range(150)]
+    sentences = [generator.integers(0, 900, 12).tolist() for _ in range(n_sentences)]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(sentences), 2))
-    assert all(is_room == (n > PRODUCT_ROWS) for n, is_room in rooms)
-    assert sum(is_room for _, is_room in rooms) >= 4
+    assert rooms == {(n_rows, of_layers)}
+    assert all(is_room == (n > PRODUCT_ROWS) for n, is_room in tables)
+    assert any(is_room for _, is_room in tables)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
