@@ -74,10 +74,12 @@ def node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> It
     """The same where each node has inputs of its own, float, shape (M, P)."""
     start = 0
     for group in _groups(sizes, PRODUCT_ROWS):
-        end = start + sum(group)
-        for step in torch.split(from_inputs(inputs[start:end]), group):
+        n_rows = sum(group)
+        # The rows that a product adds may as well be those that follow: they need no copy.
+        product = from_inputs(inputs[start : start + from_inputs.n_rows(n_rows)])[:n_rows]
+        for step in torch.split(product, group):
             yield TableRows(step, None)  # (n, 4 D)
-        start = end
+        start += n_rows
 
 
 def _groups(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
