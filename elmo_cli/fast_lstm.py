@@ -44,6 +44,8 @@ class Parents(NamedTuple):
 class Steps(NamedTuple):
     """How nodes follow each other from step to step, on the device; see `Trie`."""
 
+    sizes: Sequence[int]
+    n_ended: Sequence[int]
     parents: tuple[Parents, ...]
     ends: tuple[Tensor, ...]
 
@@ -52,15 +54,17 @@ class Steps(NamedTuple):
         """The steps of a trie."""
         parents = torch.split(torch.from_numpy(trie.parents).to(device), trie.sizes)
         ends = torch.from_numpy(trie.ends).to(device)
-        return cls(tuple(map(Parents.of, parents)), torch.split(ends, trie.n_ended))
+        ends_of_steps = torch.split(ends, trie.n_ended)
+        return cls(trie.sizes, trie.n_ended, tuple(map(Parents.of, parents)), ends_of_steps)
 
     @classmethod
     def of_packed(cls, sizes: Sequence[int], device: torch.device) -> "Steps":
         """The same of packed sequences, none of which share a step; see `lstm`."""
         places = torch.arange(sizes[0], device=device)
         parents = tuple(Parents(places[:n], places[:n], None) for n in sizes)
-        ends = zip([*sizes[1:], 0], sizes, strict=True)
-        return cls(parents, tuple(places[a:b] for a, b in ends))
+        ends = list(zip([*sizes[1:], 0], sizes, strict=True))
+        n_ended = [b - a for a, b in ends]
+        return cls(sizes, n_ended, parents, tuple(places[a:b] for a, b in ends))
 
 
 class FastLstm:
@@ -103,23 +107,22 @@ class FastLstm:
             that order.
         """
         hidden, cells = state.hidden, (2 * state.cell).contiguous()
-        sizes = [len(parents.of_nodes) for parents in steps.parents]
         # All that stays is allocated first: between what comes and goes it would break up memory.
-        outputs = hidden.new_empty(sum(sizes), hidden.shape[1])  # (M, P)
-        n_ended = sum(map(len, steps.ends))
+        outputs = hidden.new_empty(sum(steps.sizes), hidden.shape[1])  # (M, P)
+        n_ended, most = sum(steps.n_ended), max(steps.sizes)
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
-        written = cells.new_empty(2, max(sizes), cells.shape[1])  # by the steps in turn
-        factors = self._room(max(sizes), hidden)
+        written = cells.new_empty(2, most, cells.shape[1])  # by the steps in turn
+        factors = self._room(most, hidden)
         start = first = 0
-        for step, (parents, ends) in enumerate(zip(steps.parents, steps.ends, strict=True)):
-            before, end = LstmState(hidden, cells), start + sizes[step]
-            hidden, cells = outputs[start:end], written[step % 2, : sizes[step]]
+        for step, (size, n_ends, parents, ends) in enumerate(zip(*steps, strict=True)):
+            before, end = LstmState(hidden, cells), start + size
+            hidden, cells = outputs[start:end], written[step % 2, :size]
             # No name for the gates: their table has to go before the next one is made.
             self._step(next(input_gates), before, parents, LstmState(hidden, cells), *factors)
-            if len(ends):
+            if n_ends:
                 for values, last in zip((hidden, cells), ended, strict=True):
-                    torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
-            start, first = end, first + len(ends)
+                    torch.index_select(values, 0, ends, out=last[first : first + n_ends])
+            start, first = end, first + n_ends
         return outputs, LstmState(ended.hidden, ended.cell.div_(2))
 
     def _room(self, n: int, hidden: Tensor) -> tuple[Tensor, Tensor]:

@@ -96,6 +96,7 @@ class FastBiLm:
         *,
         backward: bool,
     ) -> Plan:
+        """How a stack is run over sentences; the room is for `token_gates`."""
         n_sentences, longest = tokens.shape
         if n_sentences == 1 and longest > LONG_SENTENCE:
             rows, order = torch.from_numpy(tokens[0]), torch.arange(longest)

@@ -1,5 +1,6 @@
 """Matrix products with constant weights, by the fastest way that there is."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -93,6 +94,7 @@ class OneDnnProduct(Product):
         return product
 
 
+@lru_cache  # a step asks several times
 def rounded_rows(n_rows: int) -> int:
     """The next number of rows that oneDNN knows."""
     beyond = n_rows // PRODUCT_ROWS * PRODUCT_ROWS
