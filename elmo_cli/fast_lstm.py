@@ -45,7 +45,9 @@ class Steps(NamedTuple):
     """How nodes follow each other from step to step, on the device; see `Trie`."""
 
     sizes: Sequence[int]
+    """The nodes of each step."""
     n_ended: Sequence[int]
+    """The sentences that end at each step."""
     parents: tuple[Parents, ...]
     ends: tuple[Tensor, ...]
 
