@@ -29,7 +29,8 @@ def token_gates(
     Args:
         vectors: of the distinct tokens, float, shape (V, P).
         trie: its tokens are rows of `vectors`.
-        room: for tables, float, shape (m, 4 D). Memory that has been used is faster than new.
+        room: for tables of up to m tokens, float, shape (m, 4 D): memory that has been used is
+            faster than new. Without rows, tables are as large as `TABLE_BYTES` lets them be.
     """
     start, most = 0, room.shape[0] or table_tokens(room.shape[1], room.dtype)
     for group in _groups_by_tokens(trie.tokens, trie.sizes, most):

@@ -31,5 +31,4 @@ def test_memory_of_products_is_used_again() -> None:
         program = [sys.executable, "-c", FAULTS_OF_PRODUCTS.format(kept=kept)]
         done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
         faults[kept] = int(done.stdout)
-
     assert faults[True] * 20 < faults[False], faults
