@@ -1,4 +1,4 @@
-"""Compiles `elmo_cli/compiled_cells.c` when the package is built, where there is GCC.
+"""Compiles `elmo_cli/kernels.c` when the package is built, where there is GCC.
 
 Without it the package is as right, only slower: see `docs/performance.md`.
 """
@@ -38,11 +38,11 @@ class CustomBuildHook(BuildHookInterface[Any]):
         """Compile, and have the wheel hold what was made."""
         if sys.platform != "linux" or platform.machine() != "x86_64":
             return  # elsewhere it has not been measured
-        source = Path(self.root, "elmo_cli", "compiled_cells.c")
+        source = Path(self.root, "elmo_cli", "kernels.c")
         self._folder = TemporaryDirectory()
         folder = source.parent if version == "editable" else Path(self._folder.name)
         try:
-            for old in folder.glob("compiled_cells.*.so"):
+            for old in folder.glob("kernels.*.so"):
                 old.unlink()
             made = [compiled(source, folder, processor) for processor in PROCESSORS]
         except (OSError, subprocess.CalledProcessError) as error:
@@ -59,7 +59,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
 
 def compiled(source: Path, folder: Path, processor: str) -> Path:
-    """Make the library for a kind of processor, of the name that `compiled_cells.py` looks for.
+    """Make the library for a kind of processor, of the name that `kernels.py` looks for.
 
     Raises:
         OSError: there is no compiler, or it has an OpenMP that torch does not have.
@@ -67,9 +67,9 @@ def compiled(source: Path, folder: Path, processor: str) -> Path:
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     digest = sha256(source.read_bytes()).hexdigest()[:8]
-    library = folder / f"compiled_cells.{digest}.{processor}.so"
+    library = folder / f"kernels.{digest}.{processor}.so"
     with TemporaryDirectory() as name:
-        parts, linked = Path(name, "cells.o"), Path(name, "cells.so")
+        parts, linked = Path(name, "kernels.o"), Path(name, "kernels.so")
         flags = [*COMPILE, *PROCESSORS[processor]]
         subprocess.run([*compiler, *flags, "-c", source, "-o", parts], check=True)
         # Linked without -fopenmp: the library of OpenMP is to be the one that torch has loaded.

@@ -10,7 +10,7 @@ import h5py
 import torch
 
 import elmo_cli
-from elmo_cli.compiled_cells import compiled_next_cells
+from elmo_cli.kernels import kernel
 
 
 def describe() -> dict[str, str]:
@@ -19,7 +19,7 @@ def describe() -> dict[str, str]:
         "processor": _processor(),
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "compiled cells": "yes" if compiled_next_cells(torch.float32, torch.float32) else "no",
+        "compiled": ", ".join(name for name in ("float32_to_float32", "step") if kernel(name, "")),
         "threads": str(torch.get_num_threads()),
         "elmo_cli": elmo_cli.__version__,
         "torch": torch.__version__,

@@ -5,15 +5,18 @@ A convolution is a matrix product too: of its windows with its filters.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from elmo_cli.products import OneDnnProduct, Product
+from elmo_cli.cells import TableRows
+from elmo_cli.products import CompiledProduct, OneDnnProduct, Product
+from elmo_cli.recurrence import CompiledRecurrence
 from elmo_cli.token_encoder import Convolution
 
-Call = tuple[Callable[[Tensor], Tensor], tuple[int, ...]]
+Call = tuple[Callable[[Tensor], Any], tuple[int, ...]]
 """What multiplies, and the shape of what it is given."""
 
 
@@ -31,6 +34,7 @@ class ProductLog:
         ]
         for owner, name, plain in methods:
             self._watch(owner, name, plain)
+        self._watch_compiled()
 
     def _watch(self, owner: type[Any], name: str, plain: Any) -> None:
         original: Callable[..., Tensor] = getattr(owner, name)
@@ -42,6 +46,37 @@ class ProductLog:
             return result
 
         setattr(owner, name, watched)
+
+    def _watch_compiled(self) -> None:
+        """Those in C are made again in memory that stays; one of them is a part of a step."""
+        multiply_into, take_step = CompiledProduct.multiply_into, CompiledRecurrence.take_step
+        room = torch.empty(0)
+
+        def multiply(product: CompiledProduct, inputs: Tensor) -> None:
+            nonlocal room
+            n_outputs = product.BLOCK * product.weight.shape[0]
+            if room.numel() < len(inputs) * n_outputs:
+                room = inputs.new_empty(len(inputs) * n_outputs)
+            out = room[: len(inputs) * n_outputs].view(-1, n_outputs)
+            multiply_into(product, out, inputs)
+
+        def add(product: CompiledProduct, n_rows: int) -> None:
+            n_inputs = product.weight.shape[1]
+            self.calls.append((partial(multiply, product), (n_rows, n_inputs)))
+            self.flops += 2.0 * n_rows * product.weight.numel()
+
+        def watched_product(product: CompiledProduct, out: Tensor, inputs: Tensor) -> None:
+            multiply_into(product, out, inputs)
+            add(product, len(inputs))
+
+        def watched_step(
+            recurrence: CompiledRecurrence, gates: TableRows, hidden: TableRows, *rest: Any
+        ) -> None:
+            take_step(recurrence, gates, hidden, *rest)
+            add(recurrence.from_hidden, len(hidden.table))
+
+        setattr(CompiledProduct, "multiply_into", watched_product)  # noqa: B010
+        setattr(CompiledRecurrence, "take_step", watched_step)  # noqa: B010
 
     @torch.inference_mode()
     def seconds(self) -> float:

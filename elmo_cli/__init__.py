@@ -20,7 +20,8 @@ Around it:
                        each token once, each beginning once, a long sentence in pieces, with
                        free memory given back; and a batch too large for memory by halves
     arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
-                       and what comes between them (cells.py, compiled_cells.py)
+                       and what a step makes of them (recurrence.py, cells.py, compiled_cells.py);
+                       both in C: kernels.py, kernels.c
     selection.py       layers -> what is asked of them (layers.py, pooling.py)
     settings.py        how sentences are computed: where they start, how many at once
     devices.py         the number of a GPU

@@ -10,6 +10,7 @@ from elmo_cli.compiled_cells import compiled_next_cells
 from elmo_cli.errors import InputError
 from elmo_cli.int8_product import Int8Product, sums_are_exact
 from elmo_cli.products import Product, RoundedProduct, product
+from elmo_cli.recurrence import CompiledRecurrence, Recurrence, compiles_steps
 from elmo_cli.settings import Precision
 
 
@@ -33,13 +34,27 @@ class Arithmetic(NamedTuple):
         """The product of values with weights that are given in float32."""
         return self._product(weight, None, self.values)
 
-    def gates(self, weight: Tensor, bias: Tensor | None = None) -> Product:
-        """The same where the result is gates, which need less precision."""
+    def recurrence(
+        self, from_inputs: Tensor, from_hidden: Tensor, bias: Tensor, half: torch.dtype
+    ) -> Recurrence:
+        """That of weights that are given in float32; see `cells` for the factors in them.
+
+        Args:
+            half: the type of what is projected.
+        """
+        is_plain = {self.values, self.factors, half} == {torch.float32} and not self.gates_are_int8
+        if is_plain and self.device.type == "cpu" and compiles_steps(from_hidden):
+            return CompiledRecurrence(from_inputs, from_hidden, bias)
+        gates = self._gates(from_inputs, bias), self._gates(from_hidden)
+        return Recurrence(*gates, self._next_cells(half))
+
+    def _gates(self, weight: Tensor, bias: Tensor | None = None) -> Product:
+        """The product of values where the result is gates, which need less precision."""
         if self.gates_are_int8:
             return Int8Product(weight, bias)
         return self._product(weight, bias, self.values)
 
-    def next_cells(self, half: torch.dtype) -> NextCells:
+    def _next_cells(self, half: torch.dtype) -> NextCells:
         """The fastest `next_cells` for what is projected of this type."""
         compiled = None
         if self.device.type == "cpu":

@@ -80,14 +80,13 @@ class FastLstm:
         bias.view(4, -1)[2] += FORGET_BIAS
         parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
         from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
-        self.from_inputs = arithmetic.gates(from_inputs, bias)
-        self.from_hidden = arithmetic.gates(from_hidden)
         self._projection, self._half = None, arithmetic.values
         if lstm.projection is not None:
             self._projection = arithmetic.product(2 * lstm.projection.weight.detach())
             self._half = arithmetic.factors
         self._dim = lstm.options.dim
-        self._next_cells = arithmetic.next_cells(self._half)
+        self._recurrence = arithmetic.recurrence(from_inputs, from_hidden, bias, self._half)
+        self.from_inputs = self._recurrence.from_inputs
         self._cell_clip = lstm.options.cell_clip or math.inf
         self._proj_clip = lstm.options.proj_clip or math.inf
 
@@ -131,7 +130,7 @@ class FastLstm:
         """Zeros, for what up to n nodes multiply, with the rows that a product adds."""
         n_half = n if self._projection is None else self._projection.n_rows(n)
         half = hidden.new_zeros(n_half, self._dim, dtype=self._half)
-        return hidden.new_zeros(self.from_hidden.n_rows(n), hidden.shape[1]), half
+        return hidden.new_zeros(self._recurrence.n_rows(n), hidden.shape[1]), half
 
     def _step(
         self,
@@ -151,14 +150,14 @@ class FastLstm:
         n, m = after.cell.shape[0], parents.distinct.shape[0]
         # Nodes of one parent share what comes from its hidden state.
         torch.index_select(before.hidden, 0, parents.distinct, out=hidden[:m])
-        products = self.from_hidden.unscaled(hidden[: self.from_hidden.n_rows(m)]).first(m)
-        hidden_gates = products._replace(which=parents.which)
+        states = TableRows(hidden[: self._recurrence.n_rows(m)], parents.which)
         cells = TableRows(before.cell, parents.of_nodes)
-        self._next_cells(gates, hidden_gates, cells, self._cell_clip, after.cell, half[:n])
+        self._recurrence.take_step(gates, states, cells, self._cell_clip, after.cell, half[:n])
         if self._projection is None:
             projected = 2 * half[:n]
         else:
-            projected = self._projection(half[: self._projection.n_rows(n)])  # (n or more, P)
+            factors = half[: self._projection.n_rows(n)]
+            projected = self._projection.in_room(after.hidden, factors)  # (n or more, P)
         torch.clamp(projected[:n], -self._proj_clip, self._proj_clip, out=after.hidden)
 
 

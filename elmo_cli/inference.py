@@ -8,7 +8,7 @@ many steps of a single row gets fewer steps of several (`pieces`).
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -31,6 +31,15 @@ the lowest, and where sentences start, to its outputs, float, shape (M, P), and 
 
 Plan = tuple[RunLayer, Tensor]
 """How a stack is run, and which row of its outputs each token gets, int64, shape (N,)."""
+
+
+class Rooms(NamedTuple):
+    """Memory for gates, float, shape (m, 4 D): what has been used is faster than new."""
+
+    table: Tensor
+    """For `token_gates`, until the lowest layer has run in both directions."""
+    nodes: Tensor
+    """For `node_gates`."""
 
 
 class FastBiLm:
@@ -69,34 +78,36 @@ class FastBiLm:
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self.device)
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
-        room = self._room(vectors, layers)
-        plans = [self._plan(vectors, tokens, roots, room, backward=b) for b in (False, True)]
+        plan = partial(self._plan, vectors, tokens, roots, self._rooms(vectors, layers))
+        plans = [plan(backward=backward) for backward in (False, True)]
         ended = self._run(plans, state, layers[1:])
         torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
         layers[0, :, 1] = layers[0, :, 0]
         return layers.flatten(2), ended
 
-    def _room(self, vectors: Tensor, layers: Tensor) -> Tensor:
-        """Memory for tables of gates (`token_gates`), if any: that of the layers, yet empty."""
+    def _rooms(self, vectors: Tensor, layers: Tensor) -> Rooms:
+        """Memory for gates, if any is needed: where it will do, that of the layers, yet empty."""
         width = 4 * self.options.lstm.dim
-        n_rows = min(table_tokens(width, vectors.dtype), len(vectors))
-        if self.device.type != "cpu" or n_rows <= PRODUCT_ROWS:
-            return vectors.new_empty(0, width)
-        n_there = min(n_rows, layers.numel() // width)
-        if n_there < n_rows // 2:  # few tokens in all, most of them distinct
-            return vectors.new_empty(n_rows, width)
-        return layers.flatten()[: n_there * width].view(n_there, width)
+        if self.device.type != "cpu":
+            return Rooms(*2 * [vectors.new_empty(0, width)])
+        n_table = min(table_tokens(width, vectors.dtype), len(vectors))
+        table, nodes = (_as_rows(memory, width) for memory in (layers, layers[0]))
+        if len(table) < n_table // 2:  # few tokens in all, most of them distinct
+            table = vectors.new_empty(n_table, width)
+        if len(nodes) < PRODUCT_ROWS:
+            nodes = vectors.new_empty(min(PRODUCT_ROWS, layers.shape[1]), width)
+        return Rooms(table[:n_table] if n_table > PRODUCT_ROWS else table[:0], nodes)
 
     def _plan(
         self,
         vectors: Tensor,
         tokens: NDArray[np.int64],
         roots: NDArray[np.int64],
-        room: Tensor,
+        rooms: Rooms,
         *,
         backward: bool,
     ) -> Plan:
-        """How a stack is run over sentences; the room is for `token_gates`."""
+        """How a stack is run over sentences."""
         n_sentences, longest = tokens.shape
         if n_sentences == 1 and longest > LONG_SENTENCE:
             rows, order = torch.from_numpy(tokens[0]), torch.arange(longest)
@@ -105,7 +116,8 @@ class FastBiLm:
             inputs = vectors.index_select(0, rows.to(self.device))  # (N, P)
             return partial(_run_in_pieces, inputs, self._tolerance), order.to(self.device)
         trie = build_trie(tokens, roots, backward=backward)
-        run_layer = partial(_run_over_trie, vectors, trie, Steps.of(trie, self.device), room)
+        steps = Steps.of(trie, self.device)
+        run_layer = partial(_run_over_trie, vectors, trie, steps, rooms)
         return run_layer, torch.from_numpy(trie.nodes).to(self.device)
 
     def _run(self, plans: Sequence[Plan], state: BiLmState, results: Tensor) -> BiLmState:
@@ -150,20 +162,26 @@ def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
         yield cast(Lstm, layers.pop(0))
 
 
+def _as_rows(memory: Tensor, width: int) -> Tensor:
+    """As many rows as it has room for, shape (n, width)."""
+    values = memory.flatten()
+    return values[: len(values) // width * width].view(-1, width)
+
+
 def _run_over_trie(
     vectors: Tensor,
     trie: Trie,
     steps: Steps,
-    room: Tensor,
+    rooms: Rooms,
     lstm: FastLstm,
     below: Tensor | None,
     start: LstmState,
 ) -> tuple[Tensor, LstmState]:
-    """A `RunLayer` over a trie, whose tokens are rows of `vectors`; room for `token_gates`."""
+    """A `RunLayer` over a trie, whose tokens are rows of `vectors`."""
     if below is None:
-        gates = token_gates(lstm.from_inputs, vectors, trie, room)
+        gates = token_gates(lstm.from_inputs, vectors, trie, rooms.table)
     else:
-        gates = node_gates(lstm.from_inputs, below, trie.sizes)
+        gates = node_gates(lstm.from_inputs, below, trie.sizes, rooms.nodes)
     outputs, final = lstm.run(gates, steps, start)
     by_sentence = torch.from_numpy(trie.ended.argsort()).to(outputs.device)
     return outputs, LstmState(*(values[by_sentence] for values in final))

@@ -29,8 +29,8 @@ def token_gates(
     Args:
         vectors: of the distinct tokens, float, shape (V, P).
         trie: its tokens are rows of `vectors`.
-        room: for tables of up to m tokens, float, shape (m, 4 D): memory that has been used is
-            faster than new. Without rows, tables are as large as `TABLE_BYTES` lets them be.
+        room: for tables of up to m tokens, float, shape (m, 4 D). Without rows, tables are as
+            large as `TABLE_BYTES` lets them be.
     """
     start, most = 0, room.shape[0] or table_tokens(room.shape[1], room.dtype)
     for group in _groups_by_tokens(trie.tokens, trie.sizes, most):
@@ -51,7 +51,7 @@ def _multiply(from_inputs: Product, inputs: Tensor, room: Tensor) -> Tensor:
         return from_inputs(inputs)
     table = room[:n]
     for out, rows in zip(*(torch.split(t, PRODUCT_ROWS) for t in (table, inputs)), strict=True):
-        out.copy_(from_inputs(rows))
+        from_inputs.multiply_into(out, rows)
     return table
 
 
@@ -71,13 +71,19 @@ def _groups_by_tokens(
     yield group
 
 
-def node_gates(from_inputs: Product, inputs: Tensor, sizes: Sequence[int]) -> Iterator[TableRows]:
-    """The same where each node has inputs of its own, float, shape (M, P)."""
+def node_gates(
+    from_inputs: Product, inputs: Tensor, sizes: Sequence[int], room: Tensor
+) -> Iterator[TableRows]:
+    """The same where each node has inputs of its own, float, shape (M, P).
+
+    The room, float, shape (m, 4 D), is used if it has enough rows.
+    """
     start = 0
     for group in _groups(sizes, PRODUCT_ROWS):
         n_rows = sum(group)
         # The rows that a product adds may as well be those that follow: they need no copy.
-        product = from_inputs(inputs[start : start + from_inputs.n_rows(n_rows)])[:n_rows]
+        rows = inputs[start : start + from_inputs.n_rows(n_rows)]
+        product = from_inputs.in_room(room, rows)[:n_rows]
         for step in torch.split(product, group):
             yield TableRows(step, None)  # (n, 4 D)
         start += n_rows

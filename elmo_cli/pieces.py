@@ -90,7 +90,8 @@ def _run_round(
     packing = pack((len(inputs) - length * pieces).clamp(max=length).numpy())
     rows = length * pieces[packing.sentences] + torch.from_numpy(packing.positions)
     steps = Steps.of_packed(packing.sizes, inputs.device)
-    gates = node_gates(lstm.from_inputs, inputs[rows], packing.sizes)
+    room = inputs.new_empty(0, 4 * starts.cell.shape[1])
+    gates = node_gates(lstm.from_inputs, inputs[rows], packing.sizes, room)
     outputs[rows], ended = lstm.run(gates, steps, LstmState(*(v[pieces] for v in starts)))
     for values, last in zip(ends, ended, strict=True):
         values[pieces[torch.cat(steps.ends).cpu()]] = last

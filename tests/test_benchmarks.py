@@ -16,7 +16,9 @@ import setting
 from products import ProductLog
 from stopwatch import Stopwatch
 
-from elmo_cli.products import OneDnnProduct, Product, product
+from elmo_cli.cells import TableRows
+from elmo_cli.products import CompiledProduct, OneDnnProduct, Product, product
+from elmo_cli.recurrence import CompiledRecurrence, compiles_steps
 from elmo_cli.token_encoder import Convolution
 
 
@@ -43,11 +45,18 @@ def test_every_row_is_measured(
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
 
 
+@pytest.fixture
+def plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are plain again after the test, whatever a `ProductLog` did."""
+    names = {"__call__", "_multiply", "multiply", "multiply_into", "take_step"}
+    for owner in (Product, OneDnnProduct, CompiledProduct, CompiledRecurrence, Convolution):
+        for name in names & set(vars(owner)):
+            monkeypatch.setattr(owner, name, getattr(owner, name))
+
+
+@pytest.mark.usefixtures("plain_products")
 def test_products_are_kept_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     conv = Convolution(2, 3, kernel_size=4)
-    for owner in (Product, OneDnnProduct, Convolution):
-        for name in {"__call__", "_multiply", "multiply"} & set(vars(owner)):
-            monkeypatch.setattr(owner, name, getattr(owner, name))
     log = ProductLog()
     monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", {"AVX2": 0, "AVX512": 0})
     multiply, many = product(torch.ones(2, 3)), product(torch.ones(7, 6))  # packed, if they can be
@@ -58,6 +67,24 @@ def test_products_are_kept_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) 
     assert log.flops == 2 * (4 * 3 * 2 + 200 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
     assert log.seconds() > 0
     assert len(log.calls) == 3
+
+
+@pytest.mark.skipif(not compiles_steps(torch.ones(64, 1)), reason="needs AVX-512 and GCC")
+@pytest.mark.usefixtures("plain_products")
+def test_a_step_in_c_counts_as_its_product() -> None:
+    log = ProductLog()
+    recurrence = CompiledRecurrence(torch.ones(64, 3), torch.ones(64, 5), torch.ones(64))
+    gates = recurrence.from_inputs(torch.ones(2, 3))
+    hidden = TableRows(torch.ones(1, 5), torch.tensor([0, 0]))  # both nodes have the same
+    cells = TableRows(torch.ones(2, 16), torch.arange(2))
+    out, half = torch.empty(2, 2, 16)
+    recurrence.take_step(TableRows(gates, None), hidden, cells, 3.0, out, half)
+    assert [shape for _, shape in log.calls] == [(2, 3), (1, 5)]
+    assert log.flops == 2 * (2 * 3 * 64 + 5 * 64)
+    before = out.clone()
+    assert log.seconds() > 0
+    assert torch.equal(out, before)
+    assert len(log.calls) == 2
 
 
 def test_a_stopwatch_counts_no_second_twice() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from cell_formulas import cells_after
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
-from elmo_cli import compiled_cells
+from elmo_cli import kernels
 from elmo_cli.cells import NextCells, TableRows, next_cells
 from elmo_cli.compiled_cells import compiled_next_cells
 from elmo_cli.products import ScaledRows
@@ -34,19 +35,6 @@ def compiled(gates: torch.dtype, half: torch.dtype) -> NextCells:
     found = compiled_next_cells(gates, half)
     assert found is not None
     return found
-
-
-def reference(
-    gates: NDArray[np.float64], cells: NDArray[np.float64], clip: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """New cells, and what is projected; see Sak et al. (2014)."""
-    i, j, f, o = np.split(gates, 4, axis=1)
-    new = np.clip(sigmoid(i) * np.tanh(j) + sigmoid(f) * cells, -clip, clip)
-    return new, sigmoid(o) * np.tanh(new)
-
-
-def sigmoid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 0.5 + 0.5 * np.tanh(values / 2)
 
 
 def double(values: Tensor) -> NDArray[np.float64]:
@@ -99,7 +87,7 @@ def test_cells_are_those_of_the_formulas(
     if way == "torch" and gates == SHORT:  # torch rounds the sum
         summed = double(torch.from_numpy(summed).to(gates))
     summed[:, dim : 2 * dim] /= 2  # they come doubled
-    expected, projected = reference(summed, double(before), clip)
+    expected, projected = cells_after(summed, double(before), clip)
 
     out, half = torch.empty(n, dim), torch.empty(n, dim, dtype=half_type)
     function = next_cells if way == "torch" else compiled(*types)
@@ -181,18 +169,18 @@ def test_memory_that_c_would_misread_is_refused() -> None:
 def test_a_library_of_another_source_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for file in compiled_cells._SOURCE.parent.glob("compiled_cells.*"):
+    for file in kernels._SOURCE.parent.glob("kernels.*"):
         shutil.copy(file, tmp_path)
-    source = tmp_path / "compiled_cells.c"
-    monkeypatch.setattr(compiled_cells, "_SOURCE", source)
-    compiled_cells._function.cache_clear()
+    source = tmp_path / "kernels.c"
+    monkeypatch.setattr(kernels, "_SOURCE", source)
+    kernels._function.cache_clear()
     try:
         assert compiled_next_cells(FLOAT, FLOAT) is not None
-        compiled_cells._function.cache_clear()
+        kernels._function.cache_clear()
         source.write_text(source.read_text() + "\n")
         assert compiled_next_cells(FLOAT, FLOAT) is None
     finally:
-        compiled_cells._function.cache_clear()
+        kernels._function.cache_clear()
 
 
 def test_other_types_and_processors_have_no_compiled_function(

@@ -26,9 +26,11 @@ from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import FastBiLm
 from elmo_cli.input_gates import _groups, _groups_by_tokens
+from elmo_cli.kernels import kernel
 from elmo_cli.products import (
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
+    CompiledProduct,
     OneDnnProduct,
     Product,
     ScaledRows,
@@ -46,6 +48,11 @@ sentences_of_tokens = st.lists(
 
 packs = pytest.mark.skipif(
     type(product(torch.ones(2048, 1024))) is Product, reason="needs oneDNN on x86"
+)
+
+
+has_kernels = pytest.mark.skipif(
+    kernel("step", "") is None, reason="needs AVX-512, and GCC when it was installed"
 )
 
 
@@ -87,12 +94,42 @@ def test_a_packed_product_is_the_plain_one(
         assert_allclose(added, 2 * expected[:PRODUCT_ROWS], atol=TOLERANCE, rtol=TOLERANCE)
 
 
+@has_kernels
+@given(
+    n_rows=st.one_of(st.integers(1, 20), st.integers(250, 600)),
+    n_inputs=st.one_of(st.integers(1, 40), st.integers(500, 1100)),
+    n_blocks=st.integers(1, 3),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_product_in_c_is_that_of_float64(
+    n_rows: int, n_inputs: int, n_blocks: int, with_bias: bool, seed: int
+) -> None:
+    weight = random_tensor(64 * n_blocks, n_inputs, seed=seed)
+    bias = random_tensor(64 * n_blocks, seed=seed + 1) if with_bias else None
+    inputs = random_tensor(n_rows, n_inputs, seed=seed + 2)
+    multiply = CompiledProduct(weight, bias)
+    expected = inputs.double() @ weight.double().t() + (0 if bias is None else bias)
+    found = multiply(inputs)
+    sizes = inputs.abs() @ weight.abs().t() + (0 if bias is None else bias.abs())
+    assert ((found - expected).abs() <= 1e-6 * sizes).all()
+    # A row is the same, to the bit, among others and alone, wherever it is written.
+    room = torch.full((n_rows, 64 * n_blocks), torch.nan)
+    some = slice(n_rows // 2, n_rows // 2 + 4)
+    assert multiply.in_room(room, inputs[some]).data_ptr() == room.data_ptr()
+    assert torch.equal(room[: len(found[some])], found[some])
+    assert room[4:].isnan().all()
+    assert torch.equal(multiply.in_room(room[:0], inputs), found)
+
+
 @packs
 def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
-    weight = random_tensor(6, 4)
+    weight = random_tensor(64, 4)
     inputs = random_tensor(5, 8)[:, 2:6]
     expected = Product(weight)(inputs)
-    assert_allclose(OneDnnProduct(weight)(inputs), expected, atol=TOLERANCE)
+    ways = [OneDnnProduct, CompiledProduct] if kernel("product", "") else [OneDnnProduct]
+    for way in ways:
+        assert_allclose(way(weight)(inputs), expected, atol=TOLERANCE)
 
 
 @packs
@@ -113,15 +150,26 @@ def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @packs
-def test_weights_are_packed_where_that_is_faster(capability: str) -> None:
+def test_weights_are_packed_where_that_is_faster(
+    capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if capability == "AVX2":
         wide, others = [(2048, 512)], [(512, 4096), (1024, 1024), (1024, 512)]
     else:
         wide, others = [(1024, 512), (256, 512)], [(256, 256)]
+    monkeypatch.setattr("elmo_cli.products.kernel", lambda *names: None)
     for shape in wide:
         assert type(product(torch.ones(shape))) is OneDnnProduct
     for shape in others:
         assert type(product(torch.ones(shape))) is Product
+
+
+@has_kernels
+def test_the_product_in_c_is_taken_where_it_is_faster() -> None:
+    for shape in [(128, 128), (1024, 16), (64, 4096)]:
+        assert type(product(torch.ones(shape))) is CompiledProduct
+    for shape in [(64, 64), (1000, 512)]:
+        assert type(product(torch.ones(shape))) is not CompiledProduct
 
 
 @packs
@@ -145,7 +193,7 @@ def test_bfloat16_is_not_packed_where_onednn_cannot(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     assert type(product(torch.ones(2048, 1024, dtype=torch.bfloat16))) is Product
-    assert type(product(torch.ones(2048, 1024))) is OneDnnProduct
+    assert type(product(torch.ones(2048, 1000))) is not Product
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
@@ -249,6 +297,7 @@ def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
             patch.setattr("elmo_cli.arithmetic.compiled_next_cells", lambda *types: None)
+            patch.setattr("elmo_cli.arithmetic.compiles_steps", lambda weight: False)
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 

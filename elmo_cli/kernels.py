@@ -1,0 +1,52 @@
+"""The functions of `kernels.c` for the processor at hand, where they were compiled."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_SOURCE = Path(__file__).with_suffix(".c")
+_TYPES: dict[str, Any] = {"n": ctypes.c_int64, "f": ctypes.c_float, "p": ctypes.c_void_p}
+
+
+def kernel(name: str, arguments: str) -> Callable[..., None] | None:
+    """A function by its name, if there is one.
+
+    Args:
+        arguments: a letter for each: a number (n), a float (f) or a place in memory (p).
+    """
+    return _function(name, arguments, torch.backends.cpu.get_cpu_capability())
+
+
+@cache
+def _function(name: str, arguments: str, processor: str) -> Callable[..., None] | None:
+    library = _library(processor)
+    if library is None or not hasattr(library, name):
+        return None
+    prototype = ctypes.CFUNCTYPE(None, *(_TYPES[letter] for letter in arguments))
+    return prototype((name, library))
+
+
+def address(values: Tensor | None, dtype: torch.dtype) -> int | None:
+    """Where the first value lies: C reads from there on what it takes for this type."""
+    if values is None:
+        return None
+    if values.dtype != dtype or not values.is_contiguous():
+        raise ValueError(
+            f"expected {dtype} in order in memory, found {values.dtype}, strides {values.stride()}"
+        )
+    return values.data_ptr()
+
+
+def _library(processor: str) -> ctypes.CDLL | None:
+    """What `hatch_build.py` has made of the source for a kind of processor."""
+    try:
+        digest = sha256(_SOURCE.read_bytes()).hexdigest()[:8]
+        return ctypes.CDLL(str(_SOURCE.with_suffix(f".{digest}.{processor}.so")))
+    except OSError:  # not made, or this torch has another OpenMP
+        return None
