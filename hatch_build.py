@@ -58,6 +58,12 @@ class CustomBuildHook(BuildHookInterface[Any]):
             self._folder.cleanup()
 
 
+def digest_of(source: Path) -> str:
+    """What stands for the source in the name of a library, as in `kernels.py`."""
+    files = sorted(source.parent.glob("kernels*.[ch]"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+
+
 def compiled(source: Path, folder: Path, processor: str) -> Path:
     """Make the library for a kind of processor, of the name that `kernels.py` looks for.
 
@@ -66,7 +72,7 @@ def compiled(source: Path, folder: Path, processor: str) -> Path:
         CalledProcessError: it failed.
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    digest = sha256(source.read_bytes()).hexdigest()[:8]
+    digest = digest_of(source)
     library = folder / f"kernels.{digest}.{processor}.so"
     with TemporaryDirectory() as name:
         parts, linked = Path(name, "kernels.o"), Path(name, "kernels.so")

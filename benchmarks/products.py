@@ -61,7 +61,7 @@ class ProductLog:
             multiply_into(product, out, inputs)
 
         def add(product: CompiledProduct, n_rows: int) -> None:
-            n_inputs = product.weight.shape[1]
+            n_inputs = product.weight[0].numel() // product.BLOCK
             self.calls.append((partial(multiply, product), (n_rows, n_inputs)))
             self.flops += 2.0 * n_rows * product.weight.numel()
 

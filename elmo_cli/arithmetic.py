@@ -9,6 +9,7 @@ from elmo_cli.cells import NextCells, next_cells
 from elmo_cli.compiled_cells import compiled_next_cells
 from elmo_cli.errors import InputError
 from elmo_cli.int8_product import Int8Product, sums_are_exact
+from elmo_cli.kernels import processor_has
 from elmo_cli.products import Product, RoundedProduct, product
 from elmo_cli.recurrence import CompiledRecurrence, Recurrence, compiles_steps
 from elmo_cli.settings import Precision
@@ -106,17 +107,11 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
             "precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
             f"found {found} and torch {torch.__version__}; use float32"
         )
-    factors = torch.bfloat16 if _has("_is_avx512_bf16_supported") else torch.float32
+    factors = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
     return Arithmetic(device, torch.float32, factors, gates_are_int8=True)
 
 
 def has_int8() -> bool:
     """Whether the precision int8 can be had on this processor, with this torch."""
-    known = _has("_is_vnni_supported") and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    known = processor_has("vnni") and hasattr(torch.ops.onednn, "qlinear_pointwise")
     return known and sums_are_exact()
-
-
-def _has(name: str) -> bool:
-    """What torch says of the processor, if this one has a function for that."""
-    function = getattr(torch.cpu, name, None)
-    return function is not None and bool(function())

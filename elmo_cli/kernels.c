@@ -1,12 +1,11 @@
-/* Products with constant weights, and the elementwise part of an LSTM step: cells.py says what is
- * computed there.
+/* The elementwise part of an LSTM step, of which cells.py says what is computed; and, with AVX-512,
+ * products with constant weights (kernels_product.h) and whole steps.
  *
  * Work is shared out among the threads of OpenMP, whose library is the one that torch has loaded.
  * The loops over values are written so that a compiler makes vectors of them.
  */
 
 #include <stdint.h>
-#include <string.h>
 
 /* 1 / (1 + exp(-x)), with an absolute error of 1e-7. exp(-x) is 2^z; z is split into a whole number
  * and a fraction of at most 1/2, whose power is a polynomial (Taylor's, to the sixth power). */
@@ -92,103 +91,64 @@ NEXT_CELLS(float32_to_float32, float, same, float, same)
 NEXT_CELLS(float32_to_bfloat16, float, same, uint16_t, to_bfloat16)
 NEXT_CELLS(bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
 
-#ifdef __AVX512F__ /* what follows is laid out for its 32 registers of 16 values */
+#ifdef __AVX512F__
+#include <immintrin.h>
 
 enum {
     LANES = 16,
     BLOCK = 4 * LANES, /* outputs that are computed together, and whose weights lie together */
     ROWS = 6,          /* rows that are: 24 registers of sums, 4 of weights, 1 of an input */
     SLICE = 256,       /* rows whose sums stay in a core's cache */
-    DEPTH = 512,       /* inputs, so many that the weights of a block stay in a core's cache */
-    AHEAD = 2048,      /* weights from those that are asked for ahead to those in use */
-    EVERY = 8,         /* inputs after which one more place is asked for */
+    DEPTH = 512,       /* units, so many that the weights of a block stay there */
+    AHEAD = 2048,      /* units from the weights that are asked for ahead to those in use */
+    EVERY = 8,         /* units of an input row after which one more place is asked for */
 };
 
-typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4)));
+#define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Add the product of N rows of inputs with the weights of a block, (depth, BLOCK), to sums,
- * (N, BLOCK). soon: n_soon places in memory that are needed next, asked for one after the other. */
-#define MULTIPLY(N)                                                                          \
-    static void multiply_##N(int64_t depth, const float *inputs, int64_t in_dim,             \
-                             const float *weights, float *sums,                              \
-                             const float *const *soon, int64_t n_soon)                       \
-    {                                                                                        \
-        lanes s[N][4]; /* from zero: the fewer values are added one by one, the less is lost */ \
-        EACH(r, N) EACH(g, 4) s[r][g] = (lanes){};                                           \
-        for (int64_t k = 0; k < depth;) {                                                    \
-            if (n_soon > 0)                                                                  \
-                __builtin_prefetch(soon[--n_soon]);                                          \
-            for (const int64_t end = least(k + EVERY, depth); k < end; k++) {                \
-                const float *weight = weights + k * BLOCK;                                   \
-                lanes w[4];                                                                  \
-                EACH(g, 4) {                                                                 \
-                    w[g] = *(lanes *)(weight + g * LANES);                                   \
-                    __asm__("" : "+v"(w[g])); /* or GCC loads it again for each row */       \
-                    __builtin_prefetch(weight + AHEAD + g * LANES);                          \
-                }                                                                            \
-                EACH(r, N) {                                                                 \
-                    const lanes input = inputs[r * in_dim + k] - (lanes){};                  \
-                    EACH(g, 4) s[r][g] += input * w[g];                                      \
-                }                                                                            \
-            }                                                                                \
-        }                                                                                    \
-        EACH(r, N) EACH(g, 4) *(lanes *)(sums + r * BLOCK + g * LANES) += s[r][g];           \
-    }
-#define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
+typedef __m512 lanes; /* float32 */
 
-MULTIPLY(1)
-MULTIPLY(2)
-MULTIPLY(3)
-MULTIPLY(4)
-MULTIPLY(5)
-MULTIPLY(6)
-
-static void (*const multiply_rows[])(int64_t, const float *, int64_t, const float *, float *,
-                                     const float *const *, int64_t) = {
-    NULL, multiply_1, multiply_2, multiply_3, multiply_4, multiply_5, multiply_6};
-
-/* A block of the outputs of up to SLICE rows. */
-static void product_block(int64_t n, int64_t in_dim, int64_t out_dim, const float *inputs,
-                          const float *weights, const float *bias, float *out)
+static inline lanes load_float32(const float *values) { return _mm512_loadu_ps(values); }
+static inline void store_float32(float *out, lanes values) { _mm512_storeu_ps(out, values); }
+static inline lanes add_product_float32(lanes sums, lanes a, lanes b)
 {
-    float sums[SLICE * BLOCK];
-    for (int64_t row = 0; row < n; row++)
-        for (int64_t i = 0; i < BLOCK; i++)
-            sums[row * BLOCK + i] = bias ? bias[i] : 0;
-    for (int64_t k = 0; k < in_dim; k += DEPTH)
-        for (int64_t row = 0; row < n; row += ROWS) {
-            const int64_t n_rows = least(ROWS, n - row);
-            const int last = k + DEPTH >= in_dim;
-            const float *soon[4 * ROWS];
-            for (int64_t i = 0; i < 4 * n_rows; i++)
-                soon[i] = out + (row + i / 4) * out_dim + i % 4 * LANES;
-            multiply_rows[n_rows](least(DEPTH, in_dim - k), inputs + row * in_dim + k, in_dim,
-                                  weights + k * BLOCK, sums + row * BLOCK, soon,
-                                  last ? 4 * n_rows : 0);
-            for (int64_t i = row; last && i < row + n_rows; i++)
-                memcpy(out + i * out_dim, sums + i * BLOCK, BLOCK * sizeof *sums);
-        }
+    return _mm512_fmadd_ps(a, b, sums);
 }
 
-/* out = inputs W + bias, (n, out_dim) from (n, in_dim). weights: (out_dim / BLOCK, in_dim, BLOCK).
- * bias: (out_dim), or NULL. */
-void product(int64_t n, int64_t in_dim, int64_t out_dim, const float *inputs, const float *weights,
-             const float *bias, float *out)
+#define NAMED(NAME) NAME##_float32
+#define VALUE float
+#include "kernels_product.h"
+
+#if __GNUC__ >= 10 /* the first with these instructions; not every processor has them */
+#pragma GCC push_options
+#pragma GCC target("avx512bf16")
+
+static inline lanes load_bfloat16(const uint16_t *values)
 {
-    #pragma omp parallel for schedule(static)
-    for (int64_t block = 0; block < out_dim; block += BLOCK)
-        for (int64_t row = 0; row < n; row += SLICE)
-            product_block(least(SLICE, n - row), in_dim, out_dim, inputs + row * in_dim,
-                          weights + block * in_dim, bias ? bias + block : NULL,
-                          out + row * out_dim + block);
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)values));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+static inline void store_bfloat16(uint16_t *out, lanes values)
+{
+    _mm256_storeu_si256((__m256i *)out, (__m256i)_mm512_cvtneps_pbh(values));
+}
+static inline lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
+{
+    return _mm512_dpbf16_ps(sums, (__m512bh)a, (__m512bh)b);
 }
 
-/* A step of n nodes: the product of the hidden states, (m, hidden_dim), and what next_cells does,
- * while the sums are in the cache of a core. Gates come as blocks of LANES of each: (D / LANES, 4,
- * LANES). weights: (D / LANES, hidden_dim, 4, LANES). hidden_rows: rising, or NULL where m = n.
- * All else is as above. */
+#define NAMED(NAME) NAME##_bfloat16
+#define VALUE uint16_t
+#include "kernels_product.h"
+
+#pragma GCC pop_options
+#endif
+
+/* A step of n nodes: the product of the hidden states, (m, hidden_dim), and what
+ * NEXT_CELLS does, while the sums are in the cache of a core. Gates come in blocks of LANES of each:
+ * (D / LANES, 4, LANES). hidden_rows: rising, or NULL where m = n. All else is as in NEXT_CELLS. */
 void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *inputs,
           const int64_t *input_rows, const float *hidden, const float *weights,
           const int64_t *hidden_rows, const float *cells, const int64_t *cell_rows, float bound,
@@ -199,7 +159,7 @@ void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *inputs,
     for (int64_t first = 0; first < dim; first += LANES)
         for (int64_t row = 0, node = 0; row < m; row += ROWS) {
             const int64_t n_rows = least(ROWS, m - row);
-            const float *soon[7 * ROWS];
+            const void *soon[7 * ROWS];
             int64_t n_soon = 0;
             for (int64_t i = node; i < least(node + n_rows, n); i++) {
                 const float *gates = inputs + 4 * (dim * (input_rows ? input_rows[i] : i) + first);
@@ -210,8 +170,8 @@ void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *inputs,
                 soon[n_soon++] = half + dim * i + first;
             }
             float sums[ROWS * BLOCK] = {0};
-            multiply_rows[n_rows](hidden_dim, hidden + row * hidden_dim, hidden_dim,
-                                  weights + 4 * first * hidden_dim, sums, soon, n_soon);
+            multiply_rows_float32[n_rows](hidden_dim, hidden + row * hidden_dim, hidden_dim,
+                                          weights + 4 * first * hidden_dim, sums, soon, n_soon);
             for (; node < n && (hidden_rows ? hidden_rows[node] : node) < row + n_rows; node++) {
                 const int64_t shared = (hidden_rows ? hidden_rows[node] : node) - row;
                 const float *b = sums + BLOCK * shared;

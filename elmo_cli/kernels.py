@@ -32,6 +32,12 @@ def _function(name: str, arguments: str, processor: str) -> Callable[..., None] 
     return prototype((name, library))
 
 
+def processor_has(instructions: str) -> bool:
+    """Whether torch says so: of "avx512_bf16", "vnni" and such, if it knows them."""
+    function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
+    return function is not None and bool(function())
+
+
 def address(values: Tensor | None, dtype: torch.dtype) -> int | None:
     """Where the first value lies: C reads from there on what it takes for this type."""
     if values is None:
@@ -46,7 +52,8 @@ def address(values: Tensor | None, dtype: torch.dtype) -> int | None:
 def _library(processor: str) -> ctypes.CDLL | None:
     """What `hatch_build.py` has made of the source for a kind of processor."""
     try:
-        digest = sha256(_SOURCE.read_bytes()).hexdigest()[:8]
+        files = sorted(_SOURCE.parent.glob("kernels*.[ch]"))
+        digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
         return ctypes.CDLL(str(_SOURCE.with_suffix(f".{digest}.{processor}.so")))
     except OSError:  # not made, or this torch has another OpenMP
         return None

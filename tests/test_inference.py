@@ -26,7 +26,6 @@ from elmo_cli.batching import pack
 from elmo_cli.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.inference import FastBiLm
 from elmo_cli.input_gates import _groups, _groups_by_tokens
-from elmo_cli.kernels import kernel
 from elmo_cli.products import (
     PACKED_WEIGHTS,
     PRODUCT_ROWS,
@@ -35,6 +34,7 @@ from elmo_cli.products import (
     Product,
     ScaledRows,
     product,
+    product_kernel,
 )
 from elmo_cli.weights import load_bilm
 
@@ -51,9 +51,8 @@ packs = pytest.mark.skipif(
 )
 
 
-has_kernels = pytest.mark.skipif(
-    kernel("step", "") is None, reason="needs AVX-512, and GCC when it was installed"
-)
+COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if product_kernel(t)]
+"""Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
 
 
 @pytest.fixture(params=["AVX2", "AVX512"])
@@ -94,27 +93,30 @@ def test_a_packed_product_is_the_plain_one(
         assert_allclose(added, 2 * expected[:PRODUCT_ROWS], atol=TOLERANCE, rtol=TOLERANCE)
 
 
-@has_kernels
+@pytest.mark.parametrize("dtype", COMPILED_TYPES)
 @given(
     n_rows=st.one_of(st.integers(1, 20), st.integers(250, 600)),
-    n_inputs=st.one_of(st.integers(1, 40), st.integers(500, 1100)),
+    n_pairs=st.one_of(st.integers(1, 20), st.integers(250, 1100)),
     n_blocks=st.integers(1, 3),
     with_bias=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_a_product_in_c_is_that_of_float64(
-    n_rows: int, n_inputs: int, n_blocks: int, with_bias: bool, seed: int
+    dtype: torch.dtype, n_rows: int, n_pairs: int, n_blocks: int, with_bias: bool, seed: int
 ) -> None:
-    weight = random_tensor(64 * n_blocks, n_inputs, seed=seed)
-    bias = random_tensor(64 * n_blocks, seed=seed + 1) if with_bias else None
-    inputs = random_tensor(n_rows, n_inputs, seed=seed + 2)
-    multiply = CompiledProduct(weight, bias)
-    expected = inputs.double() @ weight.double().t() + (0 if bias is None else bias)
+    n_outputs = 64 * n_blocks
+    weight = random_tensor(n_outputs, 2 * n_pairs, seed=seed).to(dtype)
+    bias = random_tensor(n_outputs, seed=seed + 1).to(dtype) if with_bias else torch.zeros(1)
+    inputs = random_tensor(n_rows, 2 * n_pairs, seed=seed + 2).to(dtype)
+    multiply = CompiledProduct(weight, bias if with_bias else None)
     found = multiply(inputs)
-    sizes = inputs.abs() @ weight.abs().t() + (0 if bias is None else bias.abs())
-    assert ((found - expected).abs() <= 1e-6 * sizes).all()
+    assert found.dtype == dtype
+    expected = inputs.double() @ weight.double().t() + bias
+    sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
+    rounding = expected.abs() * torch.finfo(dtype).eps / 2
+    assert ((found - expected).abs() <= 1e-6 * sizes + rounding).all()
     # A row is the same, to the bit, among others and alone, wherever it is written.
-    room = torch.full((n_rows, 64 * n_blocks), torch.nan)
+    room = torch.full((n_rows, n_outputs), torch.nan, dtype=dtype)
     some = slice(n_rows // 2, n_rows // 2 + 4)
     assert multiply.in_room(room, inputs[some]).data_ptr() == room.data_ptr()
     assert torch.equal(room[: len(found[some])], found[some])
@@ -127,8 +129,7 @@ def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
     weight = random_tensor(64, 4)
     inputs = random_tensor(5, 8)[:, 2:6]
     expected = Product(weight)(inputs)
-    ways = [OneDnnProduct, CompiledProduct] if kernel("product", "") else [OneDnnProduct]
-    for way in ways:
+    for way in (OneDnnProduct, *[CompiledProduct for _ in COMPILED_TYPES]):
         assert_allclose(way(weight)(inputs), expected, atol=TOLERANCE)
 
 
@@ -157,19 +158,19 @@ def test_weights_are_packed_where_that_is_faster(
         wide, others = [(2048, 512)], [(512, 4096), (1024, 1024), (1024, 512)]
     else:
         wide, others = [(1024, 512), (256, 512)], [(256, 256)]
-    monkeypatch.setattr("elmo_cli.products.kernel", lambda *names: None)
+    monkeypatch.setattr("elmo_cli.products.product_kernel", lambda dtype: None)
     for shape in wide:
         assert type(product(torch.ones(shape))) is OneDnnProduct
     for shape in others:
         assert type(product(torch.ones(shape))) is Product
 
 
-@has_kernels
-def test_the_product_in_c_is_taken_where_it_is_faster() -> None:
+@pytest.mark.parametrize("dtype", COMPILED_TYPES)
+def test_the_product_in_c_is_taken_where_it_is_faster(dtype: torch.dtype) -> None:
     for shape in [(128, 128), (1024, 16), (64, 4096)]:
-        assert type(product(torch.ones(shape))) is CompiledProduct
-    for shape in [(64, 64), (1000, 512)]:
-        assert type(product(torch.ones(shape))) is not CompiledProduct
+        assert type(product(torch.ones(shape, dtype=dtype))) is CompiledProduct
+    for shape in [(64, 64), (1000, 512), (128, 1023)]:  # too few values, or not in whole blocks
+        assert type(product(torch.ones(shape, dtype=dtype))) is not CompiledProduct
 
 
 @packs
@@ -192,8 +193,9 @@ def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
 def test_bfloat16_is_not_packed_where_onednn_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    monkeypatch.setattr("elmo_cli.products.product_kernel", lambda dtype: None)
     assert type(product(torch.ones(2048, 1024, dtype=torch.bfloat16))) is Product
-    assert type(product(torch.ones(2048, 1000))) is not Product
+    assert type(product(torch.ones(2048, 1024))) is OneDnnProduct
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
