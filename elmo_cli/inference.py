@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.allocator import keep_freed_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.fast_lstm import FastLstm, Steps
@@ -55,8 +54,6 @@ class FastBiLm:
         self.layers = [
             (FastLstm(ahead, arithmetic), FastLstm(behind, arithmetic)) for ahead, behind in stacks
         ]
-        if self.device.type == "cpu":
-            keep_freed_memory()
 
     @torch.inference_mode()
     def contextualize(

@@ -93,6 +93,7 @@ NEXT_CELLS(bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
 
 #ifdef __AVX512F__
 #include <immintrin.h>
+#include <omp.h>
 
 enum {
     LANES = 16,
@@ -107,6 +108,14 @@ enum {
 #define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Of n rows, SLICE or, where there are more threads than blocks, so many that all have work. */
+static inline int64_t rows_at_once(int64_t n, int64_t n_blocks)
+{
+    const int64_t n_slices = (omp_get_max_threads() + n_blocks - 1) / n_blocks;
+    const int64_t n_rows = (n + n_slices - 1) / n_slices;
+    return least(SLICE, (n_rows / ROWS + 1) * ROWS);
+}
 
 typedef __m512 lanes; /* float32 */
 

@@ -85,10 +85,11 @@ static void NAMED(product_block)(int64_t n, int64_t n_units, int64_t out_dim, co
 void NAMED(product)(int64_t n, int64_t n_units, int64_t out_dim, const float *inputs,
                     const float *weights, const VALUE *bias, VALUE *out)
 {
-    #pragma omp parallel for schedule(static)
+    const int64_t slice = rows_at_once(n, out_dim / BLOCK);
+    #pragma omp parallel for collapse(2) schedule(static)
     for (int64_t block = 0; block < out_dim; block += BLOCK)
-        for (int64_t row = 0; row < n; row += SLICE)
-            NAMED(product_block)(least(SLICE, n - row), n_units, out_dim, inputs + row * n_units,
+        for (int64_t row = 0; row < n; row += slice)
+            NAMED(product_block)(least(slice, n - row), n_units, out_dim, inputs + row * n_units,
                                  weights + block * n_units, bias ? bias + block : NULL,
                                  out + row * out_dim + block);
 }

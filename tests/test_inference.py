@@ -96,7 +96,7 @@ def test_a_packed_product_is_the_plain_one(
 
 @pytest.mark.parametrize("dtype", COMPILED_TYPES)
 @given(
-    n_rows=st.one_of(st.integers(1, 20), st.integers(250, 600)),
+    n_rows=st.one_of(st.integers(0, 20), st.integers(250, 600)),
     n_pairs=st.one_of(st.integers(1, 20), st.integers(250, 1100)),
     n_blocks=st.integers(1, 3),
     with_bias=st.booleans(),
