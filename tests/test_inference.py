@@ -19,6 +19,8 @@ from strategies import (
     word_architectures,
 )
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from elmo_cli import ElmoEmbedder, input_gates, pieces
 from elmo_cli.arithmetic import arithmetic_of
@@ -545,3 +547,32 @@ def test_a_long_sentence_is_run_in_pieces(
         # In float32 either is up to 1e-5 from what the readable one gives in float64 here.
         expected = readable[:, place, 1 : 1 + len(sentence)]
         assert_allclose(found[place], expected, atol=5e-5)
+
+
+class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Has every operation but a transfer take tensors of one device, as a GPU does."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+        devices = {values.device.type for values in tensors if values.dim()}
+        is_transfer = function in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+        assert is_transfer or len(devices) <= 1, f"{function} of tensors on {devices}"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("n_starts", [1, 3])
+def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_path: Path) -> None:
+    """On "meta", which has shapes and no values: what is true there is true of a GPU."""
+    bilm = load_bilm(make_model(small_architecture(n_layers=2), 1, tmp_path))
+    tokens = np.array([[0, 1, 2, -1], [0, 1, 1, 2], [3, -1, -1, -1]])
+    arithmetic = arithmetic_of(precision, torch.device("meta"))
+    fast = FastBiLm(bilm, arithmetic)
+    shape = 4, bilm.options.lstm.projection_dim
+    vectors = torch.empty(shape, dtype=arithmetic.values, device="meta")
+    with OneDevice():  # type: ignore[no-untyped-call]
+        layers, ended = fast.contextualize(vectors, tokens, fast.initial_state(n_starts))
+    assert layers.shape == (3, 8, 2 * shape[1])
+    assert {values.device.type for values in (layers, *tensors(ended))} == {"meta"}
