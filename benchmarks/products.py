@@ -60,20 +60,19 @@ class ProductLog:
             out = room[: len(inputs) * n_outputs].view(-1, n_outputs)
             multiply_into(product, out, inputs)
 
-        def add(product: CompiledProduct, n_rows: int) -> None:
-            n_inputs = product.weight[0].numel() // product.BLOCK
-            self.calls.append((partial(multiply, product), (n_rows, n_inputs)))
-            self.flops += 2.0 * n_rows * product.weight.numel()
+        def add(product: CompiledProduct, inputs: Tensor) -> None:
+            self.calls.append((partial(multiply, product), tuple(inputs.shape)))
+            self.flops += 2.0 * len(inputs) * product.weight.numel()
 
         def watched_product(product: CompiledProduct, out: Tensor, inputs: Tensor) -> None:
             multiply_into(product, out, inputs)
-            add(product, len(inputs))
+            add(product, inputs)
 
         def watched_step(
             recurrence: CompiledRecurrence, gates: TableRows, hidden: TableRows, *rest: Any
         ) -> None:
             take_step(recurrence, gates, hidden, *rest)
-            add(recurrence.from_hidden, len(hidden.table))
+            add(recurrence.from_hidden, hidden.table)
 
         setattr(CompiledProduct, "multiply_into", watched_product)  # noqa: B010
         setattr(CompiledRecurrence, "take_step", watched_step)  # noqa: B010

@@ -18,7 +18,7 @@ Around it:
 
     token_cache.py, trie.py, pieces.py, allocator.py, memory.py
                        each token once, each beginning once, a long sentence in pieces, with
-                       free memory given back; and a batch too large for memory by halves
+                       freed memory kept for the next; and a batch too large for memory by halves
     arithmetic.py      a precision     -> its fast products (products.py, int8_product.py)
                        and what a step makes of them (recurrence.py, cells.py, compiled_cells.py);
                        both in C: kernels.py, kernels.c

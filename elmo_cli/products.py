@@ -178,10 +178,10 @@ def with_rounded_rows(inputs: Tensor) -> Tensor:
 
 def product(weight: Tensor, bias: Tensor | None = None) -> Product:
     """The fastest product there is for these weights, with the same meaning as any other."""
-    capability = torch.backends.cpu.get_cpu_capability()
-    enough = capability in PACKED_WEIGHTS and weight.numel() >= PACKED_WEIGHTS[capability]
     if _compiles(weight):
         return CompiledProduct(weight, bias)
+    capability = torch.backends.cpu.get_cpu_capability()
+    enough = capability in PACKED_WEIGHTS and weight.numel() >= PACKED_WEIGHTS[capability]
     if weight.device.type == "cpu" and enough and _has_onednn():
         if capability == "AVX512" and weight.dtype in _packed_types():
             return OneDnnProduct(weight, bias)

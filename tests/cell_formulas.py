@@ -1,7 +1,11 @@
-"""The elementwise part of an LSTM step, in float64."""
+"""The elementwise part of an LSTM step, in float64, and what holds for each of its nodes."""
+
+from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 Array = NDArray[np.float64]
 
@@ -15,3 +19,16 @@ def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
 
 def _sigmoid(values: Array) -> Array:
     return 0.5 + 0.5 * np.tanh(values / 2)
+
+
+def assert_the_same_alone(run: Callable[[slice], tuple[Tensor, ...]], n: int) -> None:
+    """Each of n nodes is, to the bit, what it is alone, with any number of threads."""
+    alone = [run(slice(i, i + 1)) for i in range(n)]
+    before = torch.get_num_threads()
+    try:
+        for n_threads in (1, 2, 5):
+            torch.set_num_threads(n_threads)
+            for found, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
+                assert torch.equal(found, torch.cat(single))
+    finally:
+        torch.set_num_threads(before)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cell_formulas import cells_after
+from cell_formulas import assert_the_same_alone, cells_after
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -121,15 +121,7 @@ def test_rows_do_not_depend_on_threads_or_neighbours(
         function(table, ScaledRows(hidden[nodes]), TableRows(cells, parents[nodes]), 3.0, out, half)
         return out, half
 
-    alone = [run(slice(i, i + 1)) for i in range(n)]
-    before = torch.get_num_threads()
-    try:
-        for n_threads in (1, 2, 5):
-            torch.set_num_threads(n_threads)
-            for found, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
-                assert torch.equal(found, torch.cat(single))
-    finally:
-        torch.set_num_threads(before)
+    assert_the_same_alone(run, n)
 
 
 @needs_compiled

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from cell_formulas import cells_after
+from cell_formulas import assert_the_same_alone, cells_after
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -12,9 +12,8 @@ from torch import Tensor
 
 from elmo_cli.cells import TableRows, next_cells
 from elmo_cli.products import Product
-from elmo_cli.recurrence import CompiledRecurrence, Recurrence, compiles_steps
+from elmo_cli.recurrence import LANES, CompiledRecurrence, Recurrence, compiles_steps
 
-LANES = 16
 needs_kernel = pytest.mark.skipif(
     not compiles_steps(torch.zeros(4 * LANES, 1)), reason="needs AVX-512, and GCC when installed"
 )
@@ -98,15 +97,7 @@ def test_a_node_does_not_depend_on_others_or_threads() -> None:
         found.take_step(TableRows(gates[nodes], None), states, at, 3.0, out, half)
         return out, half
 
-    alone = [run(slice(i, i + 1)) for i in range(n)]
-    before = torch.get_num_threads()
-    try:
-        for n_threads in (1, 2, 5):
-            torch.set_num_threads(n_threads)
-            for values, single in zip(run(slice(0, n)), zip(*alone, strict=True), strict=True):
-                assert torch.equal(values, torch.cat(single))
-    finally:
-        torch.set_num_threads(before)
+    assert_the_same_alone(run, n)
 
 
 def test_a_step_in_c_is_for_dimensions_of_whole_blocks() -> None:
