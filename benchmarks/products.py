@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from elmo_cli.cells import TableRows
+from elmo_cli.int8_product import Int8Product
 from elmo_cli.products import CompiledProduct, OneDnnProduct, Product
 from elmo_cli.recurrence import CompiledRecurrence
 from elmo_cli.token_encoder import Convolution
 
-Call = tuple[Callable[[Tensor], Any], tuple[int, ...]]
-"""What multiplies, and the shape of what it is given."""
+Call = tuple[Callable[[Tensor], Any], tuple[int, ...], torch.dtype]
+"""What multiplies, and the shape and type of what it is given."""
 
 
 class ProductLog:
@@ -30,6 +31,7 @@ class ProductLog:
         methods: list[tuple[type[Any], str, Any]] = [
             (Product, "__call__", Product.__call__),
             (OneDnnProduct, "_multiply", OneDnnProduct._multiply),
+            (Int8Product, "_multiply", Int8Product._multiply),
             (Convolution, "multiply", Convolution.multiply),
         ]
         for owner, name, plain in methods:
@@ -37,12 +39,13 @@ class ProductLog:
         self._watch_compiled()
 
     def _watch(self, owner: type[Any], name: str, plain: Any) -> None:
-        original: Callable[..., Tensor] = getattr(owner, name)
+        original: Callable[..., Any] = getattr(owner, name)
 
-        def watched(instance: Any, inputs: Tensor, *rest: Tensor) -> Tensor:
+        def watched(instance: Any, inputs: Tensor, *rest: Tensor) -> Any:
             result = original(instance, inputs, *rest)
-            self.calls.append((plain.__get__(instance), tuple(inputs.shape)))
-            self.flops += 2.0 * inputs.numel() * result.shape[-1]
+            self.calls.append((plain.__get__(instance), tuple(inputs.shape), inputs.dtype))
+            rows = result[0] if isinstance(result, tuple) else result  # those in int8 have scales
+            self.flops += 2.0 * inputs.numel() * rows.shape[-1]
             return result
 
         setattr(owner, name, watched)
@@ -50,18 +53,18 @@ class ProductLog:
     def _watch_compiled(self) -> None:
         """Those in C are made again in memory that stays; one of them is a part of a step."""
         multiply_into, take_step = CompiledProduct.multiply_into, CompiledRecurrence.take_step
-        room = torch.empty(0)
+        rooms: dict[torch.dtype, Tensor] = {}
 
         def multiply(product: CompiledProduct, inputs: Tensor) -> None:
-            nonlocal room
             n_outputs = product.BLOCK * product.weight.shape[0]
+            room = rooms.setdefault(inputs.dtype, inputs.new_empty(0))
             if room.numel() < len(inputs) * n_outputs:
-                room = inputs.new_empty(len(inputs) * n_outputs)
+                room = rooms[inputs.dtype] = inputs.new_empty(len(inputs) * n_outputs)
             out = room[: len(inputs) * n_outputs].view(-1, n_outputs)
             multiply_into(product, out, inputs)
 
         def add(product: CompiledProduct, inputs: Tensor) -> None:
-            self.calls.append((partial(multiply, product), tuple(inputs.shape)))
+            self.calls.append((partial(multiply, product), tuple(inputs.shape), inputs.dtype))
             self.flops += 2.0 * len(inputs) * product.weight.numel()
 
         def watched_product(product: CompiledProduct, out: Tensor, inputs: Tensor) -> None:
@@ -84,9 +87,10 @@ class ProductLog:
         With the same weights in the same order, so that none is in a cache that was not
         there in the run.
         """
-        largest = max(torch.Size(shape).numel() for _, shape in self.calls)
-        values = torch.randn(largest)
+        largest = max(torch.Size(shape).numel() for _, shape, _ in self.calls)
+        dtypes = {dtype for *_, dtype in self.calls}
+        values = {dtype: torch.randn(largest).to(dtype) for dtype in dtypes}
         started = time.perf_counter()
-        for multiply, shape in self.calls:
-            multiply(values[: torch.Size(shape).numel()].view(shape))
+        for multiply, shape, dtype in self.calls:
+            multiply(values[dtype][: torch.Size(shape).numel()].view(shape))
         return time.perf_counter() - started

@@ -13,12 +13,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 import lengths
 import measure
 import setting
+from conftest import needs_int8
 from products import ProductLog
 from stopwatch import Stopwatch
 
+from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.cells import TableRows
+from elmo_cli.int8_product import Int8Product
 from elmo_cli.products import CompiledProduct, OneDnnProduct, Product, product
 from elmo_cli.recurrence import CompiledRecurrence, compiles_steps
+from elmo_cli.settings import Precision
 from elmo_cli.token_encoder import Convolution
 
 
@@ -49,7 +53,8 @@ def test_every_row_is_measured(
 def plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are plain again after the test, whatever a `ProductLog` did."""
     names = {"__call__", "_multiply", "multiply", "multiply_into", "take_step"}
-    for owner in (Product, OneDnnProduct, CompiledProduct, CompiledRecurrence, Convolution):
+    owners = Product, OneDnnProduct, Int8Product, CompiledProduct, CompiledRecurrence, Convolution
+    for owner in owners:
         for name in names & set(vars(owner)):
             monkeypatch.setattr(owner, name, getattr(owner, name))
 
@@ -63,7 +68,7 @@ def test_products_are_kept_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) 
     multiply(torch.ones(4, 3))
     many(torch.ones(200, 6))
     conv(torch.ones(9, 10, 2))  # 7 windows
-    assert [shape for _, shape in log.calls] == [(4, 3), (200, 6), (9, 7, 8)]
+    assert [shape for _, shape, _ in log.calls] == [(4, 3), (200, 6), (9, 7, 8)]
     assert log.flops == 2 * (4 * 3 * 2 + 200 * 6 * 7 + 9 * 7 * 2 * 4 * 3)
     assert log.seconds() > 0
     assert len(log.calls) == 3
@@ -79,11 +84,26 @@ def test_a_step_in_c_counts_as_its_product() -> None:
     cells = TableRows(torch.ones(2, 16), torch.arange(2))
     out, half = torch.empty(2, 2, 16)
     recurrence.take_step(TableRows(gates, None), hidden, cells, 3.0, out, half)
-    assert [shape for _, shape in log.calls] == [(2, 3), (1, 5)]
+    assert [shape for _, shape, _ in log.calls] == [(2, 3), (1, 5)]
     assert log.flops == 2 * (2 * 3 * 64 + 5 * 64)
     before = out.clone()
     assert log.seconds() > 0
     assert torch.equal(out, before)
+    assert len(log.calls) == 2
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
+@pytest.mark.usefixtures("plain_products")
+def test_products_of_other_precisions_can_be_repeated(precision: Precision) -> None:
+    arithmetic = arithmetic_of(precision, torch.device("cpu"))
+    weight = torch.ones(128, 128)  # large enough for one in C
+    log = ProductLog()
+    gates = arithmetic.recurrence(weight, weight, torch.zeros(128), arithmetic.factors).from_inputs
+    gates(torch.ones(3, 128, dtype=arithmetic.values))
+    arithmetic.product(weight)(torch.ones(4, 128, dtype=arithmetic.values))
+    assert [shape for _, shape, _ in log.calls] == [(3, 128), (4, 128)]
+    assert log.flops == 2 * (3 + 4) * 128 * 128
+    assert log.seconds() > 0
     assert len(log.calls) == 2
 
 
