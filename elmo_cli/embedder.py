@@ -25,7 +25,6 @@ from torch import Tensor
 
 import elmo_cli
 from elmo_cli import file_run
-from elmo_cli.allocator import keep_freed_memory
 from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import batches_by_length, distinct_sentences
 from elmo_cli.bilm import BiLm
@@ -105,7 +104,6 @@ class ElmoEmbedder:
         self.state: State = state or start_of_sentences(self.files.options)
         self.precision = precision
         self.batch_tokens = batch_tokens or BATCH_TOKENS[arithmetic.device.type]
-        keep_freed_memory()  # what loading frees as well
         with ThreadPoolExecutor(1) as beside:  # loading has one core busy
             checksum = beside.submit(sha256, self.files.weights)
             bilm = load_bilm(self.files)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmo_cli.allocator import keep_freed_memory
 from elmo_cli.arithmetic import Arithmetic
 from elmo_cli.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.fast_lstm import FastLstm, Steps
@@ -48,6 +49,8 @@ class FastBiLm:
         """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice."""
         self.options = bilm.options
         self.device = arithmetic.device
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self._values = arithmetic.values
         self._tolerance = arithmetic.tolerance
         stacks = zip(_taken(bilm.forward_layers), _taken(bilm.backward_layers), strict=True)
@@ -89,8 +92,8 @@ class FastBiLm:
             return Rooms(*2 * [vectors.new_empty(0, width)])
         n_table = min(table_tokens(width, vectors.dtype), len(vectors))
         table, nodes = (_as_rows(memory, width) for memory in (layers, layers[0]))
-        if len(table) < n_table // 2:  # few tokens in all, most of them distinct
-            table = vectors.new_empty(n_table, width)
+        if len(table) < min(n_table, PRODUCT_ROWS):  # few tokens in all, most of them distinct
+            table = vectors.new_empty(min(n_table, 2 * PRODUCT_ROWS), width)
         if len(nodes) < PRODUCT_ROWS:
             nodes = vectors.new_empty(min(PRODUCT_ROWS, layers.shape[1]), width)
         return Rooms(table[:n_table] if n_table > PRODUCT_ROWS else table[:0], nodes)

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.allocator import keep_freed_memory
 from elmo_cli.arithmetic import arithmetic_of
 from elmo_cli.batching import batches_by_length
 from elmo_cli.bilm import BiLmState
@@ -98,7 +97,6 @@ class LanguageModel:
         assert self.files.vocabulary is not None
         assert self.files.softmax is not None
         self.vocabulary = read_vocabulary(self.files.vocabulary)
-        keep_freed_memory()  # what loading frees as well
         bilm = load_bilm(self.files)
         self.state: State = state or start_of_sentences(self.files.options)
         self.softmax = FullSoftmax(

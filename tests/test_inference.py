@@ -372,7 +372,7 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     [
         pytest.param(5, 150, True, 522, 4, id="the layers have enough"),
         pytest.param(19, 150, True, 426, 4, id="they have less"),
-        pytest.param(20, 30, False, 522, 2, id="they have too little"),
+        pytest.param(20, 30, False, 2 * PRODUCT_ROWS, 2, id="they have too little"),
     ],
 )
 def test_the_fast_bilm_is_the_readable_one_where_tables_are_made_in_one_memory(
