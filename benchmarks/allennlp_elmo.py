@@ -43,13 +43,13 @@ def install_stubs() -> None:
     sys.modules[tag_map.__name__] = tag_map
 
 
-def load_embedder(options_file: str, weight_file: str) -> tuple[Any, float]:
+def load_embedder(args: argparse.Namespace) -> tuple[Any, float]:
     """Return an ElmoEmbedder and the seconds it took to load, imports not counted."""
     install_stubs()
     from allennlp.commands.elmo import ElmoEmbedder
 
     start = time.perf_counter()
-    embedder = ElmoEmbedder(options_file, weight_file)
+    embedder = ElmoEmbedder(args.options_file, args.weight_file, args.cuda)
     return embedder, time.perf_counter() - start
 
 
@@ -75,7 +75,7 @@ def embed(args: argparse.Namespace) -> dict[str, float]:
     Writes one float32 dataset a line: (layers, tokens, dim) for "all",
     (tokens, dim) for "top" and "average".
     """
-    embedder, load_seconds = load_embedder(args.options_file, args.weight_file)
+    embedder, load_seconds = load_embedder(args)
     import torch
 
     start = time.perf_counter()
@@ -93,7 +93,7 @@ def embed(args: argparse.Namespace) -> dict[str, float]:
 def time_sentences(args: argparse.Namespace) -> dict[str, float]:
     """Time embed_sentence on each sentence, `repeat` times over; give the median."""
     sentences = read_sentences(args.input)
-    embedder, load_seconds = load_embedder(args.options_file, args.weight_file)
+    embedder, load_seconds = load_embedder(args)
     import torch
 
     seconds = []
@@ -124,6 +124,7 @@ def parse_arguments() -> argparse.Namespace:
     for command in (embed_parser, sentence_parser):
         command.add_argument("--options-file", required=True)
         command.add_argument("--weight-file", required=True)
+        command.add_argument("--cuda", type=int, default=-1, help="the number of a GPU")
         command.add_argument("input", metavar="INPUT")
     embed_parser.add_argument("output", metavar="OUTPUT")
     return parser.parse_args()

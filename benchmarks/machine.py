@@ -14,13 +14,14 @@ from elmo_cli.kernels import kernel
 
 
 def describe() -> dict[str, str]:
-    """Processor, cores, versions and commit."""
+    """Processor, cores, GPU, versions and commit."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "compiled": ", ".join(name for name in ("float32_to_float32", "step") if kernel(name, "")),
         "threads": str(torch.get_num_threads()),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
         "elmo_cli": elmo_cli.__version__,
         "torch": torch.__version__,
         "h5py": h5py.__version__,

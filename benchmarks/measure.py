@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from gpu import gpu_rows
 from growth import growth_rows
 from lengths import length_rows
 from machine import describe
@@ -33,6 +34,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "startup": startup_rows,
     "lengths": length_rows,
     "growth": growth_rows,
+    "gpu": gpu_rows,
 }
 
 

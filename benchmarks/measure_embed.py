@@ -19,6 +19,8 @@ def main() -> None:
     parser.add_argument("--state", default="zero")
     parser.add_argument("--layers", default="all")
     parser.add_argument("--layout")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--cuda", type=int, default=-1)
     parser.add_argument("--products", action="store_true")
     parser.add_argument("input")
     parser.add_argument("output")
@@ -46,6 +48,7 @@ def main() -> None:
     embedder = ElmoEmbedder(
         arguments.options_file,
         arguments.weight_file,
+        arguments.cuda,
         precision=arguments.precision,
         state=arguments.state,
     )
@@ -54,6 +57,7 @@ def main() -> None:
     embedder.embed_file(
         *(arguments.input, arguments.output, arguments.layers),
         layout=arguments.layout,
+        dtype=arguments.dtype,
         on_progress=count,
     )
     figures = {

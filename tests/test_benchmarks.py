@@ -4,16 +4,19 @@ import json
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+import gpu
 import lengths
 import measure
 import setting
 from conftest import needs_int8
+from process import median
 from products import ProductLog
 from stopwatch import Stopwatch
 
@@ -40,13 +43,37 @@ def test_every_row_is_measured(
     printed = capsys.readouterr().out
     for row in rows:
         assert f"| {row.what} | {row.target} | {row.found} |" in printed
-    assert len(rows) == 16
+    assert len(rows) == 18
     speed = next(row for row in rows if row.what.startswith("CPU, float32"))
     (turn,) = speed.figures["ours"]
     n_tokens = sum(len(line.split()) for line in setting.ALICE.read_text().splitlines()[:5])
     assert turn["tokens"] == n_tokens
     assert turn["tokens_per_second"] == pytest.approx(n_tokens / turn["embed_seconds"])
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
+
+
+def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
+    tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
+    lines = ["a b c d e f g", "h"]
+    on_cpu = setting.Setting(tmp_path, tiny, tiny, lines, repeats=2)
+    text = on_cpu.write("text", gpu.shuffled(lines))
+    copies = [sorted(line.split()) for line in text.read_text().splitlines()]
+    assert copies == [list("abcdefg"), ["h"]] * gpu.COPIES
+    assert len(set(text.read_text().splitlines())) > gpu.COPIES / 2
+    average = gpu.average_row(on_cpu, text, device=-1)
+    assert [turn["tokens"] for turn in average.figures["ours"]] == [8 * gpu.COPIES] * 2
+    with h5py.File(tmp_path / "average.hdf5") as file:
+        assert file["0"].dtype == np.float16
+        assert file["0"].shape == (7, 8)
+    writing = gpu.writing_row(on_cpu, text, device=-1)
+    assert all(share > 0 for share in writing.figures["shares"])
+    assert writing.found.startswith(f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}")
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])
+def test_a_plain_write_has_as_many_bytes(n_bytes: int, tmp_path: Path) -> None:
+    assert gpu.write_seconds(tmp_path / "bytes", n_bytes) > 0
+    assert (tmp_path / "bytes").stat().st_size == n_bytes
 
 
 @pytest.fixture
