@@ -92,11 +92,13 @@ class FastBiLm:
             return Rooms(*2 * [vectors.new_empty(0, width)])
         n_table = min(table_tokens(width, vectors.dtype), len(vectors))
         table, nodes = (_as_rows(memory, width) for memory in (layers, layers[0]))
-        if len(table) < min(n_table, PRODUCT_ROWS):  # few tokens in all, most of them distinct
+        if n_table <= PRODUCT_ROWS:  # a single product
+            table = table[:0]
+        elif len(table) < PRODUCT_ROWS:  # few tokens in all, most of them distinct
             table = vectors.new_empty(min(n_table, 2 * PRODUCT_ROWS), width)
         if len(nodes) < PRODUCT_ROWS:
             nodes = vectors.new_empty(min(PRODUCT_ROWS, layers.shape[1]), width)
-        return Rooms(table[:n_table] if n_table > PRODUCT_ROWS else table[:0], nodes)
+        return Rooms(table[:n_table], nodes)
 
     def _plan(
         self,
