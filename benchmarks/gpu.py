@@ -8,54 +8,52 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from process import figures_of, median, ratios
+from process import figures_of, median
 from setting import Row, Setting
+from speed import beside_allennlp, speed_row
 
 COPIES = 10
 """Of the text, each line in other orders, or a run would be over too soon."""
 SPEED_TARGET, WRITE_TARGET = 100, 0.8
+AVERAGE = "GPU, the average of the layers in float16 to HDF5"
+WRITING = (
+    "GPU, all layers in float32 to HDF5",
+    f"{WRITE_TARGET:.0%} of a plain write's bytes a second",
+)
 BLOCK_BYTES = 1 << 23
 
 
 def gpu_rows(setting: Setting) -> list[Row]:
     """The rows of the first GPU."""
-    device = 0 if torch.cuda.is_available() else None
+    if torch.cuda.is_available():
+        return device_rows(setting, 0)
+    missing = "not measured: no GPU"
+    return [Row(AVERAGE, f"{SPEED_TARGET} times AllenNLP", missing), Row(*WRITING, missing)]
+
+
+def device_rows(setting: Setting, device: int) -> list[Row]:
+    """The rows of a GPU, by its number."""
     text = setting.write("shuffled.txt", shuffled(setting.lines))
-    return [average_row(setting, text, device), writing_row(setting, text, device)]
+    cuda = f"--cuda={device}"
+    return [_average_row(setting, cuda, text), _writing_row(setting, cuda, text)]
 
 
-def average_row(setting: Setting, text: Path, device: int | None) -> Row:
-    """Averages in float16 beside AllenNLP's in float32, which take turns."""
-    what = "GPU, the average of the layers in float16 to HDF5"
-    target = f"{SPEED_TARGET} times AllenNLP"
-    if device is None:
-        return Row(what, target, "not measured: no GPU")
-    cuda, output = f"--cuda={device}", setting.folder / "average.hdf5"
+def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
+    """Averages in float16 beside AllenNLP's in float32."""
+    output, peer_output = setting.folder / "average.hdf5", setting.folder / "peer.hdf5"
     options = cuda, "--layers=average", "--dtype=float16"
-    our_command = setting.ours("measure_embed.py", setting.model, *options, text, output)
-    ours, peers = [], []
-    for _ in range(setting.repeats):
-        ours.append(figures_of(our_command))
-        if setting.peer:
-            their_output = setting.folder / "their_average.hdf5"
-            peers.append(figures_of(setting.theirs("embed", "--average", cuda, text, their_output)))
-    found, met, times = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s", None, []
-    if peers:
-        times = ratios(ours, peers)
-        found += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
-        found += f"{statistics.median(times):.1f} times"
-        met = statistics.median(times) >= SPEED_TARGET
-    return Row(what, target, found, met, {"ours": ours, "peer": peers, "ratios": times})
+    ours, peers = beside_allennlp(
+        setting,
+        setting.ours("measure_embed.py", setting.model, *options, text, output),
+        setting.theirs("embed", "--average", cuda, text, peer_output),
+    )
+    return speed_row(AVERAGE, SPEED_TARGET, ours, peers)
 
 
-def writing_row(setting: Setting, text: Path, device: int | None) -> Row:
+def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
     """All layers in float32 beside a plain write of a file of that size, which take turns."""
-    what = "GPU, all layers in float32 to HDF5"
-    target = f"{WRITE_TARGET:.0%} of a plain write's bytes a second"
-    if device is None:
-        return Row(what, target, "not measured: no GPU")
     output = setting.folder / "all.hdf5"
-    command = setting.ours("measure_embed.py", setting.model, f"--cuda={device}", text, output)
+    command = setting.ours("measure_embed.py", setting.model, cuda, text, output)
     turns, shares = [], []
     for _ in range(setting.repeats):
         turns.append(figures_of(command))
@@ -65,7 +63,7 @@ def writing_row(setting: Setting, text: Path, device: int | None) -> Row:
         output.unlink()
     share = statistics.median(shares)
     found = f"{median(turns, 'tokens_per_second'):,.0f} tokens/s, {share:.0%}"
-    return Row(what, target, found, share >= WRITE_TARGET, {"turns": turns, "shares": shares})
+    return Row(*WRITING, found, share >= WRITE_TARGET, {"turns": turns, "shares": shares})
 
 
 def shuffled(lines: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from process import Figures, figures_of, median, ratios
+from process import Figures, in_turns, median, ratios
 from setting import Row, Setting
 
 from elmo_cli.arithmetic import has_int8
@@ -57,11 +57,7 @@ def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures
         commands[precision] = setting.ours("measure_embed.py", setting.model, *options)
     if setting.peer:
         commands[PEER] = setting.theirs("embed", "--all", text, _output(setting, PEER))
-    turns: dict[str, list[Figures]] = {name: [] for name in commands}
-    for _ in range(setting.repeats):
-        for name, command in commands.items():
-            turns[name].append(figures_of(command))
-    return turns
+    return in_turns(commands, setting.repeats)
 
 
 def _output(setting: Setting, name: str) -> Path:

@@ -4,7 +4,7 @@ import json
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 Figures = dict[str, float]
 
@@ -18,6 +18,14 @@ def figures_of(command: Sequence[str]) -> Figures:
     if "tokens" in figures:
         figures["tokens_per_second"] = figures["tokens"] / figures["embed_seconds"]
     return figures
+
+
+def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[Figures]]:
+    """The figures of each script, which take turns."""
+    turns = [
+        {name: figures_of(command) for name, command in commands.items()} for _ in range(repeats)
+    ]
+    return {name: [turn[name] for turn in turns] for name in commands}
 
 
 def seconds_of(command: Sequence[str]) -> float:

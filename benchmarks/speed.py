@@ -1,11 +1,12 @@
 """`elmo embed` beside AllenNLP: speed, loading, memory, agreement and the products' share."""
 
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
-from process import Figures, figures_of, median, ratios
+from process import Figures, figures_of, in_turns, median, ratios
 from setting import Row, Setting
 
 SPEED_TARGET, PRODUCTS_TARGET, LOADING_TARGET = 5.5, 0.85, 0.5
@@ -16,15 +17,25 @@ def speed_rows(setting: Setting) -> list[Row]:
     """Whole files through both programs, which take turns."""
     text = setting.write("input.txt", setting.lines)
     ours_file, peer_file = setting.folder / "ours.hdf5", setting.folder / "peer.hdf5"
-    ours, peers = [], []
-    for _ in range(setting.repeats):
-        ours.append(figures_of(setting.ours("measure_embed.py", setting.model, text, ours_file)))
-        if setting.peer:
-            peers.append(figures_of(setting.theirs("embed", "--all", text, peer_file)))
-    rows = [_speed(ours, peers), _loading(ours, peers), _memory(ours, setting.model), _files(ours)]
+    ours, peers = beside_allennlp(
+        setting,
+        setting.ours("measure_embed.py", setting.model, text, ours_file),
+        setting.theirs("embed", "--all", text, peer_file),
+    )
+    speed = speed_row("CPU, float32, all layers to HDF5", SPEED_TARGET, ours, peers)
+    rows = [speed, _loading(ours, peers), _memory(ours, setting.model), _files(ours)]
     if peers:
         rows.insert(1, _agreement(ours_file, peer_file))
     return rows
+
+
+def beside_allennlp(
+    setting: Setting, ours: Sequence[str], theirs: Sequence[str]
+) -> tuple[list[Figures], list[Figures]]:
+    """The figures of our command and of AllenNLP's, none where it is not there; in turns."""
+    commands = {"ours": ours, "theirs": theirs} if setting.peer else {"ours": ours}
+    turns = in_turns(commands, setting.repeats)
+    return turns["ours"], turns.get("theirs", [])
 
 
 def products_rows(setting: Setting) -> list[Row]:
@@ -46,17 +57,18 @@ def products_rows(setting: Setting) -> list[Row]:
     ]
 
 
-def _speed(ours: list[Figures], peers: list[Figures]) -> Row:
+def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:
+    """Tokens a second, and how many times those of AllenNLP, if it was there."""
     found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
     if times:
         found += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
         found += f"{statistics.median(times):.1f} times"
     return Row(
-        "CPU, float32, all layers to HDF5",
-        f"{SPEED_TARGET} times AllenNLP",
+        what,
+        f"{target} times AllenNLP",
         found,
-        statistics.median(times) >= SPEED_TARGET if times else None,
+        statistics.median(times) >= target if times else None,
         {"ours": ours, "peer": peers, "ratios": times},
     )
 

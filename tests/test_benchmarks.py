@@ -56,16 +56,15 @@ def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
     tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
     lines = ["a b c d e f g", "h"]
     on_cpu = setting.Setting(tmp_path, tiny, tiny, lines, repeats=2)
-    text = on_cpu.write("text", gpu.shuffled(lines))
+    average, writing = gpu.device_rows(on_cpu, -1)
+    text = tmp_path / "shuffled.txt"
     copies = [sorted(line.split()) for line in text.read_text().splitlines()]
     assert copies == [list("abcdefg"), ["h"]] * gpu.COPIES
     assert len(set(text.read_text().splitlines())) > gpu.COPIES / 2
-    average = gpu.average_row(on_cpu, text, device=-1)
     assert [turn["tokens"] for turn in average.figures["ours"]] == [8 * gpu.COPIES] * 2
     with h5py.File(tmp_path / "average.hdf5") as file:
         assert file["0"].dtype == np.float16
         assert file["0"].shape == (7, 8)
-    writing = gpu.writing_row(on_cpu, text, device=-1)
     assert all(share > 0 for share in writing.figures["shares"])
     assert writing.found.startswith(f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}")
 
