@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.outputs.writer import ActivationsWriter
 
 TEXT = Path(__file__).parent.parent / "examples" / "alice.txt"
 

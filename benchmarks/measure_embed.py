@@ -31,8 +31,8 @@ def main() -> None:
     from stopwatch import Stopwatch
 
     from elmo_cli import ElmoEmbedder
-    from elmo_cli.outputs.activations import ActivationsWriter
-    from elmo_cli.run_input import RunInput
+    from elmo_cli.outputs.writer import ActivationsWriter
+    from elmo_cli.text.run_input import RunInput
 
     n_tokens = 0
     files = Stopwatch()

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.cells import TableRows
-from elmo_cli.int8_product import Int8Product
-from elmo_cli.products import CompiledProduct, OneDnnProduct, Product
-from elmo_cli.recurrence import CompiledRecurrence
-from elmo_cli.token_encoder import Convolution
+from elmo_cli.inference.cells import TableRows
+from elmo_cli.inference.int8_product import Int8Product
+from elmo_cli.inference.linear import CompiledProduct, OneDnnProduct, Product
+from elmo_cli.inference.recurrence import CompiledRecurrence
+from elmo_cli.model.token_encoder import Convolution
 
 Call = tuple[Callable[[Tensor], Any], tuple[int, ...], torch.dtype]
 """What multiplies, and the shape and type of what it is given."""

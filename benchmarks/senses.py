@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.similarity import Similarity, find_occurrence, similarities
+from elmo_cli.analysis.cosine import Similarity, find_occurrence, similarities
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 LISTS = {"typical": False, "balanced": True}

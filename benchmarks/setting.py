@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from elmo_cli.bilm import BiLm
-from elmo_cli.options import parse_options
-from elmo_cli.weights import write_weights
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.options import parse_options
+from elmo_cli.model.weights import write_weights
 
 HERE = Path(__file__).parent
 ALICE = HERE.parent / "examples" / "alice.txt"

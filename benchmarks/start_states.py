@@ -24,8 +24,8 @@ from bootstrap import Estimate, draw_weights
 from numpy.typing import NDArray
 
 from elmo_cli.embedder import State
-from elmo_cli.scoring import LanguageModel
-from elmo_cli.text import Sentence, read_sentences
+from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.text.lines import Sentence, read_sentences
 
 BATCH_SIZE = 64
 STARTS = ("zero", "warm", "carry", "carry, in order")

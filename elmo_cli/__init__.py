@@ -72,18 +72,18 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
-    from elmo_cli.bilm import BiLm
-    from elmo_cli.elmo import Elmo, batch_to_ids
+    from elmo_cli.analysis.word_vectors import write_token_vectors
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.integrations.tfhub import HubElmo
+    from elmo_cli.integrations.torch_dataset import ActivationsDataset
+    from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
+    from elmo_cli.language_model.perplexity import measure_perplexity
+    from elmo_cli.language_model.prediction import predict_words, sample_sentences
+    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.model.bilm import BiLm
+    from elmo_cli.model.elmo import Elmo, batch_to_ids
+    from elmo_cli.model.scalar_mix import ScalarMix
     from elmo_cli.outputs.reader import open_activations
-    from elmo_cli.outputs.torch_dataset import ActivationsDataset
-    from elmo_cli.perplexity import measure_perplexity
-    from elmo_cli.prediction import predict_words, sample_sentences
-    from elmo_cli.scalar_mix import ScalarMix
-    from elmo_cli.scoring import LanguageModel
-    from elmo_cli.tfhub import HubElmo
-    from elmo_cli.token_vectors import write_token_vectors
-    from elmo_cli.vectorizer import ElmoVectorizer as ElmoVectorizer
 
 __version__ = "0.1.0"
 
@@ -107,20 +107,20 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ActivationsDataset": "elmo_cli.outputs.torch_dataset",
-    "BiLm": "elmo_cli.bilm",
-    "Elmo": "elmo_cli.elmo",
+    "ActivationsDataset": "elmo_cli.integrations.torch_dataset",
+    "BiLm": "elmo_cli.model.bilm",
+    "Elmo": "elmo_cli.model.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
-    "ElmoVectorizer": "elmo_cli.vectorizer",
-    "HubElmo": "elmo_cli.tfhub",
-    "LanguageModel": "elmo_cli.scoring",
-    "ScalarMix": "elmo_cli.scalar_mix",
-    "batch_to_ids": "elmo_cli.elmo",
-    "measure_perplexity": "elmo_cli.perplexity",
+    "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
+    "HubElmo": "elmo_cli.integrations.tfhub",
+    "LanguageModel": "elmo_cli.language_model.scoring",
+    "ScalarMix": "elmo_cli.model.scalar_mix",
+    "batch_to_ids": "elmo_cli.model.elmo",
+    "measure_perplexity": "elmo_cli.language_model.perplexity",
     "open_activations": "elmo_cli.outputs.reader",
-    "predict_words": "elmo_cli.prediction",
-    "sample_sentences": "elmo_cli.prediction",
-    "write_token_vectors": "elmo_cli.token_vectors",
+    "predict_words": "elmo_cli.language_model.prediction",
+    "sample_sentences": "elmo_cli.language_model.prediction",
+    "write_token_vectors": "elmo_cli.analysis.word_vectors",
 }
 
 

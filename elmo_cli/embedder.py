@@ -24,21 +24,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import elmo_cli
-from elmo_cli import file_run
-from elmo_cli.arithmetic import arithmetic_of
-from elmo_cli.batching import batches_by_length, distinct_sentences
-from elmo_cli.bilm import BiLm
-from elmo_cli.devices import choose_device
+from elmo_cli import embed_file as file_run
 from elmo_cli.errors import ComputationError
 from elmo_cli.file_settings import FileSettings
-from elmo_cli.integrity import sha256
-from elmo_cli.memory import by_halves, checked
-from elmo_cli.model_choice import choose_model
-from elmo_cli.options import start_of_sentences
-from elmo_cli.pieces import LONG_SENTENCE
-from elmo_cli.selection import Selection, select
-from elmo_cli.sentence_states import States, start_states
-from elmo_cli.settings import (
+from elmo_cli.inference.batching import batches_by_length, distinct_sentences
+from elmo_cli.inference.device import choose_device
+from elmo_cli.inference.memory import by_halves, checked
+from elmo_cli.inference.pieces import LONG_SENTENCE
+from elmo_cli.inference.precision import arithmetic_of
+from elmo_cli.inference.selection import Selection, select
+from elmo_cli.inference.sentence_encoder import States, start_states
+from elmo_cli.inference.settings import (
     BATCH_SENTENCES,
     BATCH_TOKENS,
     DEFAULT_BATCH_SIZE,
@@ -47,8 +43,12 @@ from elmo_cli.settings import (
     check_settings,
     sentence_windows,
 )
-from elmo_cli.text import Sentence, checked_sentence
-from elmo_cli.weights import load_bilm
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.options import start_of_sentences
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.integrity import sha256
+from elmo_cli.pretrained.model_choice import choose_model
+from elmo_cli.text.lines import Sentence, checked_sentence
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import IO
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.inference.settings import check_dtype
 from elmo_cli.outputs.checkpoints import CHECKPOINT_SECONDS
 from elmo_cli.outputs.form import choose_form
-from elmo_cli.records import InputFormat, find_format
-from elmo_cli.settings import check_dtype
-from elmo_cli.shard import WHOLE, Shard, check_shard, parse_shard
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.records import InputFormat, find_format
+from elmo_cli.text.shard import WHOLE, Shard, check_shard, parse_shard
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ with atheris.instrument_imports(include=["elmo_cli", "zipfile", "json"]):
     from fuzz import read_one
     from hostile import TARGETS
 
-    from elmo_cli import archive, fasta, integrity, options, records, text, vocabulary  # noqa: F401
+    from elmo_cli import vocabulary  # noqa: F401
 
 
 def main() -> None:

@@ -117,7 +117,7 @@ class Target(NamedTuple):
 
 
 def _read_text(path: Path) -> None:
-    from elmo_cli.text import line_record, open_lines, read_sentences
+    from elmo_cli.text.lines import line_record, open_lines, read_sentences
 
     with open_lines(path, skip_errors=True) as lines:
         for line in lines:
@@ -127,7 +127,7 @@ def _read_text(path: Path) -> None:
 
 
 def _read_fasta(path: Path) -> None:
-    from elmo_cli.records import FASTA, open_records
+    from elmo_cli.text.records import FASTA, open_records
 
     for skip_errors in (True, False):
         with open_records(path, FASTA, skip_errors=skip_errors) as records:
@@ -137,7 +137,7 @@ def _read_fasta(path: Path) -> None:
 
 def _count_text(path: Path) -> None:
     from elmo_cli.outputs.output_size import count_input
-    from elmo_cli.records import FASTA, TEXT
+    from elmo_cli.text.records import FASTA, TEXT
 
     for form in (TEXT, FASTA):
         count_input(path, form)
@@ -154,28 +154,28 @@ def _read_training_text(path: Path) -> None:
 
 
 def _read_options(path: Path) -> None:
-    from elmo_cli.options import read_options
-    from elmo_cli.parameters import parameters_by_part
+    from elmo_cli.model.options import read_options
+    from elmo_cli.model.parameters import parameters_by_part
 
     parameters_by_part(read_options(path), 10)
 
 
 def _read_lexicons(path: Path) -> None:
-    from elmo_cli.many_langs import read_lexicons
-    from elmo_cli.options import read_options
+    from elmo_cli.model.many_langs import read_lexicons
+    from elmo_cli.model.options import read_options
 
     options = read_options(MANY_LANGS / "config.json")
     read_lexicons(path.parent, options).token_ids(["a", "", "the", "x" * 100])  # type: ignore[arg-type]
 
 
 def _read_vocabulary(path: Path) -> None:
-    from elmo_cli.vocabulary import read_vocabulary
+    from elmo_cli.model.vocabulary import read_vocabulary
 
     read_vocabulary(path).indices(["the", "", "\0"])
 
 
 def _read_checksums(path: Path) -> None:
-    from elmo_cli.integrity import check_unchanged
+    from elmo_cli.pretrained.integrity import check_unchanged
 
     weights = path.with_name("some.txt")
     weights.write_bytes(b"a")
@@ -183,7 +183,7 @@ def _read_checksums(path: Path) -> None:
 
 
 def _read_transfer(path: Path) -> None:
-    from elmo_cli.transfer import Transfer
+    from elmo_cli.pretrained.transfer import Transfer
 
     destination = path.with_name(path.name.removesuffix(".partial.json"))
     transfer = Transfer(destination, None, lambda path: None, lambda *_: None)
@@ -191,14 +191,20 @@ def _read_transfer(path: Path) -> None:
 
 
 def _look_whole(path: Path) -> None:
-    from elmo_cli.integrity import archive_fault, hdf5_fault, json_fault, text_fault, weights_fault
+    from elmo_cli.pretrained.integrity import (
+        archive_fault,
+        hdf5_fault,
+        json_fault,
+        text_fault,
+        weights_fault,
+    )
 
     for fault in (archive_fault, hdf5_fault, json_fault, text_fault, weights_fault):
         fault(path)
 
 
 def _unpack(path: Path) -> None:
-    from elmo_cli.archive import unpack
+    from elmo_cli.pretrained.archive import unpack
 
     outside = path.with_name("outside")
     outside.mkdir()
@@ -215,7 +221,7 @@ def _read_training_log(path: Path) -> None:
 
 def _read_run_log(path: Path) -> None:
     """The log beside an unfinished output, with its sum made right."""
-    from elmo_cli.outputs.activations import ActivationsWriter
+    from elmo_cli.outputs.writer import ActivationsWriter
 
     seal(path)
     output = path.with_name("out.hdf5")
@@ -253,27 +259,27 @@ def _read_checkpoint(path: Path) -> None:
 
 
 def _read_weights(path: Path) -> None:
-    from elmo_cli.options import read_options
-    from elmo_cli.weights import read_weights
+    from elmo_cli.model.options import read_options
+    from elmo_cli.model.weights import read_weights
 
     read_weights(path, read_options(TINY / "options.json"))
 
 
 def _convert(path: Path) -> None:
-    from elmo_cli.convert import convert_weights
+    from elmo_cli.pretrained.convert_weights import convert_weights
 
     convert_weights(path, path.with_name("converted.hdf5"), overwrite=True)
 
 
 def _read_softmax(path: Path) -> None:
-    from elmo_cli.softmax_file import read_softmax
+    from elmo_cli.language_model.softmax_file import read_softmax
 
     read_softmax(path, len(WORDS), 3)
 
 
 def _read_many_langs(path: Path) -> None:
-    from elmo_cli.pretrained import find_model
-    from elmo_cli.weights import load_bilm
+    from elmo_cli.model.weights import load_bilm
+    from elmo_cli.pretrained.loading import find_model
 
     load_bilm(find_model(path.parent))
 
@@ -313,13 +319,13 @@ def _options() -> list[bytes]:
 
 
 def _configs() -> list[bytes]:
-    from elmo_cli.many_langs import _PUBLISHED
+    from elmo_cli.model.many_langs import _PUBLISHED
 
     return [_json(_PUBLISHED)]
 
 
 def _read_config(path: Path) -> None:
-    from elmo_cli.options import read_options
+    from elmo_cli.model.options import read_options
 
     config = path.with_name("config.json")
     config.write_bytes(_json({"config_path": path.name}))
@@ -354,8 +360,8 @@ def _whole_run() -> tuple[bytes, bytes]:
     if not _CACHE.get("run"):
         import numpy as np
 
-        from elmo_cli.outputs.activations import ActivationsWriter
-        from elmo_cli.text import line_record
+        from elmo_cli.outputs.writer import ActivationsWriter
+        from elmo_cli.text.lines import line_record
 
         with TemporaryDirectory() as folder:
             path = Path(folder) / "out.hdf5"
@@ -426,7 +432,7 @@ def _packed_weights() -> list[bytes]:
 
 
 def _safetensors() -> list[bytes]:
-    from elmo_cli.convert import convert_weights
+    from elmo_cli.pretrained.convert_weights import convert_weights
 
     return _made("w.safetensors", lambda path: convert_weights(TINY / "weights.hdf5", path))
 
@@ -434,7 +440,7 @@ def _safetensors() -> list[bytes]:
 def _softmaxes() -> list[bytes]:
     import numpy as np
 
-    from elmo_cli.softmax_file import write_softmax
+    from elmo_cli.language_model.softmax_file import write_softmax
 
     size = len(WORDS)
     weight, bias = np.zeros((size, 3), np.float32), np.zeros(size, np.float32)

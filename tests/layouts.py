@@ -10,8 +10,8 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.activations import ActivationsWriter
-from elmo_cli.text import Record
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.lines import Record
 
 Array = NDArray[Any]
 

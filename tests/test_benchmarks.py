@@ -20,13 +20,13 @@ from process import median
 from products import ProductLog
 from stopwatch import Stopwatch
 
-from elmo_cli.arithmetic import arithmetic_of
-from elmo_cli.cells import TableRows
-from elmo_cli.int8_product import Int8Product
-from elmo_cli.products import CompiledProduct, OneDnnProduct, Product, product
-from elmo_cli.recurrence import CompiledRecurrence, compiles_steps
-from elmo_cli.settings import Precision
-from elmo_cli.token_encoder import Convolution
+from elmo_cli.inference.cells import TableRows
+from elmo_cli.inference.int8_product import Int8Product
+from elmo_cli.inference.linear import CompiledProduct, OneDnnProduct, Product, product
+from elmo_cli.inference.precision import arithmetic_of
+from elmo_cli.inference.recurrence import CompiledRecurrence, compiles_steps
+from elmo_cli.inference.settings import Precision
+from elmo_cli.model.token_encoder import Convolution
 
 
 def test_every_row_is_measured(
@@ -89,7 +89,7 @@ def plain_products(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_products_are_kept_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     conv = Convolution(2, 3, kernel_size=4)
     log = ProductLog()
-    monkeypatch.setattr("elmo_cli.products.PACKED_WEIGHTS", {"AVX2": 0, "AVX512": 0})
+    monkeypatch.setattr("elmo_cli.inference.linear.PACKED_WEIGHTS", {"AVX2": 0, "AVX512": 0})
     multiply, many = product(torch.ones(2, 3)), product(torch.ones(7, 6))  # packed, if they can be
     multiply(torch.ones(4, 3))
     many(torch.ones(200, 6))

@@ -30,11 +30,12 @@ from strategies import (
 )
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, open_activations, sentence_states
-from elmo_cli.convert import convert_weights
+from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, open_activations
 from elmo_cli.errors import DeviceError, InputError
-from elmo_cli.model_files import ModelFiles
+from elmo_cli.inference import sentence_encoder as sentence_states
 from elmo_cli.outputs.convert_activations import convert_activations
+from elmo_cli.pretrained.convert_weights import convert_weights
+from elmo_cli.pretrained.model_files import ModelFiles
 
 Array = NDArray[np.float32]
 
@@ -126,7 +127,9 @@ def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbou
     with pytest.MonkeyPatch.context() as patch:
         cached = data.draw(st.integers(1, 12), "tokens cached")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
-        patch.setattr("elmo_cli.settings.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window"))
+        patch.setattr(
+            "elmo_cli.inference.settings.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
+        )
         other = load(files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
         again = other.embed_sentences([batch[i] for i in order])
         for i, found in zip(order, again, strict=True):

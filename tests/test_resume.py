@@ -19,7 +19,7 @@ import pytest
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
-from elmo_cli.sentence_states import SentenceEncoder
+from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
 GOLDEN = Path(__file__).parent / "golden" / "relu"
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
@@ -286,7 +286,7 @@ def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state:
     context = multiprocessing.get_context("forkserver")
     # The server imports and computes nothing, so that its children can.
     context.set_forkserver_preload(
-        ["elmo_cli.embedder", "elmo_cli.outputs.activations", "h5py", "torch"]
+        ["elmo_cli.embedder", "elmo_cli.outputs.writer", "h5py", "torch"]
     )
 
     def embed_until_killed(output: Path, n_calls: int, seconds: float) -> tuple[bool, int]:

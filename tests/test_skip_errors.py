@@ -11,7 +11,7 @@ from conftest import GOLDEN
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.sentence_states import SentenceEncoder
+from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
 
 def embed(path: Path, output: Path, **settings: Any) -> None:

@@ -9,7 +9,7 @@ from elmo_cli.outputs.output_formats import (
     find_output_format,
 )
 from elmo_cli.quantities import counted
-from elmo_cli.text import check_input
+from elmo_cli.text.lines import check_input
 
 WEIGHT_FORMATS = ("hdf5", "safetensors")
 
@@ -109,7 +109,7 @@ def _check_weights(source: str, target: str, form: Form) -> None:
 
 
 def _convert_weights(source: str, target: str, dtype: str | None, *, overwrite: bool) -> None:
-    from elmo_cli.convert import convert_weights
+    from elmo_cli.pretrained.convert_weights import convert_weights
 
     converted = convert_weights(source, target, dtype, overwrite=overwrite)
     flags.say(

@@ -11,7 +11,7 @@ from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from elmo_cli.similarity import Occurrence, Similarity
+    from elmo_cli.analysis.cosine import Occurrence, Similarity
 
 PAIRS_AT_ONCE = 64
 """Pairs from standard input that are embedded together."""
@@ -74,8 +74,8 @@ def cosine(
     if layer is not None and as_json:
         raise click.UsageError("choose one of --layer and --json")
 
-    from elmo_cli.similarity import find_occurrence, similarities
-    from elmo_cli.tokenizers import TOKENIZERS
+    from elmo_cli.analysis.cosine import find_occurrence, similarities
+    from elmo_cli.text.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
 
@@ -99,7 +99,7 @@ def cosine(
 def _read_pairs(
     find: "Callable[[Pair], tuple[Occurrence, Occurrence]]",
 ) -> "Iterator[tuple[Occurrence, Occurrence]]":
-    from elmo_cli.text import STANDARD_INPUT, open_lines
+    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
     with open_lines(STANDARD_INPUT) as lines:
         for number, line in enumerate(lines, start=1):

@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import flags
 
 if TYPE_CHECKING:
-    from elmo_cli.download import OnProgress
+    from elmo_cli.pretrained.download import OnProgress
 
 
 @click.command()
@@ -29,7 +29,7 @@ def download(name: str, with_softmax: bool) -> None:
     \b
     $ elmo download original
     """
-    from elmo_cli.pretrained import download_model, model_named
+    from elmo_cli.pretrained.loading import download_model, model_named
 
     model = model_named(name)
     with progress_bars() as on_progress:

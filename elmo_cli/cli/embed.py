@@ -9,12 +9,12 @@ import click
 from elmo_cli.cli import flags
 from elmo_cli.outputs.output_formats import OUTPUT_FORMATS, STANDARD_OUTPUT
 from elmo_cli.quantities import counted
-from elmo_cli.records import TEXT
+from elmo_cli.text.records import TEXT
 
 if TYPE_CHECKING:
     from elmo_cli.cli.progress import Progress
     from elmo_cli.file_settings import FileSettings
-    from elmo_cli.records import InputFormat
+    from elmo_cli.text.records import InputFormat
 
 INPUT_FORMATS = ("text", "fasta")
 
@@ -150,7 +150,7 @@ def embed(
 
     from elmo_cli.cli.progress import Progress
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.text import size_in_bytes
+    from elmo_cli.text.lines import size_in_bytes
 
     settings = _take_file_settings(options)
     with flags.usage_errors():
@@ -226,7 +226,7 @@ def _take_file_settings(options: dict[str, Any]) -> "FileSettings":
 def _check_files(input_file: str, output_file: str, settings: "FileSettings") -> None:
     """Make sure that both can be opened, before the model is loaded, which can take a while."""
     from elmo_cli.outputs.output_path import check_output
-    from elmo_cli.text import check_input
+    from elmo_cli.text.lines import check_input
 
     check_input(input_file)
     check_output(output_file, overwrite=settings.replaces, or_finished=True, source=input_file)

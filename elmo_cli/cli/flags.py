@@ -11,13 +11,13 @@ from click.core import ParameterSource
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
-from elmo_cli.text import STANDARD_INPUT
-from elmo_cli.tokenizers import TOKENIZERS
+from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.model_files import ModelFiles
-    from elmo_cli.scoring import LanguageModel
+    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=str)
@@ -244,7 +244,7 @@ def load_language_model(cuda_device: int, **settings: Any) -> "LanguageModel":
     files = {name: settings[name] for name in (*_FILES, "softmax_file")}
     get_files(**files, with_softmax=True)
 
-    from elmo_cli.scoring import LanguageModel
+    from elmo_cli.language_model.scoring import LanguageModel
 
     model = LanguageModel(cuda_device=cuda_device, **settings)
     say_model(model.files.name)
@@ -270,7 +270,7 @@ def get_files(
         raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
     from elmo_cli.cli.download import progress_bars
-    from elmo_cli.model_choice import choose_language_model, choose_model
+    from elmo_cli.pretrained.model_choice import choose_language_model, choose_model
 
     named = (model, options_file, weight_file, vocabulary_file)
     with usage_errors(), progress_bars() as on_progress:  # nothing to show for files that are there
@@ -281,7 +281,7 @@ def get_files(
 
 def say_model(name: str) -> None:
     """Say which model runs."""
-    from elmo_cli.pretrained import DEFAULT_MODEL
+    from elmo_cli.pretrained.loading import DEFAULT_MODEL
 
     note = f"Model: {name}"
     if name == DEFAULT_MODEL:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import flags
-from elmo_cli.model_files import FILE_NAMES
+from elmo_cli.pretrained.model_files import FILE_NAMES
 
 if TYPE_CHECKING:
-    from elmo_cli.model_files import ModelFiles
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 _CARD_LINES = 12
 
@@ -30,8 +30,8 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
     """
-    from elmo_cli.pretrained import default_model, find_model, is_downloaded, model_state
-    from elmo_cli.registry import BUNDLED, published_model
+    from elmo_cli.pretrained.loading import default_model, find_model, is_downloaded, model_state
+    from elmo_cli.pretrained.registry import BUNDLED, published_model
 
     name = model or default_model()
     published = published_model(name)
@@ -51,12 +51,12 @@ def info(model: str | None, as_json: bool) -> None:
 
 
 def _of_files(files: "ModelFiles") -> dict[str, Any]:
-    from elmo_cli.characters import N_CHARACTERS
-    from elmo_cli.integrity import sha256
-    from elmo_cli.many_langs import ManyLangsOptions, read_lexicons
-    from elmo_cli.options import read_options
-    from elmo_cli.parameters import parameters_by_part
-    from elmo_cli.vocabulary import read_vocabulary
+    from elmo_cli.model.characters import N_CHARACTERS
+    from elmo_cli.model.many_langs import ManyLangsOptions, read_lexicons
+    from elmo_cli.model.options import read_options
+    from elmo_cli.model.parameters import parameters_by_part
+    from elmo_cli.model.vocabulary import read_vocabulary
+    from elmo_cli.pretrained.integrity import sha256
 
     options = read_options(files.options)
     n_words, n_characters = None, N_CHARACTERS

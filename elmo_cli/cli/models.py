@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import flags
 
 if TYPE_CHECKING:
-    from elmo_cli.registry import PublishedModel
+    from elmo_cli.pretrained.registry import PublishedModel
 
 
 @click.command()
@@ -23,7 +23,7 @@ def models(as_json: bool) -> None:
     \b
     $ elmo models
     """
-    from elmo_cli.registry import MODELS
+    from elmo_cli.pretrained.registry import MODELS
 
     found = [_describe(model) for model in MODELS]
     if as_json:
@@ -42,7 +42,7 @@ def models(as_json: bool) -> None:
 
 
 def _describe(model: "PublishedModel") -> dict[str, Any]:
-    from elmo_cli.pretrained import model_state, n_bytes_here
+    from elmo_cli.pretrained.loading import model_state, n_bytes_here
 
     return {
         "name": model.name,

@@ -13,8 +13,8 @@ from elmo_cli.cli import flags
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
-    from elmo_cli.perplexity import Directions, Perplexity
-    from elmo_cli.scoring import SentenceScore
+    from elmo_cli.language_model.perplexity import Directions, Perplexity
+    from elmo_cli.language_model.scoring import SentenceScore
 
 Row = dict[str, Any]
 
@@ -68,8 +68,8 @@ def perplexity(
     flags.check_effect(settings["state"] == "carry", "with --state carry", "batch_size")
 
     from elmo_cli.cli.progress import Progress
-    from elmo_cli.perplexity import Totals
-    from elmo_cli.text import check_input, open_lines, size_in_bytes, tokens
+    from elmo_cli.language_model.perplexity import Totals
+    from elmo_cli.text.lines import check_input, open_lines, size_in_bytes, tokens
 
     check_input(text)
     model = flags.load_language_model(**settings)
@@ -112,7 +112,7 @@ def _printer(
 
 
 def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
-    from elmo_cli.perplexity import perplexity_of
+    from elmo_cli.language_model.perplexity import perplexity_of
 
     both: Directions | None = perplexity_of(score)
     values = asdict(both) if both else dict.fromkeys(_SENTENCE_COLUMNS[-3:])
@@ -127,7 +127,7 @@ def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
 
 
 def _token_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
-    from elmo_cli.characters import END_TOKEN, START_TOKEN
+    from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 
     if not score.tokens:
         return

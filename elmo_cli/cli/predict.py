@@ -14,8 +14,8 @@ from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from elmo_cli.prediction import Prediction
-    from elmo_cli.text import Sentence
+    from elmo_cli.language_model.prediction import Prediction
+    from elmo_cli.text.lines import Sentence
 
 TEXTS_AT_ONCE = 64
 """Lines from standard input that are predicted together."""
@@ -98,7 +98,7 @@ def predict(
     flags.check_effect(samples, "with --sample", "temperature", "max_words", "seed")
     flags.check_effect(not samples, "without --sample", "top")
 
-    from elmo_cli.prediction import predict_words, sample_sentences
+    from elmo_cli.language_model.prediction import predict_words, sample_sentences
 
     option = "--sample" if samples else "--backward" if backward else None
     texts = _read_texts(text, tokenizer, option)
@@ -129,9 +129,9 @@ def _read_texts(text: str, tokenizer: str, option: str | None) -> "Iterator[Sent
 
     Lines may be of both kinds with --backward, and gaps among them are filled from both sides.
     """
-    from elmo_cli.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.text import STANDARD_INPUT, open_lines
-    from elmo_cli.tokenizers import TOKENIZERS
+    from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
+    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+    from elmo_cli.text.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
     if text != STANDARD_INPUT:

@@ -48,7 +48,7 @@ def tokens(
         raise click.UsageError("--softmax-file goes with --softmax")
     flags.check_effect(not softmax, "without --softmax, which is read and not run", "cuda_device")
 
-    from elmo_cli.token_vectors import check_output_form, write_token_vectors
+    from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
 
     check_output_form(output, overwrite=overwrite, source=words_file)
     found = flags.get_files(**files, softmax_file=softmax_file, with_softmax=softmax)

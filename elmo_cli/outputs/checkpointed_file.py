@@ -23,8 +23,8 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any
 
+from elmo_cli.atomic import sync, write_synced
 from elmo_cli.outputs.checkpoint_log import PAGE_BYTES, decode_log, encode_log
-from elmo_cli.whole_file import sync, write_synced
 
 COPIED_BYTES = 1 << 26
 BEGUN_BYTES = 1 << 23

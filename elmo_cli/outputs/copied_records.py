@@ -6,11 +6,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from elmo_cli.errors import OutputError
-from elmo_cli.outputs.activations import ActivationsWriter
 from elmo_cli.outputs.checkpoints import CHECKPOINT_SECONDS, Checkpoints
 from elmo_cli.outputs.reader import Activations, Array
-from elmo_cli.run_input import Place
-from elmo_cli.text import Record
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.lines import Record
+from elmo_cli.text.run_input import Place
 
 logger = logging.getLogger(__name__)
 

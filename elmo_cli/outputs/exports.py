@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import ElmoError
+from elmo_cli.model.safetensors_tensors import write_safetensors
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.outputs.packed_layout import LAYOUT
-from elmo_cli.safetensors_tensors import write_safetensors
 
 Array = NDArray[Any]
 

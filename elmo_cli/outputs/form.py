@@ -13,7 +13,7 @@ from elmo_cli.outputs.exports import check_export
 from elmo_cli.outputs.output_formats import TEXT_FORMATS, find_output_format
 from elmo_cli.outputs.packed_layout import PackedLayout
 from elmo_cli.outputs.text_formats import TextLayout
-from elmo_cli.text import Record
+from elmo_cli.text.lines import Record
 
 LAYOUTS: Final = ("allennlp", "packed")
 

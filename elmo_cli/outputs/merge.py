@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, StoppedError, shown
-from elmo_cli.outputs.activations import ActivationsWriter
+from elmo_cli.inference.settings import DTYPES
 from elmo_cli.outputs.copied_records import Source, copy_records
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
 from elmo_cli.outputs.form import LAYOUTS
@@ -17,9 +17,9 @@ from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import Activations, open_activations
 from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, turns
-from elmo_cli.run_input import Place
-from elmo_cli.settings import DTYPES
-from elmo_cli.shard import shard_of
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.run_input import Place
+from elmo_cli.text.shard import shard_of
 
 _SHOWN: Final = 5
 

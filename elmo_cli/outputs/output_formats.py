@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError
-from elmo_cli.text import STANDARD_INPUT
+from elmo_cli.text.lines import STANDARD_INPUT
 
 STANDARD_OUTPUT: Final = STANDARD_INPUT
 

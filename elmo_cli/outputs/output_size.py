@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 from elmo_cli.errors import OutputError
 from elmo_cli.quantities import counted
-from elmo_cli.records import InputFormat
+from elmo_cli.text.records import InputFormat
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.compression import CHUNK_BYTES, dataset_settings
 from elmo_cli.outputs.damage import check_count
 from elmo_cli.outputs.packed_file import PackedFile
-from elmo_cli.text import Record
+from elmo_cli.text.lines import Record
 
 Array = NDArray[Any]
 

@@ -20,7 +20,7 @@ from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.packed_file import PackedFile
 from elmo_cli.outputs.packed_layout import LAYOUT, PACKED
 from elmo_cli.outputs.recognition import open_hdf5
-from elmo_cli.text import Record
+from elmo_cli.text.lines import Record
 
 Array = NDArray[Any]
 

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.batching import batches_by_length
-from elmo_cli.characters import END_TOKEN, START_TOKEN
-from elmo_cli.text import Sentence
+from elmo_cli.inference.batching import batches_by_length
+from elmo_cli.model.characters import END_TOKEN, START_TOKEN
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.text.lines import Sentence
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.text import Place, TrainingText, Window
-from elmo_cli.vocabulary import Vocabulary
 
 
 class Piece(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from elmo_cli import __version__
-from elmo_cli.options import parse_options
-from elmo_cli.parameters import parameters_by_part
+from elmo_cli.model.options import parse_options
+from elmo_cli.model.parameters import parameters_by_part
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.log import duration
-from elmo_cli.vocabulary import Vocabulary
 
 _STATES = {
     "zero": "from the zero state",

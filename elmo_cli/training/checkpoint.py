@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import torch
 
+from elmo_cli.atomic import write_synced
 from elmo_cli.errors import ModelError, OutputError, first_line
-from elmo_cli.model_files import candidates
-from elmo_cli.whole_file import write_synced
+from elmo_cli.pretrained.model_files import candidates
 
 CHECKPOINT = "checkpoint.pt"
 LOCK = ".lock"

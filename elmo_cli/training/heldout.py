@@ -13,14 +13,14 @@ from typing import TypedDict
 import numpy as np
 import torch
 
-from elmo_cli.batching import batches_by_length, windows
 from elmo_cli.errors import InputError
-from elmo_cli.perplexity import perplexity_of_sums
-from elmo_cli.text import read_sentences
+from elmo_cli.inference.batching import batches_by_length, windows
+from elmo_cli.language_model.perplexity import perplexity_of_sums
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.text.lines import read_sentences
 from elmo_cli.training.batches import Piece, Row, fill_block, make_batch, new_streams
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.options import TrainingOptions
-from elmo_cli.vocabulary import Vocabulary
 
 N_STREAMS = 32
 """Streams of held-out text with carried state: few, since each starts from zero."""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed
 
-from elmo_cli.devices import CPU_NUMBER, choose_device
+from elmo_cli.inference.device import CPU_NUMBER, choose_device
 
 
 @dataclass(frozen=True)

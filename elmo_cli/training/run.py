@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state, state_tensors
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
 from elmo_cli.training.objective import Objective
@@ -26,7 +27,6 @@ from elmo_cli.training.options import TrainingOptions, differences, shown
 from elmo_cli.training.processes import Processes
 from elmo_cli.training.sampled_softmax import Samples, draw_words
 from elmo_cli.training.softmax import Softmax
-from elmo_cli.vocabulary import Vocabulary
 
 
 class Run:

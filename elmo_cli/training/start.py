@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_cli.bilm import BiLm
 from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.many_langs import ManyLangsOptions
-from elmo_cli.model_files import ModelFiles
-from elmo_cli.options import parse_options, read_json, read_options
-from elmo_cli.pretrained import find_model, model_from_files
+from elmo_cli.language_model.softmax_file import read_softmax
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.many_langs import ManyLangsOptions
+from elmo_cli.model.options import parse_options, read_json, read_options
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
-from elmo_cli.softmax_file import read_softmax
-from elmo_cli.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
 from elmo_cli.training.checkpoint import CHECKPOINT, other_run, write_text
 from elmo_cli.training.options import PRESETS, TrainingOptions
 from elmo_cli.training.softmax import Softmax
 from elmo_cli.training.text import TrainingText, count_text
-from elmo_cli.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
-from elmo_cli.weights import load_bilm
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError
-from elmo_cli.text import Sentence, decode_line, decompressed, next_line, open_text, tokens
+from elmo_cli.text.lines import Sentence, decode_line, decompressed, next_line, open_text, tokens
 
 
 class Place(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import check_no_other_model, load_checkpoint, owned
 from elmo_cli.training.heldout import HeldoutPerplexity, check_heldout
 from elmo_cli.training.log import summary_writer
@@ -24,7 +25,6 @@ from elmo_cli.training.start import (
 )
 from elmo_cli.training.text import TrainingText, find_files
 from elmo_cli.training.trainer import Trainer
-from elmo_cli.vocabulary import Vocabulary
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from elmo_cli.errors import StoppedError
-from elmo_cli.softmax_file import write_softmax
+from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.model.weights import write_weights
 from elmo_cli.training.batches import portions
 from elmo_cli.training.card import training_card
 from elmo_cli.training.checkpoint import write_text
@@ -20,7 +21,6 @@ from elmo_cli.training.start import (
     written_options,
 )
 from elmo_cli.training.text import TrainingText
-from elmo_cli.weights import write_weights
 
 logger = logging.getLogger(__name__)
 

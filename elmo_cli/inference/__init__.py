@@ -1,0 +1,1 @@
+"""The same numbers as `model`, fast and without gradients."""

@@ -1,0 +1,1 @@
+"""ELMo in other libraries; each is imported only when it is asked for."""

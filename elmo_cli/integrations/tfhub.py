@@ -1,0 +1,127 @@
+"""ELMo as TF-Hub had it: the outputs of the module `google/elmo`, by their names."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import find_model
+from elmo_cli.text.lines import Sentence, checked_sentence
+
+
+class HubElmo(nn.Module):
+    """A biLM and the weighted sum of its layers.
+
+    Every call starts every sentence from the zero state. Padding takes no part in anything,
+    and is zero in the outputs.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        trainable: bool = False,
+        *,
+        requires_grad: bool = False,
+        module: BiLm | None = None,
+    ) -> None:
+        """Load a model; the default one if neither `model` nor `module` is given.
+
+        Args:
+            model: a name, folder or zip file.
+            trainable: train the mix, as `trainable=True` did in versions 2 and 3: the weights
+                of the layers and the scale, which start at 0 (before a softmax) and 1.
+            requires_grad: train the biLM too. A `module` that trains already goes on so.
+            module: a biLM in place of `model`.
+
+        Raises:
+            ElmoError: the model is not as it should be, or is named twice.
+        """
+        super().__init__()
+        if model is not None and module is not None:
+            raise ModelError("expected model or module, found both")
+        self.bilm = load_bilm(find_model(model)) if module is None else module
+        if requires_grad:
+            self.bilm.requires_grad_(True)
+        self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
+
+    def forward(
+        self,
+        sentences: Sequence[str] | Sequence[Sequence[str]],
+        lengths: Sequence[int] | Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Embed sentences.
+
+        Args:
+            sentences: B sentences, split on spaces (the signature `default`), or the tokens
+                of B sentences, each padded to T with "" (the signature `tokens`).
+            lengths: the number of tokens of each sentence, without the padding (`sequence_len`);
+                for tokens only. If not given, the "" at the end of a sentence are padding.
+
+        Returns:
+            On the device of the biLM, W the width of its layers:
+            `word_emb`, float, shape (B, T, W / 2): the token layer.
+            `lstm_outputs1`, `lstm_outputs2`, one a layer of LSTMs, float, shape (B, T, W).
+            `elmo`, float, shape (B, T, W): their weighted sum, the token layer side by side
+            with itself.
+            `default`, float, shape (B, W): the mean of `elmo` over the tokens of a sentence;
+            zero if it has none.
+
+        Raises:
+            InputError: the lengths do not fit, or a token is empty.
+        """
+        tokens, n_steps = _read(sentences, lengths)
+        layers, mask, _ = self.bilm(self.bilm.sentence_ids(tokens))
+        # The second boundary stands where the mask ends, or where there is no token at all.
+        inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
+        inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
+        mixed = self.mix(inner.unbind())  # (B, T, W)
+        counts = torch.tensor([max(len(row), 1) for row in tokens], device=mixed.device)
+        return {
+            "word_emb": inner[0, :, :, : inner.shape[-1] // 2],
+            **{f"lstm_outputs{k}": inner[k] for k in range(1, len(inner))},
+            "elmo": mixed,
+            "default": mixed.sum(dim=1) / counts[:, None],
+        }
+
+
+def _read(
+    sentences: Sequence[str] | Sequence[Sequence[str]], lengths: Sequence[int] | Tensor | None
+) -> tuple[list[Sentence], int]:
+    """The tokens of each sentence, without padding, and T."""
+    if isinstance(sentences, str):
+        raise InputError("expected a list of sentences, found one string")
+    strings = [sentence for sentence in sentences if isinstance(sentence, str)]
+    if not strings:
+        rows = [list(checked_sentence(row)) for row in sentences]
+        return _without_padding(rows, lengths), max(map(len, rows), default=0)
+    if len(strings) < len(sentences):
+        raise InputError("expected sentences or lists of tokens, found both")
+    if lengths is not None:
+        raise InputError("lengths: expected none with sentences, which are split on spaces")
+    tokens = [[token for token in string.split(" ") if token] for string in strings]
+    return tokens, max(map(len, tokens))
+
+
+def _without_padding(
+    rows: list[Sentence], lengths: Sequence[int] | Tensor | None
+) -> list[Sentence]:
+    if lengths is None:
+        counts = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
+    else:
+        counts = [int(length) for length in lengths]
+    if len(counts) != len(rows):
+        raise InputError(f"lengths: expected {len(rows)}, one a sentence, found {len(counts)}")
+    for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
+        if not 0 <= count <= len(row):
+            raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
+        if "" in row[:count]:
+            raise InputError(
+                f"sentence {number}: expected {count} tokens, found an empty one at {row.index('')}"
+            )
+    return [row[:count] for row, count in zip(rows, counts, strict=True)]

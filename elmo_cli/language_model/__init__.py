@@ -1,0 +1,1 @@
+"""What the biLM predicts: softmax, scores, perplexity, words."""

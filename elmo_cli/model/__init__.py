@@ -1,0 +1,1 @@
+"""What ELMo computes: readable, differentiable, the truth."""

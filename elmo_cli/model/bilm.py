@@ -1,0 +1,264 @@
+"""Token vectors to biLM layers: two stacks of LSTMs, one in each direction.
+
+The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from
+`</S>` to `<S>`; they never mix (Peters et al., 2018, section 3.1).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from elmo_cli.inference.batching import Packing, pack
+from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.text.lines import checked_sentence
+
+
+class LayerState(NamedTuple):
+    """The state of one layer, in both directions."""
+
+    forward: LstmState
+    backward: LstmState
+
+
+BiLmState = list[LayerState]
+"""The state of each LSTM layer, from the lowest; a row a sentence."""
+
+
+class LayerOutput(NamedTuple):
+    """What one layer gives, packed, both in the order of the forward direction."""
+
+    forward: Tensor
+    """Float, shape (N, P)."""
+    backward: Tensor
+    """Float, shape (N, P)."""
+
+
+class BiLmOutput(NamedTuple):
+    """The layers of a padded batch, its boundaries included."""
+
+    layers: Tensor
+    """Float, shape (L, B, T + 2, 2 P), zero where the mask is."""
+    mask: Tensor
+    """Bool, shape (B, T + 2)."""
+    state: BiLmState
+    """Where each sentence ended."""
+
+
+class BiLm(nn.Module):
+    """ELMo's bidirectional language model, without its softmax."""
+
+    def __init__(
+        self,
+        options: ModelOptions,
+        vocabulary: Vocabulary | None = None,
+        *,
+        token_encoder: TokenEncoder | None = None,
+        projects: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        """Build the modules; `weights.read_weights` fills them.
+
+        Args:
+            options: the architecture.
+            vocabulary: the words of a word-level model.
+            token_encoder: one of another kind, in place of the one that `options` describe.
+            projects: False where dim equals projection_dim and the weights have
+                no projection after the cell.
+            dropout: the share of the inputs of every LSTM that training drops.
+        """
+        super().__init__()
+        self.options = options
+        size = options.lstm.projection_dim
+        self.token_encoder: TokenEncoder
+        if token_encoder is not None:
+            self.token_encoder = token_encoder
+        elif options.char_cnn is not None:
+            self.token_encoder = CharacterEncoder(options.char_cnn, size)
+        elif vocabulary is not None:
+            self.token_encoder = WordEncoder(vocabulary, size)
+        else:
+            raise ValueError("a word-level model needs its vocabulary")
+
+        def stack() -> nn.ModuleList:
+            return nn.ModuleList(
+                Lstm(options.lstm, projects=projects) for _ in range(options.lstm.n_layers)
+            )
+
+        self.dropout = nn.Dropout(dropout)
+        self.forward_layers = stack()
+        self.backward_layers = stack()
+
+    def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
+        """Run over a padded batch, boundaries added.
+
+        Args:
+            ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
+            state: where each sentence starts; zero if not given. Sentences without
+                tokens get no boundaries, and end where they started.
+        """
+        ids, mask = self.add_boundaries(ids)
+        return self.run_bounded(
+            mask, lambda rows, columns: self.token_encoder(ids[rows, columns]), state
+        )
+
+    def run_bounded(
+        self,
+        mask: Tensor,
+        encode: Callable[[Tensor, Tensor], Tensor],
+        state: BiLmState | None = None,
+    ) -> BiLmOutput:
+        """Run over a padded batch that has its boundaries.
+
+        Args:
+            mask: bool, shape (B, T + 2): `add_boundaries`.
+            encode: the rows and columns of tokens, int64, shape (N,) each, to their
+                token vectors, float, shape (N, P).
+            state: as in `forward`.
+        """
+        packing = pack(mask.sum(dim=1).tolist())
+        rows = torch.as_tensor(packing.sentences, device=mask.device)
+        columns = torch.as_tensor(packing.positions, device=mask.device)
+        vectors = encode(rows, columns)  # (N, P)
+
+        order = torch.as_tensor(packing.order, device=mask.device)
+        outputs, ended = self.contextualize(
+            vectors, packing, state=state and select_state(state, order)
+        )
+        layers = torch.stack([torch.cat(output, dim=1) for output in outputs])  # (L, N, 2 P)
+        padded = layers.new_zeros(len(layers), *mask.shape, layers.shape[-1])
+        padded[:, rows, columns] = layers  # (L, B, T + 2, 2 P)
+        return BiLmOutput(padded, mask, select_state(ended, order.argsort()))
+
+    def contextualize(
+        self, vectors: Tensor, packing: Packing, state: BiLmState | None = None
+    ) -> tuple[list[LayerOutput], BiLmState]:
+        """Run both stacks over packed token vectors.
+
+        Args:
+            vectors: float, shape (N, P), packed by `packing`.
+            state: where each sentence starts, in `packing.order`; zero if not given.
+
+        Returns:
+            The token layer and each LSTM layer; and where each sentence ended, in
+            `packing.order`.
+        """
+        state = state or self.initial_state(len(packing.order))  # sentences without tokens too
+        reversal = torch.as_tensor(packing.reversal, device=vectors.device)
+        read, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, state)
+        layers = [LayerOutput(layer.forward, layer.backward[reversal]) for layer in read]
+        return [LayerOutput(vectors, vectors), *layers], ended
+
+    def run_stacks(
+        self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState | None = None
+    ) -> tuple[list[LayerOutput], BiLmState]:
+        """Run each stack over token vectors in the order in which it reads them.
+
+        Args:
+            ahead: float, shape (N, P), packed; what the forward stack reads.
+            behind: the same, what the backward stack reads.
+            sizes: the number of sequences that run at each step, the same for both.
+            state: where each sequence starts; zero if not given.
+
+        Returns:
+            Each LSTM layer, both directions as they were read; and where each sequence
+            ended.
+        """
+        state = state or self.initial_state(sizes[0] if sizes else 0)
+        outputs, ended = [], []
+        for layer, start in enumerate(state):
+            ahead, ahead_state = self._run(self.forward_layers, layer, ahead, sizes, start.forward)
+            behind, behind_state = self._run(
+                self.backward_layers, layer, behind, sizes, start.backward
+            )
+            outputs.append(LayerOutput(ahead, behind))
+            ended.append(LayerState(ahead_state, behind_state))
+        return outputs, ended
+
+    def _run(
+        self,
+        stack: nn.ModuleList,
+        layer: int,
+        inputs: Tensor,
+        sizes: Sequence[int],
+        start: LstmState,
+    ) -> tuple[Tensor, LstmState]:
+        inputs = self.dropout(inputs)
+        lstm = stack[layer]
+        outputs, ended = lstm(inputs, sizes, start)
+        # Residual connections skip every LSTM but the lowest; the state is without them.
+        if self.options.lstm.use_skip_connections and layer > 0:
+            outputs = outputs + inputs
+        return outputs, ended
+
+    def initial_state(self, n_sentences: int) -> BiLmState:
+        """The zero state for `n_sentences` sentences."""
+        return [
+            LayerState(ahead.initial_state(n_sentences), behind.initial_state(n_sentences))
+            for ahead, behind in self.layer_pairs()
+        ]
+
+    def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
+        """The forward and the backward LSTM of each layer, from the lowest."""
+        return [
+            (cast(Lstm, ahead), cast(Lstm, behind))
+            for ahead, behind in zip(self.forward_layers, self.backward_layers, strict=True)
+        ]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.layer_pairs()[0][0].gates.weight.device
+
+    def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The ids of tokenized sentences, as `forward` and `Elmo` take them.
+
+        Returns:
+            int64, shape (B, T, C), T the longest sentence; 0 where a sentence has no token.
+        """
+        n_ids = self.token_encoder.token_ids(self.token_encoder.boundaries).shape[1]
+        longest = max(map(len, sentences), default=0)
+        ids = torch.zeros(len(sentences), longest, n_ids, dtype=torch.int64)
+        for row, sentence in zip(ids, map(checked_sentence, sentences), strict=True):
+            row[: len(sentence)] = self.token_encoder.token_ids(sentence)
+        return ids.to(self.device)
+
+    def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Put a boundary before and one after each sentence that has tokens.
+
+        Args:
+            ids: int64, shape (B, T, C).
+
+        Returns:
+            Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
+        """
+        start, end = self.token_encoder.token_ids(self.token_encoder.boundaries).to(ids.device)
+        lengths = (ids > 0).any(dim=2).sum(dim=1)
+        present = (lengths > 0).nonzero()[:, 0]
+        bounded = ids.new_zeros(ids.shape[0], ids.shape[1] + 2, ids.shape[2])
+        bounded[:, 1:-1] = ids
+        bounded[present, 0] = start
+        bounded[present, lengths[present] + 1] = end
+        return bounded, (bounded > 0).any(dim=2)
+
+
+def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
+    """The state of some sentences, in the order of `rows`, int64, shape (B,)."""
+    return map_state(state, lambda values: values[rows])
+
+
+def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmState:
+    """Apply a function to every tensor of a state."""
+    return [
+        LayerState(*(LstmState(*map(function, direction)) for direction in layer))
+        for layer in state
+    ]
+
+
+def state_tensors(state: BiLmState) -> list[Tensor]:
+    """The tensors of a state, in the order of `map_state`."""
+    return [values for layer in state for direction in layer for values in direction]

@@ -1,0 +1,246 @@
+"""Sentences to ELMo vectors, as a module to train with a task: AllenNLP's `Elmo`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypeAlias, TypedDict
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.inference.token_cache import encode_by_length
+from elmo_cli.model.bilm import BiLm, BiLmOutput
+from elmo_cli.model.characters import sentences_to_character_ids
+from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.model.token_encoder import TokenEncoder
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.text.lines import checked_sentence
+
+# AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.
+PADDING_INDEX: Final = 0
+UNKNOWN_WORD: Final = "@@UNKNOWN@@"
+_Path: TypeAlias = str | Path | None
+
+
+def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
+    """The ids of the characters of tokenized sentences, as `Elmo` takes them.
+
+    Returns:
+        int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
+    """
+    return torch.from_numpy(sentences_to_character_ids(list(map(checked_sentence, batch))))
+
+
+class TokenTable(nn.Module):
+    """The token vectors of a vocabulary and of both boundaries, computed once."""
+
+    vectors: Tensor
+    """Float, shape (V + 2, P)."""
+
+    def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
+        super().__init__()
+        self.words = list(words)
+        self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
+        # Not in the state dict: the weights say it all.
+        self.register_buffer("vectors", torch.empty(0), persistent=False)
+        self.fill(encoder)
+
+    @torch.no_grad()
+    def fill(self, encoder: TokenEncoder) -> None:
+        """Compute all vectors, where the encoder is and in its precision."""
+        device = next(encoder.parameters()).device
+        self.vectors = encode_by_length(
+            lambda tokens: encoder(encoder.token_ids(tokens).to(device)),
+            [*self.words, *encoder.boundaries],
+        )
+
+    def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
+        """Indices into the words, int64, shape (B, T), to rows of `vectors`, shape (B, T + 2).
+
+        -1 stands for a word that is not held. The boundaries are added, as in the mask.
+        """
+        n_words = len(self.words)
+        held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
+        held &= word_inputs != self._unknown  # -1 if there is none
+        slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
+        ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
+        return slots.scatter(1, ends, n_words + 1)
+
+    def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
+        """Look up slots, int64, shape (N,): the token vectors, float, shape (N, P).
+
+        Tokens that are not held are encoded from their ids, int64, shape (N, 50).
+        """
+        vectors = self.vectors[slots.clamp(min=0)]  # (N, P)
+        missing = (slots < 0).nonzero()[:, 0]
+        if len(missing):
+            vectors[missing] = encoder(ids[missing]).to(vectors.dtype)
+        return vectors
+
+
+class ElmoOutput(TypedDict):
+    """Representations, float, shape (B, T, W) each, and their mask, int64, shape (B, T)."""
+
+    elmo_representations: list[Tensor]
+    mask: Tensor
+
+
+class Elmo(nn.Module):
+    """A biLM, and mixes of its layers to learn with a task.
+
+    Every call starts every sentence from the zero state: nothing is kept between calls.
+    """
+
+    def __init__(
+        self,
+        options_file: _Path = None,
+        weight_file: _Path = None,
+        num_output_representations: int = 1,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: Sequence[str] | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        module: BiLm | None = None,
+        *,
+        model: _Path = None,
+    ) -> None:
+        """Load a model; the default one if neither files, `module` nor `model` is given.
+
+        Args:
+            options_file: options.json, a path or URL; with `weight_file`.
+            weight_file: weights.hdf5, a path or URL.
+            num_output_representations: the number of mixes, 1 or more, each with its own weights.
+            requires_grad: train the biLM too. A `module` that trains already goes on so.
+            do_layer_norm: as in `ScalarMix`.
+            dropout: the share of the values of a representation that training drops.
+            vocab_to_cache: words whose token vectors are computed now, for `word_inputs`.
+            keep_sentence_boundaries: leave `<S>` and `</S>` in the representations.
+            scalar_mix_parameters: the weights of all mixes before the softmax, fixed.
+            module: a biLM in place of the files.
+            model: a name, folder or zip file in place of the files.
+
+        Raises:
+            ElmoError: the model is not as it should be, or arguments contradict each other.
+        """
+        super().__init__()
+        if num_output_representations < 1:
+            raise InputError(
+                f"num_output_representations {num_output_representations}: expected 1 or more"
+            )
+        self.bilm = _find_bilm(options_file, weight_file, module, model)
+        if requires_grad:
+            self.bilm.requires_grad_(True)
+        self.keep_sentence_boundaries = keep_sentence_boundaries
+        self.num_output_representations = num_output_representations
+        self.dropout = nn.Dropout(dropout)
+        n_layers, trainable = self.bilm.options.n_layers, scalar_mix_parameters is None
+        for k in range(num_output_representations):
+            mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
+            self.add_module(f"scalar_mix_{k}", mix)
+        self.token_table = _token_table(vocab_to_cache, self.bilm)
+        self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
+
+    def get_output_dim(self) -> int:
+        """The size of a representation, W."""
+        return self.bilm.options.width
+
+    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
+        """Embed a batch.
+
+        Args:
+            inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
+                `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
+            word_inputs: int64, shape (B, ..., T): the indices of the same tokens in
+                `vocab_to_cache`. They save time and change no value: index 0, that of
+                "@@UNKNOWN@@", and those outside the list are read from `inputs`. Not
+                used without a cache.
+
+        Returns:
+            Representations, float, shape (B, ..., T, W), and their mask, int64, shape
+            (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
+
+        Raises:
+            InputError: the inputs have a wrong shape or type, or do not agree; or, on the CPU,
+                ids are not of this model.
+        """
+        self._check(inputs, word_inputs)
+        try:  # (L, B, T + 2, W), (B, T + 2)
+            layers, mask, _ = self._run(inputs.flatten(0, -3).long(), word_inputs)
+        except IndexError:
+            raise InputError(
+                "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
+                f"{int(inputs.max())}, which this model does not have"
+            ) from None
+        inner = mask if self.keep_sentence_boundaries else mask[:, 2:]
+        shape = (*inputs.shape[:-2], inner.shape[1])
+        representations = []
+        for k in range(self.num_output_representations):
+            mixed = self.get_submodule(f"scalar_mix_{k}")(layers.unbind(), mask)
+            if not self.keep_sentence_boundaries:
+                mixed = mixed[:, 1:-1].masked_fill(~inner[..., None], 0.0)
+            representations.append(self.dropout(mixed).reshape(*shape, self.get_output_dim()))
+        return {"elmo_representations": representations, "mask": inner.long().reshape(shape)}
+
+    def _run(self, ids: Tensor, word_inputs: Tensor | None) -> BiLmOutput:
+        table = self.token_table
+        if table is None or word_inputs is None:
+            output: BiLmOutput = self.bilm(ids)
+            return output
+        bounded, mask = self.bilm.add_boundaries(ids)
+        slots, encoder = table.slots(word_inputs.flatten(0, -2), mask), self.bilm.token_encoder
+        return self.bilm.run_bounded(
+            mask, lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder)
+        )
+
+    def _check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
+        encoder = self.bilm.token_encoder
+        n_ids = encoder.token_ids(encoder.boundaries).shape[1]
+        if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
+            raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
+        if inputs.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"inputs: expected int64, found {inputs.dtype}")
+        if (inputs < 0).any():
+            raise InputError(f"inputs: expected ids from 0, found {int(inputs.min())}")
+        present = (inputs > 0).any(dim=-1)  # (B, ..., T)
+        if (present[..., 1:] & ~present[..., :-1]).any():
+            raise InputError("inputs: expected padding after the tokens, found some before a token")
+        if word_inputs is None or self.token_table is None:
+            return
+        expected, found = (*present.shape,), (*word_inputs.shape,)
+        if found != expected:
+            raise InputError(f"word_inputs: expected shape {expected}, found {found}")
+        if ((word_inputs > PADDING_INDEX) & ~present).any():
+            raise InputError("word_inputs: a word where inputs has no characters")
+
+
+def _find_bilm(options: _Path, weights: _Path, module: BiLm | None, model: _Path) -> BiLm:
+    named = options is not None or weights is not None
+    if named + (module is not None) + (model is not None) > 1:
+        raise ModelError("expected options_file and weight_file, or module, or model, found more")
+    if module is not None:
+        return module
+    if not named:
+        return load_bilm(find_model(model))
+    if options is None or weights is None:
+        raise ModelError("expected options_file and weight_file, found only one of them")
+    return load_bilm(model_from_files(options, weights))
+
+
+def _token_table(words: Sequence[str] | None, bilm: BiLm) -> TokenTable | None:
+    if not words:
+        return None
+    if any(parameter.requires_grad for parameter in bilm.parameters()):
+        raise InputError(
+            "vocab_to_cache: expected a biLM that does not train, found requires_grad; the "
+            "vectors in the cache would stay as they are, so leave one of them out"
+        )
+    return TokenTable(words, bilm.token_encoder)
+
+
+def _refill(elmo: Elmo, _: object) -> None:  # other weights make other token vectors
+    if elmo.token_table is not None:
+        elmo.token_table.fill(elmo.bilm.token_encoder)

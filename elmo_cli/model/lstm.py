@@ -1,0 +1,107 @@
+"""One LSTM layer with projection, in one direction: readable, differentiable, the truth.
+
+Sequences come packed, as in `torch.nn.utils.rnn.PackedSequence`: sorted by
+falling length, step after step, each step with only the sequences that still
+run. So no padding is ever computed.
+
+    step 0   a0 b0 c0       sizes = [3, 2, 1]
+    step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
+    step 2   a2
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.model.options import LstmOptions
+
+FORGET_BIAS = 1.0
+"""Added to the forget gate at run time; the weights in the file are without it."""
+
+
+class LstmState(NamedTuple):
+    """What an LSTM carries from one step to the next, a row a sequence."""
+
+    hidden: Tensor
+    """Float, shape (B, P)."""
+    cell: Tensor
+    """Float, shape (B, D)."""
+
+
+class Lstm(nn.Module):
+    """An LSTM with recurrent projection (Sak et al., 2014) and clipping.
+
+    i, j, f, o = split([x, h] W + b)
+    c = clip(sigmoid(i) * tanh(j) + sigmoid(f + 1) * c)
+    h = clip((sigmoid(o) * tanh(c)) W_P)
+    """
+
+    def __init__(self, options: LstmOptions, *, projects: bool = True) -> None:
+        super().__init__()
+        self.options = options
+        size = options.projection_dim
+        self.gates = nn.Linear(size + size, 4 * options.dim)
+        self.projection = nn.Linear(options.dim, size, bias=False) if projects else None
+
+    def initial_state(self, n_sequences: int) -> LstmState:
+        """The zero state for `n_sequences` sequences."""
+        zeros = self.gates.weight.new_zeros
+        return LstmState(
+            zeros(n_sequences, self.options.projection_dim), zeros(n_sequences, self.options.dim)
+        )
+
+    def forward(
+        self, inputs: Tensor, sizes: Sequence[int], state: LstmState | None = None
+    ) -> tuple[Tensor, LstmState]:
+        """Run over packed sequences.
+
+        Args:
+            inputs: float, shape (N, P), packed.
+            sizes: the number of sequences that run at each step, falling; sums to N.
+            state: where each sequence starts; zero if not given.
+
+        Returns:
+            The hidden states, float, shape (N, P), packed alike, and the state in
+            which each sequence ended.
+        """
+        hidden, cell = state or self.initial_state(sizes[0] if sizes else 0)
+        from_inputs, from_hidden = torch.split(
+            self.gates.weight, self.options.projection_dim, dim=1
+        )
+        # The inputs of all steps are known beforehand: one product for all of them.
+        input_gates = functional.linear(inputs, from_inputs)  # (N, 4 D)
+        outputs, ended = [], []
+        for step_gates in torch.split(input_gates, list(sizes)):
+            size = len(step_gates)
+            if size < len(hidden):
+                ended.append(LstmState(hidden[size:], cell[size:]))
+                hidden, cell = hidden[:size], cell[:size]
+            # The bias goes with the hidden state: the order of additions of the reference.
+            step_gates = step_gates + functional.linear(hidden, from_hidden, self.gates.bias)
+            hidden, cell = self._step(step_gates, cell)  # (size, P), (size, D)
+            outputs.append(hidden)
+        ended.append(LstmState(hidden, cell))
+        ended.reverse()  # the longest sequences, which come first, ended last
+        final = LstmState(*(torch.cat(parts) for parts in zip(*ended, strict=True)))
+        return torch.cat(outputs) if outputs else inputs, final
+
+    def _step(self, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+        options = self.options
+        input_gate, memory, forget_gate, output_gate = gates.chunk(4, dim=1)  # (B, D) each
+        cell = (
+            torch.sigmoid(input_gate) * torch.tanh(memory)
+            + torch.sigmoid(forget_gate + FORGET_BIAS) * cell
+        )
+        cell = clip(cell, options.cell_clip)
+        hidden = torch.sigmoid(output_gate) * torch.tanh(cell)  # (B, D)
+        if self.projection is not None:
+            hidden = self.projection(hidden)  # (B, P)
+        return clip(hidden, options.proj_clip), cell
+
+
+def clip(values: Tensor, bound: float | None) -> Tensor:
+    """Values held within [-bound, bound]; as they are where the bound is None or 0."""
+    return values.clamp(-bound, bound) if bound else values

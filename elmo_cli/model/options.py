@@ -1,0 +1,278 @@
+"""options.json: the architecture of a model, parsed once and checked.
+
+The file is bilm-tf's. Two objects matter: `lstm`, always, and `char_cnn`, which
+word-level models lack. Keys that only matter in training are ignored.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from elmo_cli.errors import OptionsError
+
+Faults = list[str]
+Section = dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class CharacterOptions:
+    """The character CNN (`char_cnn` in the file)."""
+
+    embedding_dim: int
+    filters: tuple[tuple[int, int], ...]
+    """(width, count) of each convolution."""
+    n_highway: int
+    activation: str
+    """`relu` or `tanh`."""
+    max_characters_per_token: int = 50
+
+    @property
+    def n_filters(self) -> int:
+        """The number of features that the convolutions give a token."""
+        return sum(count for _, count in self.filters)
+
+
+@dataclass(frozen=True)
+class LstmOptions:
+    """The two stacks of LSTMs (`lstm` in the file)."""
+
+    dim: int
+    """The size of the memory cell."""
+    projection_dim: int
+    """The size of a token vector, and of the output of each direction."""
+    n_layers: int
+    cell_clip: float | None = None
+    proj_clip: float | None = None
+    use_skip_connections: bool = False
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The architecture of a biLM."""
+
+    lstm: LstmOptions
+    char_cnn: CharacterOptions | None
+    """None for a word-level model."""
+
+    @property
+    def n_layers(self) -> int:
+        """The number of layers of activations: the token layer and the LSTMs'."""
+        return 1 + self.lstm.n_layers
+
+    @property
+    def width(self) -> int:
+        """The size of an activation: both directions side by side."""
+        return 2 * self.lstm.projection_dim
+
+
+def read_options(path: str | Path) -> ModelOptions:
+    """Read and check an options.json, or the config.json of ELMoForManyLangs.
+
+    Raises:
+        OptionsError: the file is missing, not JSON, or describes no model; all
+            faults are named at once.
+    """
+    content = read_json(path)
+    if isinstance(content, dict) and "config_path" in content:
+        from elmo_cli.model import many_langs  # which builds on this module
+
+        return many_langs.read_config(Path(path), content)
+    try:
+        return parse_options(content)
+    except OptionsError as error:
+        raise OptionsError(f"{path}: {error}") from None
+
+
+def reads_words(path: str | Path) -> bool:
+    """Whether the model of an options.json reads words by a table, and not their characters."""
+    options = read_options(path)
+    # Models of ELMoForManyLangs, a kind of their own, have their lexicons.
+    return type(options) is ModelOptions and options.char_cnn is None
+
+
+def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
+    """Where the sentences of a model start when nobody says: as in its training, if that is known.
+
+    `elmo train` writes it into the options.json. A model trained with carried state starts
+    warm: it never met the zero state, and a fixed start leaves sentences independent.
+    """
+    content = read_json(path)
+    training = content.get("training") if isinstance(content, dict) else None
+    carried = isinstance(training, dict) and training.get("state") == "carry"
+    return "warm" if carried else "zero"
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        OptionsError: it is missing or not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise OptionsError(f"{path}: expected JSON, found {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"an error at line {error.lineno}, column {error.colno} ({error.msg})"
+    return "bytes that are not UTF-8" if isinstance(error, UnicodeError) else str(error)
+
+
+def parse_options(content: Any) -> ModelOptions:
+    """Turn the content of an options.json into `ModelOptions`.
+
+    Raises:
+        OptionsError: keys are missing or have the wrong type; all are named.
+    """
+    if not isinstance(content, dict):
+        raise OptionsError(f"expected a JSON object, found {_kind(content)}")
+    faults: Faults = []
+    lstm = _lstm(_section(content, "lstm", faults), faults)
+    char_cnn = None
+    if content.get("char_cnn") is not None:
+        char_cnn = _char_cnn(_section(content, "char_cnn", faults), faults)
+    if faults:
+        raise OptionsError("; ".join(faults))
+    return ModelOptions(lstm, char_cnn)
+
+
+def _lstm(section: Section, faults: Faults) -> LstmOptions:
+    return LstmOptions(
+        dim=_take(section, "lstm.dim", _positive, faults),
+        projection_dim=_take(section, "lstm.projection_dim", _positive, faults),
+        n_layers=_take(section, "lstm.n_layers", _layers, faults),
+        cell_clip=_take(section, "lstm.cell_clip", _clip, faults, default=None),
+        proj_clip=_take(section, "lstm.proj_clip", _clip, faults, default=None),
+        use_skip_connections=_take(
+            section, "lstm.use_skip_connections", _boolean, faults, default=False
+        ),
+    )
+
+
+def _char_cnn(section: Section, faults: Faults) -> CharacterOptions:
+    embedding = None if section is None else _section(section, "char_cnn.embedding", faults)
+    # 261 in training, 262 in inference files: the same model, the weights decide.
+    _take(section, "char_cnn.n_characters", _n_characters, faults, default=262)
+    longest = _take(section, "char_cnn.max_characters_per_token", _token_size, faults, default=50)
+    filters = _take(section, "char_cnn.filters", _filters, faults) or ()
+    for width, _ in filters:
+        if longest is not None and width > longest:
+            faults.append(
+                f"char_cnn.filters: a width of {width} is more than the {longest} characters "
+                "of char_cnn.max_characters_per_token"
+            )
+    return CharacterOptions(
+        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _positive, faults),
+        filters=tuple((width, count) for width, count in filters),
+        n_highway=_take(section, "char_cnn.n_highway", _highways, faults),
+        activation=_take(section, "char_cnn.activation", _activation, faults),
+        max_characters_per_token=longest,
+    )
+
+
+def _section(content: dict[str, Any], name: str, faults: Faults) -> Section:
+    """The JSON object under the last part of `name`; None, and a fault, where there is none."""
+    found = content.get(name.rpartition(".")[2])
+    if isinstance(found, dict):
+        return found
+    faults.append(f"{name}: expected an object, found {_kind(found)}")
+    return None
+
+
+_MISSING = object()
+
+
+def _take(
+    section: Section,
+    name: str,
+    check: Callable[[Any], str | None],
+    faults: Faults,
+    default: Any = _MISSING,
+) -> Any:
+    """The value under the last part of `name`; None, and a fault, where it is not right."""
+    if section is None:  # missing whole: one fault, not one for each key
+        return None
+    value = section.get(name.rpartition(".")[2], default)
+    if value is _MISSING:
+        faults.append(f"{name}: missing")
+        return None
+    if value is default:
+        return value
+    expected = check(value)
+    if expected is None:
+        return value
+    faults.append(f"{name}: expected {expected}, found {_kind(value)}")
+    return None
+
+
+def _kind(value: Any) -> str:
+    """A value as an error message shows it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    shown = json.dumps(value, ensure_ascii=False)
+    return shown if len(shown) <= 40 else shown[:37] + "..."
+
+
+# Each check gives None for a good value, else what was expected.
+
+_LARGEST = 1 << 20
+"""Larger sizes are a mistake, and would only end in an allocation that fails."""
+_MOST = 100
+"""Layers, likewise; each is made before it is known whether the weights have it."""
+
+_LARGEST_CLIP = 1e18
+"""Nothing is clipped there; torch takes no whole number much larger."""
+
+
+def _whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _LARGEST
+
+
+def _positive(value: Any) -> str | None:
+    return None if _whole(value, 1) else "a whole number above 0"
+
+
+def _layers(value: Any) -> str | None:
+    return None if _whole(value, 1) and value <= _MOST else f"a whole number from 1 to {_MOST}"
+
+
+def _highways(value: Any) -> str | None:
+    return None if _whole(value, 0) and value <= _MOST else f"a whole number from 0 to {_MOST}"
+
+
+def _clip(value: Any) -> str | None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    good = value is None or (number and 0 <= value <= _LARGEST_CLIP)
+    return None if good else "a number from 0 to 1e18, or null"
+
+
+def _boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _n_characters(value: Any) -> str | None:
+    return None if isinstance(value, int) and value in (261, 262) else "261 or 262"
+
+
+def _token_size(value: Any) -> str | None:
+    return None if _whole(value, 3) else "a whole number, 3 or more"
+
+
+def _activation(value: Any) -> str | None:
+    return None if value in ("relu", "tanh") else '"relu" or "tanh"'
+
+
+def _filters(value: Any) -> str | None:
+    pairs = isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(_whole(number, 1) for number in pair)
+        for pair in value
+    )
+    return None if pairs and 0 < len(value) <= _MOST else "a list of [width, count] pairs"

@@ -1,0 +1,151 @@
+"""Tokens to token vectors, each token by itself, whatever its neighbours.
+
+`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers
+(Srivastava et al., 2015) as Jozefowicz et al. (2016) use it; `WordEncoder` is
+the table that word-level models have in its place.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.model.characters import END_TOKEN, N_CHARACTERS, START_TOKEN, character_ids
+from elmo_cli.model.options import CharacterOptions
+from elmo_cli.model.vocabulary import Vocabulary
+
+_ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+
+
+class TokenEncoder(nn.Module):
+    """Tokens to ids, and ids to token vectors: what a biLM asks of every kind."""
+
+    boundaries: tuple[str, str] = (START_TOKEN, END_TOKEN)
+    """The tokens before and after every sentence."""
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
+        raise NotImplementedError
+
+
+class CharacterFeatures(nn.Module):
+    """Character ids to features: convolutions, maximum, highways."""
+
+    def __init__(self, options: CharacterOptions, n_characters: int = N_CHARACTERS) -> None:
+        super().__init__()
+        self.options = options
+        # Row 0 stays zero: it stands for "no token here".
+        self.char_embedding = nn.Embedding(1 + n_characters, options.embedding_dim, padding_idx=0)
+        self.convolutions = nn.ModuleList(
+            Convolution(options.embedding_dim, count, width) for width, count in options.filters
+        )
+        self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
+
+    def features(self, ids: Tensor) -> Tensor:
+        """Int64, shape (N, 50), to what the highways give: float, shape (N, F)."""
+        features = self.convolve(self.char_embedding(self._crop(ids)))
+        for highway in self.highways:
+            features = highway(features)
+        return features
+
+    def convolve(self, embedded: Tensor) -> Tensor:
+        """The largest value of each filter over the positions of a token.
+
+        Args:
+            embedded: float, shape (N, K, C): K characters, each a row of the table.
+
+        Returns:
+            float, shape (N, F).
+        """
+        activation = _ACTIVATIONS[self.options.activation]
+        features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count) each
+        return activation(torch.cat(features, dim=1))
+
+    def _crop(self, ids: Tensor) -> Tensor:
+        """Drop columns that cannot change the maximum.
+
+        Windows wholly inside the padding all give the same value, so one of them
+        is enough: the longest token and one window of the widest filter.
+        """
+        if len(ids) == 0:
+            return ids
+        not_padding = (ids != ids[:, -1:]).any(dim=0).nonzero()
+        longest = int(not_padding[-1]) + 1 if len(not_padding) else 0
+        widest = max(width for width, _ in self.options.filters)
+        return ids[:, : longest + widest]
+
+
+class CharacterEncoder(CharacterFeatures, TokenEncoder):
+    """Character ids to token vectors: the features, projected."""
+
+    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+        super().__init__(options)
+        self.projection = nn.Linear(options.n_filters, projection_dim)
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The character ids of tokens: int64, shape (N, 50), on the CPU."""
+        return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Encode tokens.
+
+        Args:
+            ids: int64, shape (N, 50): `character_ids`.
+
+        Returns:
+            float, shape (N, P).
+        """
+        vectors: Tensor = self.projection(self.features(ids))  # (N, P)
+        return vectors
+
+
+class Convolution(nn.Conv1d):
+    """Filters over the positions of tokens: one product of all windows with all filters.
+
+    It takes half the time of torch's own convolution of so few channels, and oneDNN
+    keeps nothing of each shape that it meets (`docs/performance.md`).
+    """
+
+    def forward(self, embedded: Tensor) -> Tensor:
+        """Float, shape (N, K, C), to float, shape (N, K - width + 1, count)."""
+        windows = embedded.unfold(1, self.kernel_size[0], 1).flatten(2)  # (N, ..., C * width)
+        return self.multiply(windows)
+
+    def multiply(self, windows: Tensor) -> Tensor:
+        """Float, shape (N, ..., C * width), to float, shape (N, ..., count)."""
+        return functional.linear(windows, self.weight.flatten(1), self.bias)
+
+
+class Highway(nn.Module):
+    """g = sigmoid(x W_c + b_c);  y = g * relu(x W_t + b_t) + (1 - g) * x."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.carry = nn.Linear(dim, dim)
+        self.transform = nn.Linear(dim, dim)
+        nn.init.constant_(self.carry.bias, -2.0)  # training starts by letting features pass
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Float, shape (N, F), to the same shape."""
+        gate = torch.sigmoid(self.carry(inputs))
+        return torch.lerp(inputs, functional.relu(self.transform(inputs)), gate)
+
+
+class WordEncoder(TokenEncoder):
+    """Word ids to token vectors: a table with a row a word of the vocabulary."""
+
+    def __init__(self, vocabulary: Vocabulary, projection_dim: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        # Row 0 stays zero: it stands for "no token here".
+        self.embedding = nn.Embedding(1 + len(vocabulary), projection_dim, padding_idx=0)
+
+    def token_ids(self, tokens: Sequence[str]) -> Tensor:
+        """The word ids of tokens, from 1: int64, shape (N, 1), on the CPU."""
+        return torch.from_numpy(self.vocabulary.indices(tokens) + 1)[:, None]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Int64, shape (N, 1): the word's row; float, shape (N, P)."""
+        vectors: Tensor = self.embedding(ids[:, 0])  # (N, P)
+        return vectors

@@ -1,0 +1,235 @@
+"""weights.hdf5 and the parameters of a biLM: one table of names, read both ways.
+
+The file is bilm-tf's, or safetensors with the same names; all its matrices are stored
+(in, out):
+
+    char_embed                         (261, C)             character models
+    CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
+    CNN_high_k/W_carry, W_transform    (F, F), and b_carry, b_transform (F)
+    CNN_proj/W_proj, b_proj            (F, P), (P)
+    embedding                          (V, P)               word-level models
+    RNN_d/RNN/MultiRNNCell/Cell_l/LSTMCell/W_0, B, W_P_0
+                                       (2 P, 4 D), (4 D), (D, P)
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.many_langs import ManyLangsOptions
+from elmo_cli.model.options import ModelOptions, read_options
+from elmo_cli.model.tensor_files import (
+    TensorFile,
+    check_claim,
+    damage_named,
+    open_tensors,
+    write_tensors,
+)
+from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
+from elmo_cli.pretrained.model_files import ModelFiles
+
+Transform = Callable[[Tensor], Tensor]
+
+
+class Entry(NamedTuple):
+    """A dataset of the file, and the parameter it is."""
+
+    dataset: str
+    parameter: str
+    to_parameter: Transform
+    to_dataset: Transform
+
+
+def _entry(dataset: str, parameter: str) -> Entry:
+    return Entry(dataset, parameter, lambda values: values, lambda values: values)
+
+
+def _matrix(dataset: str, parameter: str) -> Entry:
+    """(in, out) in the file, (out, in) in torch."""
+    return Entry(dataset, parameter, Tensor.t, Tensor.t)
+
+
+def _filter(dataset: str, parameter: str) -> Entry:
+    """(1, width, C, count) in the file, (count, C, width) in torch."""
+    return Entry(
+        dataset,
+        parameter,
+        lambda values: values[0].permute(2, 1, 0).contiguous(),  # as its gradient will be
+        lambda values: values.permute(2, 1, 0)[None],
+    )
+
+
+def _lookup(dataset: str, parameter: str) -> Entry:
+    """A table whose row for "no token here" is not in the file."""
+    return Entry(
+        dataset,
+        parameter,
+        lambda values: torch.cat([values.new_zeros(1, values.shape[1]), values]),
+        lambda values: values[1:],
+    )
+
+
+def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
+    """All datasets of a weights file, and the parameters of a `BiLm` they are."""
+    if options.char_cnn is None:
+        yield _lookup("embedding", "token_encoder.embedding.weight")
+    else:
+        yield _lookup("char_embed", "token_encoder.char_embedding.weight")
+        for i in range(len(options.char_cnn.filters)):
+            yield _filter(f"CNN/W_cnn_{i}", f"token_encoder.convolutions.{i}.weight")
+            yield _entry(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
+        for k in range(options.char_cnn.n_highway):
+            for gate in ("carry", "transform"):
+                highway = f"token_encoder.highways.{k}.{gate}"
+                yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
+                yield _entry(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
+        yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
+        yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
+    for d, direction in enumerate(("forward", "backward")):
+        for layer in range(options.lstm.n_layers):
+            cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            lstm = f"{direction}_layers.{layer}"
+            yield _matrix(f"{cell}/W_0", f"{lstm}.gates.weight")
+            yield _entry(f"{cell}/B", f"{lstm}.gates.bias")
+            if projects:
+                yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
+
+
+def load_bilm(files: ModelFiles) -> BiLm:
+    """Build a model from its files; see `read_weights`.
+
+    Raises:
+        ElmoError: a file is missing, faulty or does not fit the others.
+    """
+    options = read_options(files.options)
+    if isinstance(options, ManyLangsOptions):
+        from elmo_cli.model.many_langs_weights import load_many_langs  # which builds on this module
+
+        return load_many_langs(files, options)
+    vocabulary = None
+    if options.char_cnn is None:
+        if files.vocabulary is None:
+            raise ModelError(
+                f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
+                f"expected vocab.txt beside {files.weights}"
+            )
+        vocabulary = read_vocabulary(files.vocabulary)
+    return read_weights(files.weights, options, vocabulary)
+
+
+def read_weights(
+    path: str | Path, options: ModelOptions, vocabulary: Vocabulary | None = None
+) -> BiLm:
+    """Build the biLM of `options` with the weights of a file, in float32.
+
+    Raises:
+        WeightsError: the file is not a weights file, is cut off, does not fit the
+            options (all mismatches are named) or holds values that are not finite.
+    """
+    with open_tensors(path) as file:
+        options_have_projection = options.lstm.dim != options.lstm.projection_dim
+        with damage_named(path):
+            projects = options_have_projection or any(
+                f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
+                for layer in range(options.lstm.n_layers)
+            )
+        with torch.device("meta"), Uninitialized():  # the shapes only
+            bilm = BiLm(options, vocabulary, projects=projects)
+        entries = list(table(options, projects=projects))
+        with damage_named(path):
+            _check_shapes(path, file, bilm, entries)
+            state = {
+                entry.parameter: entry.to_parameter(torch.from_numpy(file.read(entry.dataset)))
+                for entry in entries
+            }
+    _check_finite(path, entries, state)
+    bilm.load_state_dict(state, assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+class Uninitialized(TorchFunctionMode):
+    """Parameters made under it are not filled: the file brings their values.
+
+    Shapes alone, on the meta device, take no memory whatever the options ask for; but
+    torch imports its whole compiler to fill them with nothing.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func.__name__.rstrip("_") in ("kaiming_uniform", "uniform", "normal", "constant"):
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
+    """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
+    projects = all(layer.projection is not None for layer in bilm.forward_layers)
+    parameters = bilm.state_dict()
+    values = {
+        entry.dataset: entry.to_dataset(parameters[entry.parameter].detach())
+        for entry in table(bilm.options, projects=projects)
+    }
+    shapes = {name: tuple(tensor.shape) for name, tensor in values.items()}
+    write_tensors(path, shapes, ((name, values[name].cpu().numpy()) for name in shapes), dtype)
+
+
+def check_kind(path: str | Path, file: TensorFile, *, or_softmax: bool = False) -> None:
+    """Check that a file seems to hold the weights of a biLM, or a softmax where that will do.
+
+    Raises:
+        WeightsError: it holds something else.
+    """
+    is_bilm = any(name in file for name in ("char_embed", "embedding", "RNN_0"))
+    if not is_bilm and not (or_softmax and "softmax" in file):
+        raise WeightsError(f"{path}: {_other_kind(file)}")
+
+
+def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[Entry]) -> None:
+    """Compare the file with the table, before a single value is read."""
+    check_kind(path, file)
+    parameters = bilm.state_dict()
+    mismatches = []
+    for entry in entries:
+        expected = tuple(entry.to_dataset(parameters[entry.parameter]).shape)
+        found = file.describe(entry.dataset)
+        if found != f"{expected}":
+            mismatches.append(f"{entry.dataset}: expected {expected}, found {found}")
+    if mismatches:
+        raise WeightsError(
+            f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
+            + "; ".join(mismatches)
+        )
+    check_claim(path, (file.shape(entry.dataset) for entry in entries))
+
+
+def _other_kind(file: TensorFile) -> str:
+    if "sentence_to_index" in file or "0" in file:
+        return "expected a weights file, found a file of activations, as `elmo embed` writes it"
+    if "softmax" in file:
+        return "expected the weights of a biLM, found those of a softmax"
+    names = ", ".join(file.groups()[:5]) or "nothing"
+    return f"expected a weights file with char_embed or embedding, and RNN_0; found {names}"
+
+
+def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:
+    # A value that is not finite makes the sum so, which is one pass over the values.
+    suspects = [entry for entry in entries if not state[entry.parameter].sum().isfinite()]
+    faulty = [entry.dataset for entry in suspects if not state[entry.parameter].isfinite().all()]
+    if faulty:
+        raise not_finite(path, faulty)
+
+
+def not_finite(path: str | Path, names: list[str]) -> WeightsError:
+    """The error for tensors with values that are not finite."""
+    return WeightsError(f"{path}: values that are not finite (NaN or infinity) in {names}")

@@ -1,0 +1,116 @@
+"""A file of weights to another format or precision, one tensor in memory at a time.
+
+The tensors keep their names and are copied as they are, so no options are needed.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+import elmo_cli
+from elmo_cli.errors import OutputError, WeightsError
+from elmo_cli.inference.settings import check_dtype
+from elmo_cli.model.tensor_files import (
+    HDF5_SUFFIXES,
+    SAFETENSORS_SUFFIX,
+    Array,
+    Shape,
+    TensorFile,
+    check_claim,
+    damage_named,
+    open_tensors,
+    write_tensors,
+)
+from elmo_cli.model.weights import check_kind, not_finite
+from elmo_cli.outputs.output_path import check_output
+from elmo_cli.pretrained.integrity import sha256
+
+SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
+
+
+class Converted(NamedTuple):
+    """What was written."""
+
+    n_tensors: int
+    dtype: str
+    n_bytes: int
+
+
+def convert_weights(
+    source: str | Path, target: str | Path, dtype: str | None = None, *, overwrite: bool = False
+) -> Converted:
+    """Write the weights of a file, of a biLM or of a softmax, as another file.
+
+    Args:
+        source: HDF5, or safetensors where its name ends so.
+        target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears
+            when it is complete, and says what it was made of in its metadata
+            (safetensors) or attributes (HDF5).
+        dtype: of the values in `target`, `float32` or `float16`; None is float16
+            where all of `source` is, else float32.
+        overwrite: replace a file that is there.
+
+    Raises:
+        WeightsError: `source` is no weights file, is cut off or damaged, or holds
+            values that are not finite or, for float16, too large.
+        OutputError: `target` is there already or cannot be written.
+        ElmoError: `source` is safetensors, and the package for it is not installed.
+    """
+    check_dtype(dtype)
+    source, target = Path(source), Path(target)
+    if target.suffix not in SUFFIXES:
+        raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
+    check_output(target, overwrite=overwrite)
+    with open_tensors(source) as file:
+        with damage_named(source):
+            check_kind(source, file, or_softmax=True)
+            shapes = _shapes(source, file)
+            halves = all(file.dtype(name) == "float16" for name in shapes)
+        dtype = dtype or ("float16" if halves else "float32")
+        metadata = {
+            "source_sha256": sha256(source),
+            "dtype": dtype,
+            "elmo_cli_version": elmo_cli.__version__,
+        }
+        write_tensors(target, shapes, _tensors(source, file, shapes, dtype), dtype, metadata)
+    return Converted(len(shapes), dtype, target.stat().st_size)
+
+
+def _shapes(source: Path, file: TensorFile) -> dict[str, Shape]:
+    """The shapes of all tensors, each of which is one of numbers."""
+    shapes = {name: file.shape(name) for name in file.names()}
+    faults = [
+        f"{name}: expected numbers, found {found}"
+        for name, shape in shapes.items()
+        if (found := file.describe(name)) != f"{shape}"
+    ]
+    if faults:
+        raise WeightsError(f"{source}: {'; '.join(faults)}")
+    check_claim(source, shapes.values())
+    return shapes
+
+
+def _tensors(
+    source: Path, file: TensorFile, names: Iterable[str], dtype: str
+) -> Iterator[tuple[str, Array]]:
+    """The tensors in `dtype`, then an error that names all whose values do not do."""
+    faulty, too_large = [], []
+    for name in names:
+        with damage_named(source):
+            values = file.read(name)
+        with np.errstate(over="ignore"):
+            converted = values.astype(dtype, copy=False)
+        if not np.isfinite(values).all():
+            faulty.append(name)
+        elif not np.isfinite(converted).all():
+            too_large.append(name)
+        yield name, converted
+    if faulty:
+        raise not_finite(source, faulty)
+    if too_large:
+        raise WeightsError(
+            f"{source}: values beyond {dtype} ({np.finfo(dtype).max:,.0f}) in {too_large}; "
+            "keep float32"
+        )

@@ -1,0 +1,255 @@
+"""The published models that have a name here, and where their files are.
+
+Hosts come and go: a file has several URLs, tried in order. Nobody publishes
+checksums of these files, so a size is all there is to compare with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from elmo_cli.pretrained.model_files import FILE_NAMES
+
+BUNDLED: Final = "mini"
+"""The model that comes with the package."""
+
+_BILLION_WORDS = "1 Billion Word Benchmark, 0.8 billion tokens of news"
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A model by name. URLs are tried in order; an archive before single files."""
+
+    name: str
+    language: str
+    text: str | None
+    """What it was trained on."""
+    parameters: int | None = None
+    download_bytes: int | None = None
+    """About how much there is to download; None also where that is not known."""
+    weights_bytes: int | None = None
+    """The exact size of the weights file, where it is known."""
+    archive: tuple[str, ...] = ()
+    """Zip files that hold the options and the weights."""
+    options: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    softmax: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
+    """The words of the softmax, not needed to embed."""
+    aliases: tuple[str, ...] = ()
+    """Names under which other tools know it."""
+
+    def urls(self, role: str) -> tuple[str, ...]:
+        """The URLs of one of `options`, `weights`, `softmax` and `vocabulary`."""
+        found: tuple[str, ...] = getattr(self, role)
+        return found
+
+
+def _allennlp(path: str) -> tuple[str, ...]:
+    """A file of AllenNLP's bucket: the address of today, and that of old code."""
+    return (
+        f"https://allennlp.s3.amazonaws.com/models/elmo/{path}",
+        f"https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/{path}",
+    )
+
+
+def _hugging_face(repository: str, name: str) -> str:
+    return f"https://huggingface.co/{repository}/resolve/main/{name}"
+
+
+def _nlpl(number: int, language: str, suffix: str, text: str | None = None) -> PublishedModel:
+    """A model of the NLPL word vectors repository (University of Oslo), by its number there."""
+    path = f"vectors.nlpl.eu/repository/20/{number}.zip"
+    return PublishedModel(
+        name=f"nlpl-{number}-{suffix}",
+        language=language,
+        text=text,
+        download_bytes=1_500_000_000 if number == 212 else None,
+        archive=(f"https://{path}", f"http://{path}"),
+    )
+
+
+_MANY_LANGS: Final = {
+    "ar": "Arabic",
+    "bg": "Bulgarian",
+    "ca": "Catalan",
+    "cs": "Czech",
+    "cu": "Old Church Slavonic",
+    "da": "Danish",
+    "de": "German",
+    "el": "Greek",
+    "en": "English",
+    "es": "Spanish",
+    "et": "Estonian",
+    "eu": "Basque",
+    "fa": "Persian",
+    "fi": "Finnish",
+    "fr": "French",
+    "ga": "Irish",
+    "gl": "Galician",
+    "grc": "Ancient Greek",
+    "he": "Hebrew",
+    "hi": "Hindi",
+    "hr": "Croatian",
+    "hu": "Hungarian",
+    "id": "Indonesian",
+    "it": "Italian",
+    "ja": "Japanese",
+    "ko": "Korean",
+    "la": "Latin",
+    "lv": "Latvian",
+    "nl": "Dutch",
+    "nb": "Norwegian Bokmål",
+    "nn": "Norwegian Nynorsk",
+    "pl": "Polish",
+    "pt": "Portuguese",
+    "ro": "Romanian",
+    "ru": "Russian",
+    "sk": "Slovak",
+    "sl": "Slovenian",
+    "sv": "Swedish",
+    "tr": "Turkish",
+    "ug": "Uyghur",
+    "uk": "Ukrainian",
+    "ur": "Urdu",
+    "vi": "Vietnamese",
+    "zh": "Chinese (traditional)",
+}
+"""The languages of ELMoForManyLangs, in the order of their numbers."""
+_MANY_LANGS_FIRST: Final = 136
+MANY_LANGS_PREFIX: Final = "many-langs-"
+
+
+def _many_langs() -> Iterator[PublishedModel]:
+    """The models of ELMoForManyLangs, which are in the NLPL repository too."""
+    for number, (code, language) in enumerate(_MANY_LANGS.items(), start=_MANY_LANGS_FIRST):
+        path = f"vectors.nlpl.eu/repository/11/{number}.zip"
+        yield PublishedModel(
+            name=f"{MANY_LANGS_PREFIX}{code}",
+            language=language,
+            text="Wikipedia and web pages (CoNLL 2018), 20 million words",
+            archive=(f"https://{path}", f"http://{path}"),
+        )
+
+
+_SMALL = "2x1024_128_2048cnn_1xhighway"
+_MEDIUM = "2x2048_256_2048cnn_1xhighway"
+_ORIGINAL = "2x4096_512_2048cnn_2xhighway"
+_LARGE = "2x4096_512_2048cnn_2xhighway_5.5B"
+_SEQVEC = "data.bioembeddings.com/public/embeddings/embedding_models/seqvec"
+
+MODELS: Final = (
+    PublishedModel(
+        name=BUNDLED,
+        language="English",
+        text="public-domain and freely licensed text, 11.2 million tokens",
+        parameters=5_550_672,
+    ),
+    PublishedModel(
+        name="small",
+        language="English",
+        text=_BILLION_WORDS,
+        parameters=13_593_296,
+        download_bytes=54_400_000,
+        options=_allennlp(f"{_SMALL}/elmo_{_SMALL}_options.json"),
+        weights=_allennlp(f"{_SMALL}/elmo_{_SMALL}_weights.hdf5"),
+    ),
+    PublishedModel(
+        name="medium",
+        language="English",
+        text=_BILLION_WORDS,
+        parameters=28_027_728,
+        download_bytes=112_100_000,
+        options=_allennlp(f"{_MEDIUM}/elmo_{_MEDIUM}_options.json"),
+        weights=_allennlp(f"{_MEDIUM}/elmo_{_MEDIUM}_weights.hdf5"),
+    ),
+    PublishedModel(
+        name="original",
+        language="English",
+        text=_BILLION_WORDS,
+        parameters=93_600_848,
+        download_bytes=374_435_128,
+        weights_bytes=374_434_792,
+        options=(
+            *_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_options.json"),
+            _hugging_face("lysandre/elmo", "options.json"),
+        ),
+        weights=(
+            *_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_weights.hdf5"),
+            _hugging_face("lysandre/elmo", "weights.hdf5"),
+        ),
+        softmax=_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_softmax_weights.hdf5"),
+        vocabulary=(
+            *_allennlp(f"{_ORIGINAL}/vocab-2016-09-10.txt"),
+            *_allennlp("vocab-2016-09-10.txt"),
+        ),
+    ),
+    PublishedModel(
+        name="original-5.5b",
+        language="English",
+        text="Wikipedia and WMT 2008-2012 news, 5.5 billion tokens",
+        parameters=93_600_848,
+        download_bytes=374_400_000,
+        options=_allennlp(f"{_LARGE}/elmo_{_LARGE}_options.json"),
+        weights=_allennlp(f"{_LARGE}/elmo_{_LARGE}_weights.hdf5"),
+        softmax=_allennlp(f"{_LARGE}/elmo_{_LARGE}_softmax_weights.hdf5"),
+        vocabulary=_allennlp(f"{_LARGE}/tf_checkpoint/vocab-enwiki-news-500000.txt"),
+        aliases=("5.5b", "large"),
+    ),
+    PublishedModel(
+        name="portuguese",
+        language="Portuguese",
+        text=None,
+        options=_allennlp("contributed/pt/elmo_pt_options.json"),
+        weights=_allennlp("contributed/pt/elmo_pt_weights.hdf5"),
+        aliases=("pt",),
+    ),
+    PublishedModel(
+        name="pubmed",
+        language="English",
+        text="PubMed",
+        parameters=93_600_848,
+        download_bytes=374_400_000,
+        options=_allennlp(f"contributed/pubmed/elmo_{_ORIGINAL}_options.json"),
+        weights=_allennlp(f"contributed/pubmed/elmo_{_ORIGINAL}_weights_PubMed_only.hdf5"),
+    ),
+    PublishedModel(
+        name="seqvec",
+        language="proteins",
+        text="UniRef50",
+        parameters=93_600_848,
+        download_bytes=374_400_000,
+        weights_bytes=374_434_776,
+        archive=(
+            "https://lbs.cent.uw.edu.pl/static/files/seqvec.zip",
+            "https://web.archive.org/web/20220324054637/https://rostlab.org/~deepppi/seqvec.zip",
+        ),
+        options=(f"http://{_SEQVEC}/options.json",),
+        weights=(f"http://{_SEQVEC}/weights.hdf5",),
+    ),
+    _nlpl(209, "English", "english"),
+    _nlpl(201, "German", "german"),
+    _nlpl(202, "Swedish", "swedish"),
+    _nlpl(203, "Latin", "latin"),
+    _nlpl(212, "Russian", "russian", text="Araneum, lemmas"),
+    *_many_langs(),
+)
+
+
+def published_model(name: str) -> PublishedModel | None:
+    """The model of a name or an alias, small and capital letters being the same."""
+    wanted = name.lower()
+    for model in MODELS:
+        if wanted == model.name or wanted in model.aliases:
+            return model
+    return None
+
+
+def model_of_url(url: str) -> tuple[PublishedModel, str] | None:
+    """The model that has a file at a URL, and the file's role; the scheme does not matter."""
+    wanted = url.partition("://")[2]
+    for model in MODELS:
+        for role in FILE_NAMES:
+            if any(known.partition("://")[2] == wanted for known in model.urls(role)):
+                return model, role
+    return None

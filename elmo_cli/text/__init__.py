@@ -1,0 +1,1 @@
+"""Characters on disk to sentences."""

@@ -1,0 +1,100 @@
+import math
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+from numpy.testing import assert_allclose
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.analysis.cosine import Occurrence, cosine, find_occurrence, similarities
+from elmo_cli.errors import InputError
+
+RIVER = ["We", "sat", "by", "the", "river", "bank", "."]
+MONEY = ["The", "bank", "lent", "us", "money"]
+TWICE = ["bank", "after", "bank"]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> ElmoEmbedder:
+    return ElmoEmbedder(model=GOLDEN / "relu")
+
+
+# Cosines
+
+
+def test_the_cosine_of_planted_vectors() -> None:
+    one, other = np.array([3, 4], np.float32), np.array([4, 3], np.float32)
+    assert cosine(one, other) == pytest.approx(24 / 25)
+    assert cosine(one, 10 * one) == pytest.approx(1)
+    assert cosine(one, -one) == pytest.approx(-1)
+    assert cosine(one, np.array([-4, 3], np.float32)) == 0
+
+
+def test_the_cosine_with_a_zero_vector_is_zero() -> None:
+    assert cosine(np.zeros(2, np.float32), np.ones(2, np.float32)) == 0
+
+
+def test_the_cosine_of_large_vectors_does_not_overflow() -> None:
+    large = np.full(4, 1e30, np.float32)
+    assert cosine(large, large) == pytest.approx(1)
+
+
+def test_similarities_are_the_cosines_of_each_layer_and_of_their_average(
+    tiny: ElmoEmbedder,
+) -> None:
+    pairs = [
+        (Occurrence(RIVER, 5), Occurrence(MONEY, 1)),
+        (Occurrence(TWICE, 0), Occurrence(TWICE, 2)),
+        (Occurrence(RIVER, 5), Occurrence(TWICE, 2)),
+    ]
+    for pair, found in zip(pairs, similarities(tiny, pairs), strict=True):
+        one, other = (tiny.embed_sentence(o.sentence)[:, o.index] for o in pair)
+        expected = [
+            float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
+            for a, b in [*zip(one, other, strict=True), (one.sum(0), other.sum(0))]
+        ]
+        assert (found.first, found.second) == pair
+        assert_allclose([*found.layers, found.average], expected, atol=1e-6)
+
+
+def test_a_word_in_the_same_sentence_twice_has_cosines_of_one(tiny: ElmoEmbedder) -> None:
+    (found,) = similarities(tiny, [(Occurrence(RIVER, 5), Occurrence(list(RIVER), 5))])
+    assert_allclose([*found.layers, found.average], 1, atol=1e-12)
+
+
+def test_no_pairs_have_no_similarities(tiny: ElmoEmbedder) -> None:
+    assert similarities(tiny, []) == []
+
+
+# Words in sentences
+
+
+def test_a_word_is_found_where_it_is() -> None:
+    found = find_occurrence(RIVER, "bank")
+    assert (found.index, found.token) == (5, "bank")
+    assert [find_occurrence(TWICE, "bank", number).index for number in (1, 2)] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word", "number", "message"),
+    [
+        (TWICE, "bench", None, "'bench' is not a token of: bank after bank"),
+        (RIVER, "We", 2, "'We' occurs once, not 2 times, in: We sat by the river bank ."),
+        (["I", "sat"], "Sat", None, "'Sat' is not a token of: I sat; is 'sat' meant?"),
+        (["the", "banks"], "bank", 2, "'bank' is not a token of: the banks; is 'banks' meant?"),
+        ([], "bank", None, "'bank' is not a token of: an empty sentence"),
+        (
+            TWICE,
+            "bank",
+            None,
+            "'bank' occurs 2 times in: bank after bank; choose one with --occurrence1, 1 to 2",
+        ),
+        (TWICE, "bank", 3, "'bank' occurs 2 times, not 3 times, in: bank after bank"),
+    ],
+)
+def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
+    sentence: list[str], word: str, number: int | None, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        find_occurrence(sentence, word, number, option="--occurrence1")
+    assert str(caught.value) == message

@@ -1,0 +1,644 @@
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from commands import (
+    LOADED,
+    TINY,
+    assert_fails,
+    assert_misused,
+    elmo,
+    start_elmo,
+    without_size,
+)
+from conftest import Golden
+from numpy.testing import assert_allclose
+
+from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.cli.progress import Progress
+from elmo_cli.pretrained.registry import MODELS
+
+TINY_MODEL = ("--model", str(TINY))
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where commands run."""
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text("The cat sat\n\nbank\n", encoding="utf-8")
+    return tmp_path
+
+
+def assert_no_output() -> None:
+    assert not [name for name in os.listdir() if name.startswith("out")]
+
+
+def datasets(path: str | Path) -> dict[str, Any]:
+    with h5py.File(path, "r") as file:
+        return {name: file[name][()] for name in file}
+
+
+# Layouts
+
+
+def test_a_packed_file_holds_all_lines_in_one_dataset() -> None:
+    assert elmo("embed", "text", "out.hdf5", *TINY_MODEL, "--layout", "packed").exit_code == 0
+    elmo("embed", "text", "lines.hdf5", *TINY_MODEL)
+    found, lines = datasets("out.hdf5"), datasets("lines.hdf5")
+    assert found["activations"].shape == (4, 3, 32)
+    assert list(found["offsets"]) == [0, 3, 3, 4]
+    assert_allclose(found["activations"][:3], np.moveaxis(lines["0"], 1, 0))
+    assert bytes(found["sentences"]) == b"The cat satbank"
+    assert list(found["sentence_offsets"]) == [0, 11, 11, 15]
+
+
+# What allennlp wrote
+
+
+@pytest.mark.parametrize("layers", ["all", "top", "average"])
+def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str, folder: Path) -> None:
+    text = "".join(" ".join(sentence) + "\n" for sentence in golden.sentences)
+    Path("sentences").write_text(text, encoding="utf-8")
+    result = elmo(
+        *("embed", "sentences", "out.hdf5", f"--{layers}", "--state", "carry"),
+        *("--batch-size", "4", "--options-file", golden.files.options),
+        *("--weight-file", golden.files.weights),
+    )
+    assert result.exit_code == 0
+    found, expected = datasets("out.hdf5"), datasets(golden.folder / f"allennlp-{layers}.hdf5")
+    assert list(found) == list(expected)
+    index, expected_index = (file.pop("sentence_to_index") for file in (found, expected))
+    assert index.shape == expected_index.shape
+    assert json.loads(index[0]) == json.loads(expected_index[0])
+    for name in expected:
+        assert (found[name].shape, found[name].dtype) == (expected[name].shape, np.float32)
+        tolerance = golden.tolerance(int(name))
+        assert_allclose(found[name], expected[name], atol=tolerance, rtol=TOLERANCE)
+
+
+def test_an_old_command_line_works_as_it_is() -> None:
+    result = elmo(
+        *("embed", "text", "out.hdf5", "--top", "--batch-size", "2", "--cuda-device", "-1"),
+        *("--forget-sentences", "--vocab-path", "vocabulary", "--include-package", "a.b"),
+        *("--options-file", TINY / "options.json", "--weight-file", TINY / "weights.hdf5"),
+    )
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[:3] == [
+        "Warning: --vocab-path does nothing; it never did in `allennlp elmo`.",
+        "Warning: --include-package does nothing; it is accepted for old scripts.",
+        f"Model: {TINY / 'weights.hdf5'}",
+    ]
+    assert {name: values.shape for name, values in datasets("out.hdf5").items()} == {
+        **{"0": (3, 32), "1": (0, 32), "2": (1, 32)},
+    }
+
+
+# What is written and said
+
+
+def test_the_model_and_the_outcome_are_a_line_each_on_standard_error() -> None:
+    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
+    assert (result.exit_code, result.stdout) == (0, "")
+    model, size, outcome = result.stderr.splitlines()
+    assert model + "\n" == LOADED
+    assert re.fullmatch(
+        r"Output: about 2\.8 kB \(4 tokens in 3 lines\); [\d.,]+ [kMGT]B free", size
+    )
+    assert outcome.startswith("out.hdf5: 3 sentences, 4 tokens, ")
+    assert outcome.endswith(" tokens/s")
+
+
+def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
+    Path("one.fasta").write_text(">id\nM\n")
+    _, size, outcome = elmo("embed", "one.fasta", "out.h5", *TINY_MODEL).stderr.splitlines()
+    assert "(1 token in 1 sequence);" in size
+    assert outcome.startswith("out.h5: 1 sequence, 1 token, ")
+
+
+def test_quiet_says_nothing() -> None:
+    result = elmo("embed", "-q", "text", "out.hdf5", "--vocab-path", "x", *TINY_MODEL)
+    assert (result.exit_code, result.output) == (0, "")
+    assert Path("out.hdf5").exists()
+
+
+def test_the_bundled_model_is_used_where_none_is_named_and_says_so() -> None:
+    result = elmo("embed", "text", "out.hdf5")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        "Model: mini (bundled, small; --model original is the published one)\n"
+    )
+    with h5py.File("out.hdf5", "r") as file:
+        assert {name: file[name].shape for name in "012"} == {
+            **{"0": (3, 3, 1024), "1": (3, 0, 1024), "2": (3, 1, 1024)},
+        }
+        assert file.attrs["model"] == "mini"
+
+
+def test_the_environment_may_name_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_MODEL", str(TINY))
+    assert elmo("embed", "text", "out.hdf5").stderr.startswith(LOADED)
+
+
+@pytest.mark.parametrize("source", ["text", "text.gz", "-"])
+def test_text_comes_from_a_file_a_gzip_file_or_standard_input(source: str) -> None:
+    text = "naïve 東京\n\nThe cat\n"
+    Path("text").write_text(text, encoding="utf-8")
+    Path("text.gz").write_bytes(gzip.compress(text.encode()))
+    result = elmo("embed", source, "out.hdf5", *TINY_MODEL, stdin=text.encode())
+    assert result.exit_code == 0
+    found = datasets("out.hdf5")
+    assert json.loads(found["sentence_to_index"][0]) == {"naïve 東京": "0", "The cat": "2"}
+    embedder = ElmoEmbedder(model=TINY)
+    assert_allclose(found["0"], embedder.embed_sentence(["naïve", "東京"]), atol=TOLERANCE)
+    assert found["1"].shape == (3, 0, 32)
+
+
+@pytest.mark.parametrize(
+    ("choice", "shape"),
+    [
+        ((), (3, 3, 32)),
+        (("--all",), (3, 3, 32)),
+        (("--layers", "top"), (3, 32)),
+        (("--average",), (3, 32)),
+        (("--layers", "sum"), (3, 32)),
+        (("--layers", "0,2"), (2, 3, 32)),
+        (("--layers", "1"), (3, 32)),
+    ],
+)
+def test_layers_may_be_chosen(choice: tuple[str, ...], shape: tuple[int, ...]) -> None:
+    assert elmo("embed", "text", "out.hdf5", *choice, *TINY_MODEL).exit_code == 0
+    assert datasets("out.hdf5")["0"].shape == shape
+
+
+def test_options_reach_the_file() -> None:
+    result = elmo(
+        *("embed", "text", "out.hdf5", "--dtype", "float16", "--precision", "bfloat16"),
+        *("--state", "warm", "--batch-tokens", "2", "--layers", "0, 2", *TINY_MODEL),
+    )
+    assert result.exit_code == 0
+    with h5py.File("out.hdf5", "r") as file:
+        assert file["0"].dtype == np.float16
+        attributes = {name: file.attrs[name] for name in ("model", "layers", "state", "precision")}
+        assert attributes == {
+            "model": str(TINY),
+            "layers": "0,2",
+            "state": "warm",
+            "precision": "bfloat16",
+        }
+
+
+def test_sentences_may_name_the_datasets() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--use-sentence-keys", *TINY_MODEL)
+    assert result.exit_code == 0
+    assert list(datasets("out.hdf5")) == ["The cat sat", "bank"]
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
+    token = "x" * 1_000_000
+    Path("long").write_text(f"the cat\n{token}\n{'a ' * 1000}\nsat {token[:60]}\n{token[:60]}\n")
+    assert elmo("embed", "long", "out", "--model", TINY, "--layout", layout).exit_code == 0
+    with open_activations("out") as found:
+        assert [values.shape[1] for values in found] == [2, 1, 1000, 2, 1]
+        assert found.number_of(token) == 1
+        # The model reads the first 50 bytes of a token.
+        assert_allclose(found[1], found[4], atol=1e-6)
+
+
+def test_an_empty_text_gives_a_file_without_sentences() -> None:
+    result = elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin="")
+    assert result.exit_code == 0
+    assert list(datasets("out.hdf5")) == ["sentence_to_index"]
+
+
+def test_an_output_is_replaced_with_overwrite_only() -> None:
+    Path("out.hdf5").write_bytes(b"old")
+    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
+    assert_fails(result, "out.hdf5 exists already; --overwrite replaces it")
+    assert Path("out.hdf5").read_bytes() == b"old"
+    assert elmo("embed", "text", "out.hdf5", "--overwrite", *TINY_MODEL).exit_code == 0
+    assert len(datasets("out.hdf5")) == 4
+
+
+# Progress
+
+
+def test_progress_as_lines_needs_no_terminal() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--file-friendly-logging", *TINY_MODEL)
+    lines = result.stderr.splitlines()
+    assert "\r" not in result.stderr
+    assert lines[1].startswith("0%|")
+    assert lines[-2].startswith("100%|")
+    assert lines[-2].endswith(" tokens/s]")
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        """Lie."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("quiet", "stream", "shows"),
+    [(False, Terminal(), True), (True, Terminal(), False), (False, io.StringIO(), False)],
+)
+def test_progress_shows_on_a_terminal_unless_quiet(
+    quiet: bool, stream: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(1000, quiet=quiet, as_lines=False) as progress:
+        progress.update(400, None)
+        progress.update(0, 70)
+        progress.update(600, None)
+    assert (progress.n_sentences, progress.n_tokens) == (1, 70)
+    shown = stream.getvalue()
+    assert bool(shown) == shows
+    if shows:
+        assert "100%" in shown
+        assert "1.00k/1.00k" in shown  # bytes
+        assert "tokens/s" in shown
+        assert "<" in shown  # the time left
+
+
+# Wrong usage
+
+
+def test_layers_may_be_chosen_once_only() -> None:
+    message = "choose one of --layers, --all, --top and --average"
+    for choices in (("--all", "--top"), ("--layers", "all", "--average"), ("--top", "--average")):
+        assert_misused(elmo("embed", "text", "out.hdf5", *choices, *TINY_MODEL), message)
+    assert_no_output()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--append", "--overwrite"],
+            "--append adds to the output that is there, --overwrite replaces it",
+        ),
+        (["--append", "--format", "jsonl"], "--append is for HDF5, and the output is jsonl"),
+        (
+            ["--input-format", "text", "--format", "fasta"],
+            "--format fasta is taken for --input-format, which is text",
+        ),
+        (
+            ["--vocabulary-file", "text"],
+            f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
+            "out",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_or_do_nothing_are_misused(
+    options: list[str], message: str
+) -> None:
+    assert_misused(elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL), message)
+    assert_no_output()
+
+
+def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
+    size = ("--batch-size", "64")
+    warning = "Warning: --batch-size does nothing without --state carry; see --batch-tokens."
+    result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)
+    assert (result.exit_code, result.stderr.splitlines()[1]) == (0, warning)
+    result = elmo("embed", "text", "carry.hdf5", *size, "--state", "carry", *TINY_MODEL)
+    assert (result.exit_code, warning in result.stderr) == (0, False)
+
+
+def test_the_files_of_a_model_go_together() -> None:
+    message = "--options-file and --weight-file go together"
+    for half in (("--options-file", "x"), ("--weight-file", "x")):
+        assert_misused(elmo("embed", "text", "out.hdf5", *half), message)
+    assert_misused(
+        elmo("embed", "text", "out", *TINY_MODEL, "--options-file", "x", "--weight-file", "y"),
+        "--model takes the place of --options-file and --weight-file",
+    )
+    assert_no_output()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--dtype", "float8"),
+        ("--state", "cold"),
+        ("--precision", "double"),
+        ("--batch-size", "0"),
+        ("--batch-tokens", "0"),
+        ("--cuda", "-2"),
+        ("--nothing",),
+        ("third",),
+    ],
+)
+def test_options_that_make_no_sense_are_wrong_usage(arguments: tuple[str, ...]) -> None:
+    result = elmo("embed", "text", "out.hdf5", *arguments, *TINY_MODEL)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: ")
+    assert_no_output()
+
+
+# Errors: input and output
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing", "No such file or directory"),
+        ("folder", "Is a directory"),
+        ("loop", "Too many levels of symbolic links"),
+    ],
+)
+def test_an_input_that_cannot_be_read_is_an_error(path: str, reason: str) -> None:
+    Path("folder").mkdir()
+    Path("loop").symlink_to("loop")
+    result = elmo("embed", path, "out.hdf5", *TINY_MODEL)
+    assert_fails(result, f"{path}: cannot read the input: {reason}")
+    assert_no_output()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_an_input_without_permission_is_an_error() -> None:
+    Path("text").chmod(0)
+    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
+    assert_fails(result, "text: cannot read the input: Permission denied")
+    assert_no_output()
+
+
+@pytest.mark.parametrize("source", ["text", "-"])
+def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
+    text = b"good line\n" * 99 + b"un caf\xe9\n" + b"more\n"
+    Path("text").write_bytes(text)
+    result = elmo("embed", source, "out.hdf5", "--batch-tokens", "8", *TINY_MODEL, stdin=text)
+    name = "standard input" if source == "-" else "text"
+    assert_fails(
+        result,
+        f"{name}, line 100, column 7: expected UTF-8, found the byte 0xe9; convert it, for "
+        "instance with `iconv -f latin1 -t utf-8`",
+        loads=True,
+    )
+    assert not Path("out.hdf5").exists()
+    Path("text").write_bytes(text.replace(b"\xe9", b"e"))  # mended, the run goes on
+    assert elmo("embed", "text", "out.hdf5", "--batch-tokens", "8", *TINY_MODEL).exit_code == 0
+    with h5py.File("out.hdf5") as file:
+        assert len(file) == 101 + 1
+    assert not list(Path().glob("out.hdf5.*"))
+
+
+def test_gzip_data_that_is_cut_off_is_an_error() -> None:
+    whole = gzip.compress(b"".join(b"line %d\n" % i for i in range(5000)))
+    Path("text.gz").write_bytes(whole[: len(whole) // 2])
+    result = elmo("embed", "text.gz", "out.hdf5", *TINY_MODEL)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{LOADED}Error: text.gz, line ")
+    assert result.stderr.count("\n") == 2
+    assert_no_output()
+
+
+def test_an_output_that_cannot_be_written_is_an_error() -> None:
+    Path("folder").mkdir()
+    for output, message in (
+        ("folder", "folder: expected an output file, found a directory"),
+        ("no/out.hdf5", "no/out.hdf5: the folder no does not exist; make it first"),
+        ("text/out", "text/out: the folder text does not exist; make it first"),
+    ):
+        assert_fails(elmo("embed", "text", output, *TINY_MODEL), message)
+    long = "x" * 300
+    result = elmo("embed", "text", long, *TINY_MODEL)
+    assert_fails(result, f"{long}: cannot write the output: File name too long", loads=True)
+    assert sorted(os.listdir()) == ["folder", "text"]
+
+
+def test_a_device_is_never_replaced() -> None:
+    result = elmo("embed", "text", "/dev/null", "--overwrite", *TINY_MODEL)
+    assert_fails(result, "/dev/null: expected an output file, found a device or a pipe")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a b\n\na b\n",
+            "line 3: the sentence 'a b' names a dataset that is there already; "
+            "leave out --use-sentence-keys",
+        ),
+        (
+            "a\n/\n",
+            "line 2: the sentence '/' cannot name a dataset; leave out --use-sentence-keys",
+        ),
+    ],
+)
+def test_sentences_that_cannot_name_their_dataset_are_an_error(text: str, message: str) -> None:
+    result = elmo("embed", "-", "out.hdf5", "--use-sentence-keys", *TINY_MODEL, stdin=text)
+    assert_fails(result, message, loads=True)
+    assert not Path("out.hdf5").exists()
+
+
+# Errors: models
+
+
+def embed_with(options: Any = None, weights: Any = None) -> Any:
+    return elmo(
+        *("embed", "text", "out.hdf5", "--options-file", options or TINY / "options.json"),
+        *("--weight-file", weights or TINY / "weights.hdf5"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"lstm": ', "expected JSON, found an error at line 1, column "),
+        ("[]", "expected a JSON object, found a list\n"),
+        ("{}", "lstm: expected an object, found nothing\n"),
+        (
+            '{"lstm": {"dim": 5}}',
+            "lstm.projection_dim: missing; lstm.n_layers: missing\n",
+        ),
+        (
+            '{"lstm": {"dim": "5", "projection_dim": 3, "n_layers": 2.5, "cell_clip": "no"}}',
+            'lstm.dim: expected a whole number above 0, found "5"; '
+            "lstm.n_layers: expected a whole number from 1 to 100, found 2.5; "
+            'lstm.cell_clip: expected a number from 0 to 1e18, or null, found "no"\n',
+        ),
+    ],
+)
+def test_options_that_describe_no_model_are_an_error(content: str, message: str) -> None:
+    Path("options.json").write_text(content, encoding="utf-8")
+    result = embed_with(options="options.json")
+    assert result.stderr.startswith(f"Error: options.json: {message}")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert_no_output()
+
+
+def test_weights_that_do_not_fit_are_an_error_that_names_every_mismatch() -> None:
+    options = json.loads((TINY / "options.json").read_text(encoding="utf-8"))
+    options["lstm"]["dim"] = 40
+    options["char_cnn"]["n_highway"] = 3
+    Path("options.json").write_text(json.dumps(options), encoding="utf-8")
+    result = embed_with(options="options.json")
+    mismatches = [
+        f"CNN_high_2/{name}: expected {shape}, found nothing"
+        for gate in ("carry", "transform")
+        for name, shape in ((f"W_{gate}", "(48, 48)"), (f"b_{gate}", "(48,)"))
+    ] + [
+        f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell/{name}: expected {expected}, found {found}"
+        for d in (0, 1)
+        for layer in (0, 1)
+        for name, expected, found in (
+            ("W_0", "(32, 160)", "(32, 192)"),
+            ("B", "(160,)", "(192,)"),
+            ("W_P_0", "(40, 16)", "(48, 16)"),
+        )
+    ]
+    fault = f"{TINY / 'weights.hdf5'} does not fit the options, 16 of 35 datasets: "
+    assert_fails(result, fault + "; ".join(mismatches))
+    assert_no_output()
+
+
+def _cut_off(path: Path) -> str:
+    size = path.stat().st_size
+    os.truncate(path, size - 1000)
+    return (
+        f"the weights file is cut off: expected {size:,} bytes, found {size - 1000:,}; get it again"
+    )
+
+
+def _make_text(path: Path) -> str:
+    path.write_text("not weights", encoding="utf-8")
+    return "expected a weights file (HDF5), found something else"
+
+
+def _make_activations(path: Path) -> str:
+    shutil.copy(TINY / "allennlp-all.hdf5", path)
+    return "expected a weights file, found a file of activations, as `elmo embed` writes it"
+
+
+def _spoil(path: Path) -> str:
+    with h5py.File(path, "a") as file:
+        file["CNN_proj/b_proj"][3] = np.nan
+        file["CNN_high_0/W_carry"][1, 2] = np.inf
+    return (
+        "values that are not finite (NaN or infinity) in ['CNN_high_0/W_carry', 'CNN_proj/b_proj']"
+    )
+
+
+@pytest.mark.parametrize("damage", [_cut_off, _make_text, _make_activations, _spoil])
+def test_weights_that_are_no_weights_are_an_error(damage: Callable[[Path], str]) -> None:
+    shutil.copy(TINY / "weights.hdf5", "weights.hdf5")
+    Path("weights.hdf5").chmod(0o644)
+    message = damage(Path("weights.hdf5"))
+    assert_fails(embed_with(weights="weights.hdf5"), f"weights.hdf5: {message}")
+    assert_no_output()
+
+
+def test_files_of_a_model_that_are_missing_are_an_error() -> None:
+    assert_fails(embed_with(weights="no.hdf5"), "no.hdf5: no such weights file")
+    result = embed_with(options="no.json")
+    assert_fails(result, "no.json: cannot read the options: No such file or directory")
+    assert_no_output()
+
+
+def test_a_model_that_is_not_known_is_an_error_with_the_nearest_and_all_names() -> None:
+    single = [model.name for model in MODELS if not model.name.startswith("many-langs-")]
+    names = ", ".join([*single, "many-langs-LANGUAGE (see `elmo models`)"])
+    for name, question in (("orignal", "; did you mean original?"), ("qqq", ";")):
+        result = elmo("embed", "text", "out.hdf5", "--model", name)
+        known = f"known are {names}, or the path of a folder"
+        assert_fails(result, f"no model {name}{question} {known}")
+    assert_no_output()
+
+
+def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = elmo("embed", "text", "out.hdf5", "--cuda", "0", *TINY_MODEL)
+    assert_fails(
+        result,
+        "CUDA device 0: expected a GPU of that number, found none; "
+        "leave --cuda out to run on the CPU",
+    )
+    assert_no_output()
+
+
+def test_a_choice_of_layers_that_is_not_there_is_an_error() -> None:
+    assert_fails(
+        elmo("embed", "text", "out.hdf5", "--layers", "0,3", *TINY_MODEL),
+        "layers '0,3': expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers from 0 "
+        "to 2 with commas between",
+        loads=True,
+    )
+    assert_no_output()
+
+
+# Runs that are cut short
+
+
+def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Progress, n_bytes: int, n_tokens: int | None) -> Iterator[None]:
+        if n_tokens:
+            raise KeyboardInterrupt
+        return iter(())
+
+    monkeypatch.setattr(Progress, "update", interrupted)
+    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
+    assert (result.exit_code, without_size(result.stderr)) == (130, f"{LOADED}Interrupted.\n")
+    assert_no_output()
+
+
+def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
+    process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"The cat sat on the mat\n" * 5)
+    process.stdin.flush()
+    for _ in range(600):  # until the output is open
+        if Path("out.hdf5.partial").exists():
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.decode()) == (
+        130,
+        f"{LOADED}Stopping after this batch; once more stops at once.\n"
+        "Stopped after line 1, which is kept with all before it in out.hdf5.partial; "
+        "the same command goes on from there\n",
+    )
+    assert not Path("out.hdf5").exists()
+    text = b"The cat sat on the mat\n" * 5
+    assert elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=text).exit_code == 0
+    with h5py.File("out.hdf5") as file:
+        assert len(file) == 5 + 1
+
+
+def test_a_disk_that_is_full_is_one_line_and_leaves_no_output() -> None:
+    # HDF5 by itself would go on, lose the data and end in a segmentation fault.
+    Path("text").write_text("The cat sat on the mat\n" * 300, encoding="utf-8")
+    limited = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
+        "from elmo_cli.cli import main; main()"
+    )
+    command = [sys.executable, "-c", limited, "embed", "text", "out.hdf5", *TINY_MODEL]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    size = r"Output: about 818 kB \(1,800 tokens in 300 lines\); [\d.,]+ [kMGT]B free\n"
+    message = (
+        "Error: out.hdf5: cannot write the output: File too large; raise the limit on the size of "
+        "files (ulimit -f) and run the command again\n"
+    )
+    assert found.returncode == 1
+    assert re.fullmatch(re.escape(LOADED) + size + re.escape(message), found.stderr)
+    assert_no_output()

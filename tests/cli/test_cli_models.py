@@ -1,0 +1,153 @@
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from website import weights_file
+
+from elmo_cli.cli.download import download, progress_bars
+from elmo_cli.cli.info import info
+from elmo_cli.cli.models import models
+from elmo_cli.errors import ModelError
+from elmo_cli.pretrained import loading as pretrained
+from elmo_cli.pretrained.integrity import sha256
+from elmo_cli.pretrained.registry import MODELS
+
+OPTIONS = {
+    "lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2},
+    "char_cnn": {
+        "embedding": {"dim": 4},
+        "filters": [[1, 4], [2, 8]],
+        "n_highway": 1,
+        "activation": "relu",
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.setattr(pretrained, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
+    (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
+    return tmp_path / "cache"
+
+
+def model_in(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "options.json").write_text(json.dumps(OPTIONS))
+    weights_file(folder / "weights.hdf5")
+    return folder
+
+
+def run(command: object, *arguments: str) -> Result:
+    # A command keeps the names of --help that it was first run with, for other tests too.
+    names = {"help_option_names": ["-h", "--help"]}
+    return CliRunner().invoke(command, arguments, catch_exceptions=False, **names)  # type: ignore[arg-type]
+
+
+def test_models_is_a_table(cache: Path) -> None:
+    model_in(cache / "original")
+    result = run(models)
+    assert result.exit_code == 0
+    header, *lines = result.stdout.splitlines()
+    assert header.split() == [
+        *("name", "parameters", "language", "size", "state", "trained", "on"),
+    ]
+    assert [line.split()[0] for line in lines] == [model.name for model in MODELS]
+    column = header.index("state")
+    states = {line.split()[0]: line[column:].split()[0] for line in lines}
+    assert states["mini"] == "bundled"
+    assert states["original"] == "downloaded"
+    assert states["small"] == "available"
+    assert "93.6M" in result.stdout
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_models_as_json() -> None:
+    rows = json.loads(run(models, "--json").stdout)
+    assert [row["name"] for row in rows] == [model.name for model in MODELS]
+    assert rows[0]["state"] == "bundled"
+    assert set(rows[0]) == {"name", "parameters", "language", "bytes", "state", "trained_on"}
+
+
+def test_download_prints_the_folder(cache: Path) -> None:
+    folder = model_in(cache / "small")
+    result = run(download, "small")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{folder}\n", "")
+
+
+def test_download_of_the_bundled_model(tmp_path: Path) -> None:
+    assert run(download, "mini").stdout == f"{tmp_path / 'mini'}\n"
+
+
+def test_download_of_an_unknown_name() -> None:
+    with pytest.raises(ModelError, match=r"no model smal; did you mean small\?"):
+        run(download, "smal")
+
+
+def test_download_without_a_softmax() -> None:
+    for name in ("small", "mini"):
+        with pytest.raises(ModelError, match=rf"no softmax of the model {name} is published"):
+            run(download, name, "--with-softmax")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "shows"), [(_Terminal(), True), (io.StringIO(), False)])
+def test_progress_is_for_terminals(
+    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, shows: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bars() as on_progress:
+        for n_bytes in (10, 100, 50, 100):
+            on_progress("weights.hdf5", n_bytes, 100)
+    assert ("weights.hdf5: 100%" in stream.getvalue()) == shows
+    assert bool(stream.getvalue()) == shows
+
+
+def test_info_of_a_model(tmp_path: Path) -> None:
+    found = json.loads(run(info, "mini", "--json").stdout)
+    weights = tmp_path / "mini" / "weights.hdf5"
+    assert found["name"] == "mini"
+    assert found["state"] == "bundled"
+    assert (found["layers"], found["width"]) == (3, 8)
+    assert found["files"]["weights"]["sha256"] == sha256(weights)
+    assert found["files"]["weights"]["path"] == str(weights)
+    assert found["parts"]["character embedding"] == 261 * 4
+    assert found["parts"]["convolutions"] == 4 * 4 + 4 + 2 * 4 * 8 + 8
+    assert found["parameters"] == sum(found["parts"].values())
+    assert found["card"] == ["# mini", "", "A small model."]
+    assert json.loads(run(info, "--json").stdout) == found
+
+
+def test_info_for_people(tmp_path: Path) -> None:
+    result = run(info)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0] == "mini"
+    assert lines[-1] == "A small model."
+    assert f"sha256 {sha256(tmp_path / 'mini' / 'weights.hdf5')}" in result.stdout
+    assert any(line.split() == ["projection", "dim", "4"] for line in lines)
+
+
+def test_info_of_a_folder(tmp_path: Path) -> None:
+    folder = model_in(tmp_path / "mine")
+    (folder / "softmax.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())
+    (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
+    found = json.loads(run(info, str(folder), "--json").stdout)
+    assert found["name"] == str(folder)
+    assert found["words"] == 4
+    assert set(found["files"]) == {"options", "weights", "softmax", "vocabulary"}
+
+
+def test_info_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(info, "original")
+    assert "93,600,848" in result.stdout
+    assert "not on this disk; get it with `elmo download original`" in result.stdout
+    assert json.loads(run(info, "large", "--json").stdout)["name"] == "original-5.5b"

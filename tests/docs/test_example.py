@@ -1,0 +1,79 @@
+"""The example of sentiment runs, on a few sentences in the form of its package."""
+
+import io
+import runpy
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import GOLDEN
+
+SCRIPT = str(Path(__file__).parents[2] / "examples" / "sentiment.py")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A zip as the example takes it, with 40 reviews that one word tells apart."""
+    example = runpy.run_path(SCRIPT)
+    rows = [
+        f"{n}\t{rating}\tFilm {n} is {word}, isn't it?"
+        for n in range(20)
+        for rating, word in ((2.5, "good"), (-2.5, "bad"))
+    ]
+    text = "\r\n".join([*rows, "40\t0.1\tSome call it good, some bad."]).encode("utf-8")
+    resources = io.BytesIO()
+    with tarfile.open(fileobj=resources, mode="w:gz") as archive:
+        entry = tarfile.TarInfo(example["REVIEWS"])
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+    path = tmp_path / "package.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(example["ARCHIVE"], resources.getvalue())
+    return path
+
+
+def test_the_split_is_repeatable_and_has_clear_ratings_only(package: Path) -> None:
+    read: Any = runpy.run_path(SCRIPT)["read_reviews"]
+    train, dev, test = read(package, 100, 5)
+    assert (len(train), len(dev), len(test)) == (30, 5, 5)
+    for tokens, label in [*train, *dev, *test]:
+        assert tokens[3] == ("good" if label else "bad")
+        assert tokens[4:] == [",", "isn", "'t", "it", "?"]
+    assert [tuple(part) for part in read(package, 100, 5)] == [
+        tuple(part) for part in (train, dev, test)
+    ]
+
+
+def test_the_example_prints_a_line_for_each_way(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.setenv("ELMO_MODEL", str(GOLDEN / "relu"))
+    options = ["--train", "30", "--held-out", "5", "--epochs", "1", "--seeds", "1", "2"]
+    monkeypatch.setattr(sys, "argv", [SCRIPT, str(package), *options, "--sklearn"])
+    runpy.run_path(SCRIPT, run_name="__main__")
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["vectors", "seed 1", "seed 2", "mean", "seconds"]
+    assert [line[0] for line in lines[1:]] == [
+        "words, no ELMo",
+        "ELMo, frozen average",
+        "ELMo, trained mix",
+        "ELMo, fine-tuned",
+        "ElmoVectorizer, LogisticRegression",
+    ]
+    for first, second, mean in (map(float, line[1:4]) for line in lines[1:5]):
+        assert 0.0 <= min(first, second) <= mean <= max(first, second) <= 100.0
+
+
+def test_only_fine_tuning_trains_the_bilm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_MODEL", str(GOLDEN / "relu"))
+    example = runpy.run_path(SCRIPT)
+    rates = {}
+    for fine_tune in (False, True):
+        classifier = example["Classifier"](example["Mixed"](fine_tune))
+        groups = example["optimizer_of"](classifier).param_groups
+        rates[fine_tune] = {group["lr"] for group in groups}
+    assert rates == {False: {2e-3, 1e-2}, True: {1e-4, 2e-3, 1e-2}}

@@ -1,0 +1,156 @@
+"""Batches that memory does not suffice for."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from strategies import make_language_model, small_architecture
+
+from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
+from elmo_cli.errors import ComputationError, first_line
+from elmo_cli.inference.memory import by_halves, is_out_of_memory
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.text.lines import Sentence
+
+Array = NDArray[np.float32]
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
+def test_all_that_fits_is_computed_and_what_does_not_is_named(sizes: list[int], room: int) -> None:
+    def compute(batch: object) -> list[int]:
+        assert isinstance(batch, list)
+        if sum(sizes[index] for index in batch) > room:
+            raise MemoryError("9 GiB")
+        return [10 * sizes[index] for index in batch]
+
+    found = dict(by_halves(compute, list(range(len(sizes)))))
+    assert sorted(found) == list(range(len(sizes)))
+    for index, size in enumerate(sizes):
+        if size <= room:
+            assert found[index] == 10 * size
+        else:
+            assert str(found[index]) == "out of memory: 9 GiB"
+
+
+def test_other_errors_are_not_tried_again() -> None:
+    def compute(batch: object) -> list[int]:
+        calls.append(batch)
+        raise RuntimeError("CUDA error: unspecified launch failure\nmore")
+
+    calls: list[object] = []
+    with pytest.raises(RuntimeError, match="launch failure") as caught:
+        list(by_halves(compute, [0, 1]))
+    assert calls == [[0, 1]]
+    assert first_line(caught.value) == "CUDA error: unspecified launch failure"
+
+
+def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(MemoryError())
+    assert first_line(MemoryError()) == "MemoryError"
+    assert not is_out_of_memory(ValueError("out of memory"))
+
+
+Run = Callable[[Sequence[Sentence], Sequence[int]], torch.Tensor]
+
+
+def with_room_for(n_tokens: int, run: Run) -> Run:
+    """What runs sentences, where memory suffices for so many tokens only."""
+
+    def run_few(sentences: Sequence[Sentence], slots: Sequence[int]) -> torch.Tensor:
+        if sum(map(len, sentences)) > n_tokens:
+            raise MemoryError
+        return run(sentences, slots)
+
+    return run_few
+
+
+def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost(
+    golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = [["a"], ["b"] * 9, ["c", "d"]]
+    expected = golden_embedder.embed_batch(sentences)
+    states = golden_embedder._states
+    monkeypatch.setattr(states, "run", with_room_for(2, states.run))
+    found = golden_embedder.embed_batch([sentences[0], sentences[2]])
+    assert abs(found[0] - expected[0]).max() < 1e-6
+    assert abs(found[1] - expected[2]).max() < 1e-6
+    with pytest.raises(ComputationError, match=r"^out of memory"):
+        golden_embedder.embed_batch(sentences)
+
+
+def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
+    golden_embedder: ElmoEmbedder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
+    expected = golden_embedder.embed_batch(sentences)
+    run, batches, loads = golden_embedder._states.run, list[list[int]](), list[object]()
+
+    def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
+        batches.append([len(sentence) for sentence in sentences])
+        if sum(batches[-1]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+        return run(sentences, slots)  # type: ignore[arg-type]
+
+    def load(files: ModelFiles) -> BiLm:
+        loads.append(files)
+        return load_bilm(files)
+
+    monkeypatch.setattr(golden_embedder, "_device", torch.device("cuda"))
+    monkeypatch.setattr(golden_embedder._states, "run", little_gpu)
+    monkeypatch.setattr("elmo_cli.embedder.load_bilm", load)
+    assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
+    assert (loads, caplog.messages) == ([], [])  # no copy that is not needed
+    for _ in range(2):
+        assert_close(list(golden_embedder.embed_sentences(sentences)), expected)
+    assert (len(loads), len(caplog.messages)) == (1, 1)
+    assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
+
+
+def test_a_sentence_that_is_too_long_for_the_cpu_too_is_an_error() -> None:
+    def compute(batch: object) -> list[int]:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    def elsewhere(batch: object) -> list[int]:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
+
+    [(index, found)] = by_halves(compute, [3], elsewhere)
+    assert (index, type(found)) == (3, ComputationError)
+    assert str(found) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
+
+
+def assert_close(found: list[Array], expected: list[Array]) -> None:
+    for values, others in zip(found, expected, strict=True):
+        assert abs(values - others).max() < 1e-6
+
+
+@pytest.fixture
+def golden_embedder() -> ElmoEmbedder:
+    from conftest import GOLDEN
+
+    return ElmoEmbedder(model=GOLDEN / "relu")
+
+
+def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_language_model(small_architecture(), 1, tmp_path)
+    model = LanguageModel(model=tmp_path)
+    sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
+    expected = [score.forward for score in model.score(sentences)]
+    states = model._states
+    monkeypatch.setattr(states, "run_bounded", with_room_for(9, states.run_bounded))
+    found = [score.forward for score in model.score(sentences)]
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, rtol=1e-6)
+    with pytest.raises(ComputationError, match=r"^out of memory"):
+        list(model.score([["cat"] * 10]))

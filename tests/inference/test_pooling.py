@@ -1,0 +1,204 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from strategies import architectures, batches, make_model, seeds, word_architectures
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import InputError
+from elmo_cli.inference.pooling import POOLINGS, pool
+from elmo_cli.inference.selection import select
+
+Array = NDArray[np.float32]
+
+TOLERANCE = 1e-5
+MIX, GAMMA = [0.2, -0.3, 0.5], 1.2
+POOL_ONE: dict[str, Callable[[Array], Array]] = {
+    "mean": lambda values: values.mean(axis=-2),
+    "max": lambda values: values.max(axis=-2),
+    "first": lambda values: values[..., 0, :],
+    "last": lambda values: values[..., -1, :],
+}
+"""What each pooling makes of one sentence, (..., T, W)."""
+
+
+def mixed(layers: Array) -> Array:
+    weights = np.exp(MIX) / np.exp(MIX).sum()
+    values: Array = GAMMA * np.einsum("l,ltw->tw", weights, layers)
+    return values
+
+
+SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
+    ({}, lambda layers: layers),
+    ({"layers": "top"}, lambda layers: layers[-1]),
+    ({"layers": "average"}, lambda layers: layers.mean(axis=0)),
+    ({"layers": "sum"}, lambda layers: layers.sum(axis=0)),
+    ({"layers": "word_emb"}, lambda layers: layers[0, :, :16]),
+    ({"layers": "lstm1"}, lambda layers: layers[1]),
+    ({"layers": "2,0"}, lambda layers: layers[[2, 0]]),
+    ({"mix": MIX, "gamma": GAMMA}, mixed),
+]
+SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> ElmoEmbedder:
+    """A golden model, (3, T, 32), a few sentences at a time."""
+    return ElmoEmbedder(model=GOLDEN / "relu", batch_tokens=6)
+
+
+# The segments
+
+
+@pytest.mark.parametrize("shape", [(), (2,)])
+@pytest.mark.parametrize("pooling", POOLINGS)
+@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8), seed=seeds)
+def test_every_sentence_is_pooled_by_itself(
+    pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
+) -> None:
+    values = np.random.default_rng(seed).normal(size=(*shape, sum(lengths), 3)).astype(np.float32)
+    found = pool(torch.from_numpy(values), lengths, pooling)
+    parts = np.split(values, np.cumsum(lengths)[:-1], axis=-2)
+    expected = np.stack([POOL_ONE[pooling](part) for part in parts], axis=-2)
+    assert found.shape == (*shape, len(lengths), 3)
+    assert_allclose(found, expected, atol=1e-6)
+    # No sum depends on the sentences before or after, not even in its last bit.
+    alone = [pool(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
+    assert torch.equal(found, torch.cat(alone, dim=-2))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_gpu_pools_alike(pooling: str) -> None:
+    values = torch.randn(3, 9, 5)
+    found = pool(values.to("cuda"), [2, 3, 4], pooling)
+    assert found.device.type == "cuda"
+    assert_allclose(found.cpu(), pool(values, [2, 3, 4], pooling), atol=1e-6)
+
+
+# Sentences, against plain numpy
+
+
+@pytest.mark.parametrize("pooling", [None, *POOLINGS])
+@pytest.mark.parametrize(("choice", "expected"), SELECTIONS)
+def test_a_selection_is_that_of_all_layers(
+    tiny: ElmoEmbedder,
+    choice: dict[str, Any],
+    expected: Callable[[Array], Array],
+    pooling: str | None,
+) -> None:
+    found = list(tiny.embed_sentences(SENTENCES, **choice, pooling=pooling))
+    for sentence, values in zip(SENTENCES, found, strict=True):
+        selected = expected(tiny.embed_sentence(sentence))
+        pooled = POOL_ONE[pooling](selected) if pooling else selected
+        assert values.dtype == np.float32
+        assert values.shape == pooled.shape
+        assert_allclose(values, pooled, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("choice", [choice for choice, _ in SELECTIONS])
+def test_a_sentence_without_tokens_is_pooled_to_zeros(
+    tiny: ElmoEmbedder, choice: dict[str, Any], pooling: str
+) -> None:
+    full, empty = tiny.embed_sentences([["cat"], []], **choice, pooling=pooling)
+    assert full.any()
+    assert_array_equal(empty, np.zeros_like(full))
+
+
+@settings(max_examples=15)
+@given(
+    content=st.one_of(architectures(), word_architectures()),
+    seed=seeds,
+    batch=batches(max_size=6),
+    pooling=st.sampled_from(POOLINGS),
+    layers=st.sampled_from(["all", "average", "word_emb"]),
+    data=st.data(),
+)
+def test_a_pooled_sentence_gets_the_same_whatever_batch_order_and_neighbours(
+    content: dict[str, Any],
+    seed: int,
+    batch: list[list[str]],
+    pooling: str,
+    layers: str,
+    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    order = data.draw(st.permutations(range(len(batch))), "order")
+    batch_tokens = data.draw(st.integers(1, 12), "batch_tokens")
+
+    def embed(sentences: Sequence[list[str]], batch_tokens: int) -> list[Array]:
+        embedder = ElmoEmbedder(files.options, files.weights, batch_tokens=batch_tokens)
+        return list(embedder.embed_sentences(sentences, layers=layers, pooling=pooling))
+
+    together = embed(batch, 1000)
+    shuffled = embed([batch[i] for i in order], batch_tokens)
+    for i, values in zip(order, shuffled, strict=True):
+        assert_allclose(values, together[i], atol=TOLERANCE, rtol=TOLERANCE)
+        assert_allclose(embed([batch[i]], 1000)[0], together[i], atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
+    one, other = tiny.embed_sentences([["bank"], ["bank"]], layers="top", pooling="mean")
+    expected = other.copy()
+    one[:] = 0
+    assert_array_equal(other, expected)
+    assert other.base is None
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_carried_state_is_pooled_like_any_other(pooling: str) -> None:
+    batch = [["The", "cat"], [], ["bank", ".", "."]]
+    plain, pooled = (ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2))
+    layers = list(plain.embed_sentences(batch * 2, 3))
+    found = list(pooled.embed_sentences(batch * 2, 3, pooling=pooling))
+    for values, one in zip(found, layers, strict=True):
+        expected = POOL_ONE[pooling](one) if one.shape[1] else np.zeros((3, 32))
+        assert_allclose(values, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_half_precision_is_pooled_in_float32(pooling: str) -> None:
+    embedder = ElmoEmbedder(model=GOLDEN / "relu", precision="bfloat16")
+    (found,) = embedder.embed_sentences([SENTENCES[-1]], pooling=pooling)
+    assert_allclose(found, POOL_ONE[pooling](embedder.embed_sentence(SENTENCES[-1])), atol=1e-6)
+
+
+# What is asked, and what contradicts itself
+
+
+def test_a_selection_says_what_it_is_of() -> None:
+    assert select(3).attributes() == {"layers": "all"}
+    assert select(3, "0, 2", pooling="max").attributes() == {"layers": "0,2", "pooling": "max"}
+    assert select(3, mix=[0, 1, 2.5]).attributes() == {
+        "layers": "mix",
+        "mix": "0.0,1.0,2.5",
+        "gamma": "1.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"pooling": "median"}, "pooling 'median': expected mean, max, first, last"),
+        ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
+        (
+            {"layers": "top", "mix": MIX},
+            "layers 'top': expected none with a mix, which is of all layers",
+        ),
+    ],
+)
+def test_a_selection_that_is_none_is_refused_at_once(
+    tiny: ElmoEmbedder, choice: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        tiny.embed_sentences([], **choice)
+    assert str(caught.value) == message

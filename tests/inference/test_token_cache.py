@@ -1,0 +1,135 @@
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import odd_tokens
+from torch import Tensor
+
+from elmo_cli.inference import token_cache
+from elmo_cli.inference.token_cache import TokenCache, encode_by_length
+
+
+class Encoder:
+    """Encodes a token as a vector that no other token has, and keeps count."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(self, tokens: Sequence[str]) -> Tensor:
+        self.calls.append(list(tokens))
+        return torch.stack([vector(token) for token in tokens])
+
+    @property
+    def encoded(self) -> list[str]:
+        return [token for call in self.calls for token in call]
+
+
+def vector(token: str) -> Tensor:
+    return torch.tensor([float(len(token)), float(zlib.crc32(token.encode()) % 100_003)])
+
+
+def expected(tokens: Sequence[str]) -> Tensor:
+    return torch.stack([vector(token) for token in tokens])
+
+
+def test_each_token_is_encoded_once() -> None:
+    encode = Encoder()
+    cache = TokenCache(encode, capacity=10)
+    for tokens in (["a", "b", "c"], ["c", "a"], ["d", "b", "a"], ["d"]):
+        assert torch.equal(cache.vectors(tokens), expected(tokens))
+    assert sorted(encode.encoded) == ["a", "b", "c", "d"]
+
+
+def test_the_tokens_used_last_are_kept() -> None:
+    encode = Encoder()
+    cache = TokenCache(encode, capacity=3)
+    cache.vectors(["a", "b", "c"])
+    cache.vectors(["a"])  # b is now the least recently used
+    cache.vectors(["d"])
+    encode.calls.clear()
+    assert torch.equal(cache.vectors(["c", "a", "d"]), expected(["c", "a", "d"]))
+    assert encode.calls == []
+    assert torch.equal(cache.vectors(["b"]), expected(["b"]))
+    assert encode.encoded == ["b"]
+
+
+def test_more_tokens_than_there_is_room_for_are_encoded_and_not_kept() -> None:
+    encode = Encoder()
+    cache = TokenCache(encode, capacity=2)
+    cache.vectors(["a"])
+    assert torch.equal(cache.vectors(["a", "b", "c"]), expected(["a", "b", "c"]))
+    encode.calls.clear()
+    cache.vectors(["a"])
+    assert encode.calls == []
+
+
+def test_as_many_tokens_as_there_is_room_for_replace_all_others() -> None:
+    encode = Encoder()
+    cache = TokenCache(encode, capacity=2)
+    cache.vectors(["a", "b"])
+    assert torch.equal(cache.vectors(["b", "c"]), expected(["b", "c"]))
+    assert encode.encoded == ["a", "b", "c"]
+
+
+@given(
+    capacity=st.integers(1, 6),
+    requests=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8, unique=True), min_size=1),
+)
+def test_a_cache_of_any_size_gives_every_token_its_vector(
+    capacity: int, requests: list[list[str]]
+) -> None:
+    encode = Encoder()
+    cache = TokenCache(encode, capacity)
+    kept: OrderedDict[str, None] = OrderedDict()  # by a model as plain as can be
+    for tokens in filter(None, requests):
+        encode.calls.clear()
+        assert torch.equal(cache.vectors(tokens), expected(tokens))
+        if len(tokens) > capacity:
+            assert sorted(encode.encoded) == sorted(tokens)
+            continue
+        assert sorted(encode.encoded) == sorted(set(tokens) - set(kept))
+        known = [token for token in tokens if token in kept]
+        for token in [*known, *(token for token in tokens if token not in kept)]:
+            kept[token] = None
+            kept.move_to_end(token)
+        while len(kept) > capacity:
+            kept.popitem(last=False)
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 3, 256])
+@given(tokens=st.lists(odd_tokens, min_size=1, max_size=12, unique=True))
+def test_chunks_of_like_length_come_back_in_order(chunk_tokens: int, tokens: list[str]) -> None:
+    encode = Encoder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_cache, "CHUNK_TOKENS", chunk_tokens)
+        assert torch.equal(encode_by_length(encode, tokens), expected(tokens))
+    assert all(len(call) <= chunk_tokens for call in encode.calls)
+    sizes = [len(token.encode()) for token in encode.encoded]
+    assert sizes == sorted(sizes)
+
+
+class Interrupted:
+    """Vectors whose rows are written in part, when Ctrl-C comes."""
+
+    def __init__(self, vectors: Tensor) -> None:
+        self.vectors = vectors
+
+    def __setitem__(self, rows: Tensor, values: Tensor) -> None:
+        self.vectors[rows[:1]] = values[:1]
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_mixes_up_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = TokenCache(Encoder(), capacity=4)
+    cache.vectors(["a", "b", "c", "d"])
+    assert cache._vectors is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_vectors", Interrupted(cache._vectors))
+        with pytest.raises(KeyboardInterrupt):
+            cache.vectors(["e", "f"])
+    for tokens in (["c", "d", "g", "h"], ["a", "b", "e", "c"], ["d", "f"]):
+        assert torch.equal(cache.vectors(tokens), expected(tokens))

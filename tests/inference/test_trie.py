@@ -1,0 +1,68 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from elmo_cli.inference.trie import Trie, build_trie
+
+many_sentences = st.lists(
+    st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7
+)
+
+
+def padded(sentences: list[list[int]]) -> NDArray[np.int64]:
+    tokens = np.full((len(sentences), max(map(len, sentences))), -1)
+    for row, sentence in zip(tokens, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return tokens
+
+
+def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
+    """The root and the tokens on the way from it to a node."""
+    tokens: list[int] = []
+    for earlier in range(step, -1, -1):
+        node = sum(trie.sizes[:earlier]) + place
+        tokens.insert(0, int(trie.tokens[node]))
+        place = int(trie.parents[node])
+    return place, tokens
+
+
+@given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
+def test_a_node_is_a_distinct_beginning(
+    sentences: list[list[int]], backward: bool, n_roots: int
+) -> None:
+    roots = np.arange(len(sentences)) % n_roots
+    trie = build_trie(padded(sentences), roots, backward=backward)
+    runs = [sentence[::-1] if backward else sentence for sentence in sentences]
+    beginnings = {
+        (int(root), tuple(run[:length]))
+        for root, run in zip(roots, runs, strict=True)
+        for length in range(1, len(run) + 1)
+    }
+    paths = [
+        (root, tuple(tokens))
+        for step, size in enumerate(trie.sizes)
+        for root, tokens in (path(trie, step, place) for place in range(size))
+    ]
+    assert len(paths) == len(set(paths))
+    assert set(paths) == beginnings
+    # The node of each token of the text has the beginning up to it.
+    expected = [
+        (int(root), tuple(run[: len(run) - i if backward else i + 1]))
+        for root, run in zip(roots, runs, strict=True)
+        for i in range(len(run))
+    ]
+    assert [paths[node] for node in trie.nodes] == expected
+    # Every sentence ends in the node that is all of it.
+    assert sorted(trie.ended) == list(range(len(sentences)))
+    steps = np.repeat(np.arange(len(trie.n_ended)), trie.n_ended)
+    for sentence, step, place in zip(trie.ended, steps, trie.ends, strict=True):
+        assert path(trie, int(step), int(place)) == (roots[sentence], runs[sentence])
+
+
+def test_sentences_that_start_alike_share_their_steps_until_they_part() -> None:
+    tokens = padded([[0, 1, 2], [0, 3], [4, 3]])
+    root = np.zeros(3, np.int64)
+    assert build_trie(tokens, root).sizes == [2, 3, 1]
+    assert build_trie(tokens, root, backward=True).sizes == [2, 3, 1]
+    assert build_trie(tokens, np.arange(3)).sizes == [3, 3, 1]

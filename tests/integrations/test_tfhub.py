@@ -1,0 +1,239 @@
+import copy
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import GOLDEN, Golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import architectures, batches, make_model, seeds, word_architectures
+from torch import Tensor
+
+from elmo_cli import ElmoEmbedder, HubElmo
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.model.weights import load_bilm
+
+TOLERANCE = 1e-5
+TINY = GOLDEN / "relu"
+SENTENCES = ["The cat sat on the mat", "bank", "", "Yes ."]
+TOKENS = [sentence.split() for sentence in SENTENCES]
+PADDED = [row + [""] * (8 - len(row)) for row in TOKENS]
+LENGTHS = [6, 1, 0, 2]
+
+
+@pytest.fixture(scope="module")
+def hub() -> HubElmo:
+    """A golden model with a mix that is not the average."""
+    module = HubElmo(TINY)
+    with torch.no_grad():
+        module.mix.gamma.fill_(1.3)
+        for parameter, value in zip(module.mix.scalar_parameters, [0.5, -1.0, 0.2], strict=True):
+            parameter.fill_(value)
+    return module
+
+
+def expected_outputs(
+    embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
+) -> dict[str, Any]:
+    """The outputs in plain numpy, from the activations of each sentence by itself."""
+    n_layers, width = embedder.options.n_layers, embedder.options.width
+    layers = np.zeros((n_layers, len(tokens), n_steps, width))
+    for i, sentence in enumerate(tokens):
+        layers[:, i, : len(sentence)] = embedder.embed_sentence(sentence)
+    raw = np.array([parameter.item() for parameter in hub.mix.scalar_parameters])
+    weights = hub.mix.gamma.item() * np.exp(raw) / np.exp(raw).sum()
+    mixed = np.einsum("l,lbtw->btw", weights, layers)
+    means = [
+        row[: len(sentence)].mean(axis=0) if sentence else np.zeros(width)
+        for row, sentence in zip(mixed, tokens, strict=True)
+    ]
+    return {
+        "word_emb": layers[0, :, :, : width // 2],
+        **{f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)},
+        "elmo": mixed,
+        "default": np.stack(means),
+    }
+
+
+def assert_outputs(found: dict[str, Tensor], expected: dict[str, Any]) -> None:
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert found[name].dtype == torch.float32
+        assert found[name].shape == values.shape, name
+        assert_allclose(found[name].detach().cpu(), values, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+# The outputs
+
+
+def test_sentences_are_split_on_spaces(hub: HubElmo) -> None:
+    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 6, hub)
+    assert_outputs(hub(SENTENCES), expected)
+    assert_outputs(hub([f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]), expected)
+    # On spaces alone: "a\tb" was one token, and is.
+    assert hub(["a\tb\u3000c"])["elmo"].shape == (1, 1, 32)
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor(LENGTHS), np.array(LENGTHS), None])
+def test_tokens_keep_the_places_of_their_padding(hub: HubElmo, lengths: Any) -> None:
+    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub)
+    assert_outputs(hub(PADDED, lengths), expected)
+
+
+def test_tokens_may_be_an_array_or_of_different_lengths(hub: HubElmo) -> None:
+    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub)
+    assert_outputs(hub(np.array(PADDED), np.array(LENGTHS)), expected)
+    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 6, hub)
+    assert_outputs(hub(TOKENS), expected)
+
+
+def test_tokens_beyond_the_length_do_not_count(hub: HubElmo) -> None:
+    filled = [[token or "junk" for token in row] for row in PADDED]
+    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub)
+    assert_outputs(hub(filled, LENGTHS), expected)
+
+
+def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
+    outputs = HubElmo(module=golden.bilm)(golden.sentences)
+    for i, sentence in enumerate(golden.sentences):
+        layers = golden.expected[f"stateless/{i}"][()]
+        n_tokens, size = len(sentence), layers.shape[-1] // 2
+        found = {name: values[i] for name, values in outputs.items()}
+        expected = {
+            "word_emb": layers[0, :, :size],
+            **{f"lstm_outputs{k}": layers[k] for k in range(1, len(layers))},
+            "elmo": layers.mean(axis=0),
+        }
+        for name, values in expected.items():
+            assert_allclose(found[name][:n_tokens], values, atol=TOLERANCE, rtol=TOLERANCE)
+            assert not found[name][n_tokens:].any()
+        if sentence:
+            mean = layers.mean(axis=(0, 1))
+            assert_allclose(found["default"], mean, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@settings(max_examples=15)
+@given(
+    content=st.one_of(architectures(), word_architectures()),
+    seed=seeds,
+    batch=batches(max_size=5),
+    padding=st.integers(0, 3),
+)
+def test_any_model_and_padding_gives_the_same(
+    content: dict[str, Any],
+    seed: int,
+    batch: list[list[str]],
+    padding: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    hub = HubElmo(module=load_bilm(files))
+    n_steps = max(map(len, batch)) + padding
+    padded = [row + [""] * (n_steps - len(row)) for row in batch]
+    expected = expected_outputs(ElmoEmbedder(files.options, files.weights), batch, n_steps, hub)
+    assert_outputs(hub(padded, [len(row) for row in batch]), expected)
+
+
+@pytest.mark.parametrize("sentences", [[], [""], [[]], [["", ""], ["", ""]]])
+def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> None:
+    outputs = hub(sentences)
+    n_steps = len(sentences[0]) if sentences else 0
+    assert outputs["elmo"].shape == (len(sentences), n_steps, 32)
+    assert outputs["default"].shape == (len(sentences), 32)
+    assert not any(values.any() for values in outputs.values())
+
+
+# Training
+
+
+def trained(module: HubElmo) -> set[str]:
+    """The parameters that get a gradient from a loss on both kinds of output."""
+    outputs = module(SENTENCES)
+    loss = outputs["elmo"].square().sum() + outputs["default"].sum()
+    if not loss.requires_grad:
+        return set()
+    loss.backward()
+    return {name for name, p in module.named_parameters() if p.grad is not None and p.grad.any()}
+
+
+MIX = {"mix.gamma", *(f"mix.scalar_parameters.{k}" for k in range(3))}
+
+
+def test_nothing_trains_unless_asked() -> None:
+    assert trained(HubElmo(TINY)) == set()
+
+
+def test_the_mix_trains() -> None:
+    module = HubElmo(TINY, trainable=True)
+    assert trained(module) == MIX
+    names = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    assert names == MIX
+
+
+def test_the_bilm_trains_with_or_without_the_mix() -> None:
+    both = trained(HubElmo(TINY, trainable=True, requires_grad=True))
+    alone = trained(HubElmo(TINY, requires_grad=True))
+    assert both - alone == MIX
+    assert {name.partition(".")[0] for name in alone} == {"bilm"}
+    assert any("forward_layers" in name for name in alone)
+    assert any("token_encoder" in name for name in alone)
+
+
+def test_a_step_of_training_changes_the_outputs() -> None:
+    module = HubElmo(TINY, trainable=True)
+    optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], lr=0.001)
+    before = module(SENTENCES)["default"].square().sum()
+    before.backward()
+    optimizer.step()
+    assert module(SENTENCES)["default"].square().sum() < before
+
+
+def test_the_state_of_a_module_is_saved_and_copied(hub: HubElmo) -> None:
+    other = HubElmo(TINY)
+    other.load_state_dict(hub.state_dict())
+    for twin in (other, copy.deepcopy(hub), pickle.loads(pickle.dumps(hub))):
+        assert torch.equal(twin(SENTENCES)["elmo"], hub(SENTENCES)["elmo"])
+
+
+@pytest.mark.cuda
+def test_the_outputs_are_where_the_module_is(hub: HubElmo) -> None:
+    outputs = copy.deepcopy(hub).to("cuda")(PADDED, LENGTHS)
+    assert {values.device.type for values in outputs.values()} == {"cuda"}
+    assert_outputs(outputs, expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub))
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("The cat",), "expected a list of sentences, found one string"),
+        ((["The cat", ["Yes"]],), "expected sentences or lists of tokens, found both"),
+        (
+            (["The cat"], [2]),
+            "lengths: expected none with sentences, which are split on spaces",
+        ),
+        ((PADDED, [6, 1]), "lengths: expected 4, one a sentence, found 2"),
+        ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
+        ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
+        ((PADDED, [6, 2, 0, 2]), "sentence 1: expected 2 tokens, found an empty one at 1"),
+        (([["a", None]],), "expected a sentence of strings, found NoneType as token 1"),
+        (([["a", "", "b", ""]],), "sentence 0: expected 3 tokens, found an empty one at 1"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_an_error(
+    hub: HubElmo, arguments: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        hub(*arguments)
+    assert str(caught.value) == message
+
+
+def test_a_model_is_named_once(hub: HubElmo) -> None:
+    with pytest.raises(ModelError, match=r"^expected model or module, found both$"):
+        HubElmo(TINY, module=hub.bilm)

@@ -1,0 +1,180 @@
+"""ElmoVectorizer keeps scikit-learn's rules, and its rows are those of ElmoEmbedder."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+from numpy.testing import assert_allclose, assert_array_equal
+
+import elmo_cli
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import InputError, ModelError
+from elmo_cli.text.tokenizers import tokenize
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from elmo_cli import ElmoVectorizer
+
+MODEL = str(GOLDEN / "relu")
+TEXTS = ["It's good, very good.", "So bad!", "", "The end of it all is near (or not)"]
+
+
+@pytest.fixture(scope="module")
+def layers() -> list[Any]:
+    """The layers of each text with tokens, float32, shape (3, T, 32)."""
+    embedder = ElmoEmbedder(model=MODEL)
+    return [embedder.embed_sentence(tokenize(text)) for text in TEXTS]
+
+
+def vectors(texts: Any = TEXTS, **parameters: Any) -> Any:
+    return ElmoVectorizer(MODEL, **parameters).fit_transform(texts)
+
+
+def test_a_row_is_the_mean_over_layers_and_tokens(layers: list[Any]) -> None:
+    found = vectors()
+    assert found.shape == (4, 32)
+    assert found.dtype == np.float32
+    expected = [values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32) for values in layers]
+    assert_allclose(found, expected, atol=1e-6)
+
+
+def test_layers_stand_side_by_side(layers: list[Any]) -> None:
+    found = vectors(layers="0,2", pooling="max")
+    expected = [np.concatenate([layers[1][0].max(axis=0), layers[1][2].max(axis=0)])]
+    assert_allclose(found[1:2], expected, atol=1e-6)
+    assert found.shape == (4, 64)
+    assert vectors(layers="word_emb").shape == (4, 16)
+
+
+def test_a_mix_takes_the_place_of_the_layers(layers: list[Any]) -> None:
+    weights = np.exp([0.2, 0.3, 0.5])
+    weights /= weights.sum()
+    expected = 1.5 * np.einsum("l,ltw->tw", weights, layers[0]).mean(axis=0)
+    assert_allclose(vectors(mix=[0.2, 0.3, 0.5], gamma=1.5)[0], expected, atol=1e-6)
+    with pytest.raises(InputError, match="layers 'top': expected none with a mix"):
+        vectors(mix=[0.2, 0.3, 0.5], layers="top")
+
+
+def test_strings_are_tokenized_and_lists_are_tokens() -> None:
+    expected = vectors()
+    assert_array_equal(vectors([tokenize(text) for text in TEXTS]), expected)
+    assert_array_equal(vectors(np.array(TEXTS)), expected)
+    split = [" ".join(tokenize(text)) for text in TEXTS]
+    assert_array_equal(vectors(split, tokenizer="whitespace"), expected)
+
+
+def test_no_texts_give_no_rows() -> None:
+    assert vectors([]).shape == (0, 32)
+
+
+def test_a_text_does_not_depend_on_the_others() -> None:
+    assert_allclose(vectors(TEXTS[:1])[0], vectors(batch_tokens=1)[0], atol=1e-6)
+
+
+@pytest.mark.filterwarnings("default")
+def test_it_is_a_step_of_a_pipeline() -> None:
+    texts = ["good film", "a good one", "bad film", "a bad one"] * 3
+    pipeline = make_pipeline(ElmoVectorizer(MODEL), LogisticRegression(C=1e4, max_iter=1000))
+    labels = ["+", "+", "-", "-"] * 3
+    assert pipeline.fit(texts, labels).score(texts, labels) == 1.0
+    pipeline.set_params(elmovectorizer__layers="top")
+    assert pipeline.fit(texts, labels).predict(["bad film"]) == ["-"]
+    assert list(pipeline[:-1].get_feature_names_out()[:2]) == ["elmovectorizer0", "elmovectorizer1"]
+
+
+def test_a_clone_has_the_parameters_and_no_model() -> None:
+    vectorizer = ElmoVectorizer(MODEL, layers="top", pooling="max")
+    expected = vectorizer.transform(TEXTS)
+    cloned = clone(vectorizer)
+    assert cloned.get_params() == vectorizer.get_params()
+    assert not hasattr(cloned, "_loaded")
+    assert_array_equal(cloned.transform(TEXTS), expected)
+
+
+def test_a_pickle_has_no_weights_and_gives_the_same() -> None:
+    vectorizer = ElmoVectorizer(MODEL)
+    expected = vectorizer.transform(TEXTS)
+    pickled = pickle.dumps(vectorizer)
+    assert len(pickled) < 1000
+    assert_array_equal(pickle.loads(pickled).transform(TEXTS), expected)
+
+
+def test_another_model_is_loaded_when_the_parameter_changes() -> None:
+    vectorizer = ElmoVectorizer(MODEL)
+    first = vectorizer.transform(TEXTS)
+    again = vectorizer.set_params(model=str(GOLDEN / "tanh-clip")).transform(TEXTS)
+    assert again.shape != first.shape or not np.allclose(again, first)
+
+
+def test_names_and_being_fitted_need_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.embedder.ElmoEmbedder", None)
+    vectorizer = ElmoVectorizer(MODEL, layers="all").fit(TEXTS)
+    check_is_fitted(vectorizer)
+    assert len(vectorizer.get_feature_names_out()) == 96
+
+
+def test_the_constructor_checks_and_loads_nothing() -> None:
+    vectorizer = ElmoVectorizer("no such model", layers="none", batch_tokens=-1)
+    assert vectorizer.get_params()["layers"] == "none"
+    with pytest.raises(ModelError, match="no such model"):
+        vectorizer.fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"layers": "9"}, "9"),
+        ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first, last"),
+        ({"pooling": None}, "pooling None: expected mean, max, first or last"),
+        ({"tokenizer": "spacy"}, "tokenizer 'spacy': expected moses or whitespace"),
+        ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
+    ],
+)
+def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ElmoVectorizer(MODEL, **parameters).fit(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one text", "expected a list of texts, found one string"),
+        (np.array([["one"], ["column"]]), "expected one column of texts, found 2 dimensions"),
+        (["fine", None], "text 1: expected a string or a list of tokens, found None"),
+        ([["a", 1]], r"text 0: expected a string or a list of tokens, found \['a', 1\]"),
+    ],
+)
+def test_texts_of_another_form_are_refused(texts: Any, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        vectors(texts)
+
+
+def test_without_scikit_learn_one_sentence_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import elmo_cli; from elmo_cli import *; dir(elmo_cli)\n"
+        "try:\n    elmo_cli.ElmoVectorizer\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        cwd=Path(elmo_cli.__file__).parent.parent,
+    )
+    assert result.stdout == (
+        "ElmoVectorizer needs scikit-learn, which is not installed; "
+        'pip install "elmo-cli[sklearn]"\n'
+    )

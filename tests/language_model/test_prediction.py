@@ -1,0 +1,236 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from strategies import WORDS, make_language_model, seeds, small_architecture
+
+from elmo_cli import LanguageModel, predict_words, sample_sentences
+from elmo_cli.errors import InputError
+from elmo_cli.language_model.prediction import GAP, Prediction
+
+SPECIAL = [0, 1, 2]
+"""<S>, </S> and <UNK> in WORDS."""
+
+tokens = st.lists(st.sampled_from(["the", "cat", "dog", "naïve", "<UNK>"]), max_size=4)
+
+
+def log_p(folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray[np.float64]:
+    """The reference's log probabilities of all words, at a row of a text between boundaries."""
+    options = json.loads((folder / "options.json").read_text())
+    softmax = reference.read_arrays(folder / "softmax.hdf5")
+    arrays = reference.read_arrays(folder / "weights.hdf5")
+    vectors = [reference.token_vector(token, options, arrays) for token in text]
+    direction = reference.BACKWARD if backward else reference.FORWARD
+    state = reference.zero_state(options)
+    layers, _ = reference.run_direction(vectors, direction, state, options, arrays)
+    return reference.log_probabilities(layers[-1][row], softmax["softmax/W"], softmax["softmax/b"])
+
+
+def probabilities(prediction: Prediction) -> NDArray[np.float64]:
+    """The probability of every word that is there, by its number; 0 of others."""
+    found = np.zeros(len(WORDS))
+    for word, probability in prediction.candidates:
+        found[WORDS.index(word)] = probability
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 5, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> LanguageModel:
+    return LanguageModel(model=folder)
+
+
+@given(tokens, seeds)
+def test_the_words_after_and_before_are_those_of_the_reference(
+    tmp_path_factory: pytest.TempPathFactory, text: list[str], seed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), seed, folder)
+    model = LanguageModel(model=folder)
+    [after] = predict_words(model, [text], top=100)
+    [before] = predict_words(model, [text], top=100, backward=True)
+    assert (after.place, before.place, after.tokens) == ("after", "before", text)
+    expected = np.exp(log_p(folder, ["<S>", *text], -1, backward=False))
+    assert_allclose(probabilities(after), expected, atol=1e-5)
+    expected = np.exp(log_p(folder, [*text, "</S>"], 0, backward=True))
+    assert_allclose(probabilities(before), expected, atol=1e-5)
+
+
+@given(tokens, tokens)
+def test_a_gap_is_filled_from_both_sides(
+    folder: Path, model: LanguageModel, left: list[str], right: list[str]
+) -> None:
+    [found] = predict_words(model, [[*left, GAP, *right]], top=100)
+    ahead = log_p(folder, ["<S>", *left], -1, backward=False)
+    behind = log_p(folder, [*right, "</S>"], 0, backward=True)
+    prior = np.array([np.log((rank + 2) / (rank + 1)) for rank in range(len(WORDS))])
+    product = np.exp(ahead + behind) / prior
+    product[SPECIAL] = 0
+    assert found.place == "gap"
+    assert_allclose(probabilities(found), product / product.sum(), atol=1e-5)
+
+
+def test_a_gap_by_hand(tmp_path: Path) -> None:
+    # Both directions give every word the same probability: only the prior tells them apart.
+    make_language_model(
+        small_architecture(), 1, tmp_path, weight=np.zeros((8, 3)), bias=np.zeros(8)
+    )
+    [found] = predict_words(LanguageModel(model=tmp_path), [["the", GAP]], top=100)
+    assert [word for word, _ in found.candidates] == ["東京", "naïve", "sat", "cat", "the"]
+    rare, frequent = found.candidates[0].probability, found.candidates[-1].probability
+    assert rare / frequent == pytest.approx(np.log(5 / 4) / np.log(9 / 8))
+
+
+def test_texts_do_not_depend_on_one_another(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [["the"], ["cat", GAP, "sat"], [], [GAP], ["the", "dog"]]
+    together = predict_words(model, texts, top=8)
+    monkeypatch.setattr(model.softmax, "at_once", lambda: 1)
+    for text, found in zip(texts, together, strict=True):
+        [alone] = predict_words(model, [text], top=8)
+        assert alone.tokens == found.tokens
+        assert_allclose(probabilities(alone), probabilities(found), atol=1e-6)
+    assert [found.tokens for found in predict_words(model, texts)] == texts
+
+
+def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
+    [found] = predict_words(model, [["the"]], top=3)
+    values = [candidate.probability for candidate in found.candidates]
+    assert values == sorted(values, reverse=True)
+    [more] = predict_words(model, [["the"]], top=100)
+    assert more.candidates[:3] == found.candidates
+    assert len(more.candidates) == len(WORDS)
+    assert sum(candidate.probability for candidate in more.candidates) == pytest.approx(1)
+
+
+def test_a_warm_start_predicts_otherwise(folder: Path, model: LanguageModel) -> None:
+    [zero] = predict_words(model, [["the"]])
+    [warm] = predict_words(LanguageModel(model=folder, state="warm"), [["the"]])
+    assert not np.allclose(probabilities(zero), probabilities(warm), atol=1e-4)
+
+
+# Samples.
+
+
+@pytest.mark.parametrize(("backward", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.5)])
+def test_samples_are_as_frequent_as_probable(
+    folder: Path, model: LanguageModel, backward: bool, temperature: float
+) -> None:
+    text, n = ["the", "cat"], 3000
+    samples = sample_sentences(
+        model, text, n, backward=backward, temperature=temperature, max_words=1
+    )
+    bounded = [*text, "</S>"] if backward else ["<S>", *text]
+    weights = np.exp(log_p(folder, bounded, 0 if backward else -1, backward=backward) / temperature)
+    end, never = (0, 1) if backward else (1, 0)
+    weights[[never, 2]] = 0
+    expected = n * weights / weights.sum()
+    place = 0 if backward else -1
+    counts = Counter(s[place] if len(s) > 2 else WORDS[end] for s in samples)
+    found = np.array([counts[word] for word in WORDS])
+    assert found[weights == 0].sum() == 0
+    likely = expected > 5
+    chi_square = ((found - expected)[likely] ** 2 / expected[likely]).sum()
+    # 0.999 quantile of chi-square with at most 5 degrees of freedom.
+    assert chi_square < 20.5
+
+
+def test_the_second_word_is_drawn_given_the_first(folder: Path, model: LanguageModel) -> None:
+    samples = sample_sentences(model, ["the"], 3000, max_words=2, seed=3)
+    first = Counter(s[1] for s in samples if len(s) == 3).most_common(1)[0][0]
+    found = Counter(s[2] for s in samples if len(s) == 3 and s[1] == first)
+    weights = np.exp(log_p(folder, ["<S>", "the", first], -1, backward=False))
+    weights[SPECIAL] = 0  # those that ended are not among these
+    expected = found.total() * weights / weights.sum()
+    likely = expected > 5
+    counts = np.array([found[word] for word in WORDS])
+    assert ((counts - expected)[likely] ** 2 / expected[likely]).sum() < 20.5
+
+
+def test_samples_are_repeatable_and_depend_on_their_own_number(model: LanguageModel) -> None:
+    five = sample_sentences(model, ["the"], 5, max_words=6)
+    assert sample_sentences(model, ["the"], 3, max_words=6) == five[:3]
+    assert sample_sentences(model, ["the"], 5, max_words=6, seed=1) != five
+    assert all(sample[0] == "the" and len(sample) <= 7 for sample in five)
+    behind = sample_sentences(model, ["the"], 5, max_words=6, backward=True)
+    assert all(sample[-1] == "the" for sample in behind)
+
+
+def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -> None:
+    sample, other = sample_sentences(model, ["cat"], 2, temperature=1e-4, max_words=4)
+    assert sample == other
+    for index in range(1, len(sample)):
+        [found] = predict_words(model, [sample[:index]], top=8)
+        words = [word for word, _ in found.candidates if word not in ("<S>", "<UNK>")]
+        assert sample[index] == words[0]
+
+
+def test_only_words_of_the_vocabulary_are_drawn(model: LanguageModel) -> None:
+    drawn = {
+        word
+        for backward in (False, True)
+        for sample in sample_sentences(model, [], 200, max_words=5, backward=backward)
+        for word in sample
+    }
+    assert drawn == set(WORDS[3:])
+
+
+# What goes wrong.
+
+
+def test_wrong_texts_and_numbers_are_named(folder: Path, model: LanguageModel) -> None:
+    with pytest.raises(InputError, match=r"^expected one gap \(___\), found 2, in: ___ a ___$"):
+        predict_words(model, [[GAP, "a", GAP]])
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        predict_words(model, ["the cat"])  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        sample_sentences(model, "the cat")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+        next(model.score(["the cat"]))  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
+        predict_words(model, [["a"]], top=0)
+    with pytest.raises(InputError, match=r"^temperature 0: expected a number above 0$"):
+        sample_sentences(model, ["a"], temperature=0)
+    with pytest.raises(InputError, match=r"^expected a text without a gap"):
+        sample_sentences(model, ["a", GAP])
+    carrying = LanguageModel(model=folder, state="carry")
+    with pytest.raises(InputError, match=r"^state 'carry': predictions start from zero or warm$"):
+        predict_words(carrying, [["a"]])
+
+
+def test_numpy_holds_tokens_too(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    for text in (["the", "cat"], ["the", GAP, "sat"]):
+        assert predict_words(model, [np.array(text)]) == predict_words(model, [text])  # type: ignore[list-item]
+
+
+def test_numbers_of_samples_are_checked(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    with pytest.raises(InputError, match=r"^n_samples -1: expected 0 or more$"):
+        sample_sentences(model, ["the"], -1)
+    with pytest.raises(InputError, match=r"^seed -1: expected 0 or more$"):
+        sample_sentences(model, ["the"], 2, seed=-1)
+
+
+def test_at_almost_no_temperature_the_most_probable_word_is_drawn(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    cold, colder = (
+        sample_sentences(model, ["the"], 3, temperature=temperature, max_words=4)
+        for temperature in (1e-6, 1e-310)
+    )
+    assert cold == colder
+    assert cold[0] == cold[1] == cold[2]

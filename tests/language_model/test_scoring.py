@@ -1,0 +1,215 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_language_model,
+    seeds,
+    small_architecture,
+    word_architectures,
+)
+
+from elmo_cli import LanguageModel
+from elmo_cli.errors import InputError, ModelError, WeightsError
+from elmo_cli.language_model.perplexity import measure_perplexity
+from elmo_cli.language_model.scoring import SentenceScore
+
+SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 5, folder)
+    return folder
+
+
+def assert_same(found: Sequence[SentenceScore], expected: Sequence[SentenceScore]) -> None:
+    assert [score.tokens for score in found] == [score.tokens for score in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one.forward, other.forward, atol=1e-5)
+        assert_allclose(one.backward, other.backward, atol=1e-5)
+
+
+def expected_scores(
+    folder: Path, sentences: Sequence[Sequence[str]], *, carry: bool = False
+) -> list[tuple[list[float], list[float]]]:
+    """What the slow reference gives; with one sentence a batch where the state is carried."""
+    options = json.loads((folder / "options.json").read_text())
+    arrays = reference.read_arrays(folder / "weights.hdf5")
+    softmax = reference.read_arrays(folder / "softmax.hdf5")
+    state = None
+    scores: list[tuple[list[float], list[float]]] = []
+    for sentence in sentences:
+        if not sentence:
+            scores.append(([], []))
+            continue
+        layers, ended = reference.bilm(sentence, options, arrays, WORDS, state)
+        state = ended if carry else None
+        scores.append(
+            reference.sentence_scores(
+                sentence, layers[-1], softmax["softmax/W"], softmax["softmax/b"], WORDS
+            )
+        )
+    return scores
+
+
+@given(st.one_of(architectures(), word_architectures()), seeds, batches())
+def test_scores_are_those_of_the_reference(
+    tmp_path_factory: pytest.TempPathFactory,
+    content: dict[str, Any],
+    seed: int,
+    sentences: list[list[str]],
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(content, seed, folder)
+    expected = expected_scores(folder, sentences)
+    for score, sentence, values in zip(
+        LanguageModel(model=folder).score(sentences), sentences, expected, strict=True
+    ):
+        assert score.tokens == sentence
+        assert score.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
+        assert_allclose(score.forward, values[0], atol=2e-5)
+        assert_allclose(score.backward, values[1], atol=2e-5)
+
+
+def test_carried_state_is_that_of_the_reference(folder: Path) -> None:
+    model = LanguageModel(model=folder, state="carry")
+    expected = expected_scores(folder, SENTENCES, carry=True)
+    for score, values in zip(model.score(SENTENCES, batch_size=1), expected, strict=True):
+        assert_allclose(score.forward, values[0], atol=1e-5)
+        assert_allclose(score.backward, values[1], atol=1e-5)
+    again = list(model.score(SENTENCES[:1], batch_size=1))  # goes on from there
+    assert not np.allclose(again[0].forward, expected[0][0], atol=1e-3)
+
+
+def test_a_warm_start_is_another_one_and_the_same_for_all(folder: Path) -> None:
+    zero, warm = (LanguageModel(model=folder, state=state) for state in ("zero", "warm"))
+    first, second = warm.score([SENTENCES[0], SENTENCES[0]])
+    assert_allclose(first.forward, second.forward, atol=1e-6)
+    assert not np.allclose(first.forward, next(zero.score(SENTENCES)).forward, atol=1e-3)
+
+
+@given(st.permutations(range(len(SENTENCES))), st.integers(1, 30))
+def test_neither_order_nor_batches_matter(
+    folder: Path, order: list[int], batch_tokens: int
+) -> None:
+    expected = list(LanguageModel(model=folder).score(SENTENCES))
+    model = LanguageModel(model=folder, batch_tokens=batch_tokens)
+    found = list(model.score(SENTENCES[index] for index in order))
+    assert_same(found, [expected[index] for index in order])
+
+
+def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
+    read = 0
+
+    def stream() -> Any:
+        nonlocal read
+        for _ in range(100):
+            read += 1
+            yield ["the", "cat"]
+
+    next(LanguageModel(model=folder, batch_tokens=4).score(stream()))
+    assert read < 20
+
+
+def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    scores = list(model.score(SENTENCES))
+    found = measure_perplexity(model, SENTENCES)
+    n = sum(len(score.forward) for score in scores)
+    assert found.predictions == n == 18 + 4
+    forward = sum(score.forward.sum() for score in scores)
+    backward = sum(score.backward.sum() for score in scores)
+    assert found.all_words.forward == pytest.approx(np.exp(-forward / n))
+    assert found.all_words.backward == pytest.approx(np.exp(-backward / n))
+    assert found.all_words.average == pytest.approx(np.exp(-(forward + backward) / 2 / n))
+
+
+def test_unknown_words_are_counted_and_left_out(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    found = measure_perplexity(model, SENTENCES)
+    assert (found.sentences, found.tokens) == (4, 18)
+    assert found.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
+    kept = [
+        value
+        for score in model.score(filter(None, SENTENCES))
+        for value, known in zip(score.forward, [*score.known, True], strict=True)
+        if known
+    ]
+    assert len(kept) == 22 - 3
+    assert found.known_words.forward == pytest.approx(np.exp(-np.mean(kept)))
+
+
+# Cases that can be computed by hand.
+
+
+def test_a_uniform_softmax_has_the_vocabulary_as_its_perplexity(tmp_path: Path) -> None:
+    zeros = np.zeros((len(WORDS), 3))
+    make_language_model(
+        small_architecture(), 1, tmp_path, weight=zeros, bias=np.full(len(WORDS), 7.5)
+    )
+    found = measure_perplexity(LanguageModel(model=tmp_path), SENTENCES)
+    for values in (found.all_words, found.known_words):
+        assert values.forward == pytest.approx(len(WORDS), rel=1e-6)
+        assert values.backward == pytest.approx(len(WORDS), rel=1e-6)
+        assert values.average == pytest.approx(len(WORDS), rel=1e-6)
+
+
+def test_a_softmax_of_biases_alone_gives_the_probabilities_of_single_words(tmp_path: Path) -> None:
+    # <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16
+    logs = -np.array([4, 2, 3, 2, 3, 4, 4, 4])
+    make_language_model(
+        small_architecture(), 1, tmp_path, weight=np.zeros((8, 3)), bias=logs * np.log(2) + 3
+    )
+    model = LanguageModel(model=tmp_path)
+    [score] = model.score([["the", "dog", "sat"]])
+    assert_allclose(score.forward / np.log(2), [-2, -3, -4, -2], atol=1e-5)
+    assert_allclose(score.backward / np.log(2), [-4, -2, -3, -4], atol=1e-5)
+    found = measure_perplexity(model, [["the", "dog", "sat"]])
+    assert found.all_words.forward == pytest.approx(2 ** (11 / 4), rel=1e-5)
+    assert found.all_words.backward == pytest.approx(2 ** (13 / 4), rel=1e-5)
+    assert found.all_words.average == pytest.approx(2**3, rel=1e-5)
+    assert found.known_words.forward == pytest.approx(2 ** (8 / 3), rel=1e-5)
+
+
+# What goes wrong.
+
+
+def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
+    model = LanguageModel(model=folder)
+    empty: list[list[list[str]]] = [[], [[], []]]
+    for sentences in empty:
+        with pytest.raises(InputError, match=r"^expected a text with tokens"):
+            measure_perplexity(model, sentences)
+    [score] = model.score([[]])
+    assert (score.tokens, len(score.forward), len(score.known)) == ([], 0, 0)
+
+
+def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
+    words = tmp_path / "words.txt"
+    words.write_text("\n".join([*WORDS, "more"]))
+    with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):
+        LanguageModel(model=folder, vocabulary_file=words)
+
+
+def test_a_model_without_a_softmax_is_refused(tmp_path: Path) -> None:
+    make_language_model(small_architecture(), 1, tmp_path)
+    (tmp_path / "softmax.hdf5").unlink()
+    with pytest.raises(ModelError, match=r"no softmax, which predicting words needs"):
+        LanguageModel(model=tmp_path)
+
+
+def test_choices_are_checked(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^state 'cold': expected zero or carry or warm$"):
+        LanguageModel(model=folder, state="cold")  # type: ignore[arg-type]

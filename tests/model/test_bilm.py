@@ -1,0 +1,293 @@
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import torch
+from conftest import Golden
+from hypothesis import given
+from numpy.testing import assert_allclose
+from strategies import (
+    WORDS,
+    architectures,
+    batches,
+    make_model,
+    seeds,
+    small_architecture,
+    word_architectures,
+)
+from torch import Tensor
+
+from elmo_cli.model.bilm import BiLm, BiLmState, LayerState, map_state, select_state
+from elmo_cli.model.characters import sentences_to_character_ids
+from elmo_cli.model.lstm import LstmState
+from elmo_cli.model.options import parse_options
+from elmo_cli.model.weights import load_bilm
+
+Sentences = Sequence[Sequence[str]]
+
+GOLDEN_BATCHES = (range(3), range(3, 8), range(8, 10), range(10, 11), range(11, 12))
+TOLERANCE = 1e-5
+
+
+def padded_ids(bilm: BiLm, sentences: Sentences) -> Tensor:
+    """The ids of the tokens of a batch, 0 where a sentence has none."""
+    longest = max(map(len, sentences), default=0)
+    ids = torch.zeros(len(sentences), longest, bilm.token_encoder.token_ids(["a"]).shape[1])
+    ids = ids.long()
+    for row, sentence in zip(ids, sentences, strict=True):
+        if sentence:
+            row[: len(sentence)] = bilm.token_encoder.token_ids(sentence)
+    return ids
+
+
+def run(
+    bilm: BiLm, sentences: Sentences, state: BiLmState | None = None
+) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
+    """The layers of each sentence, boundaries included, and the state they end in."""
+    output = bilm(padded_ids(bilm, sentences), state)
+    layers = [
+        output.layers[:, i, : len(sentence) + 2 if sentence else 0].numpy()
+        for i, sentence in enumerate(sentences)
+    ]
+    return layers, output.state
+
+
+def random_state(bilm: BiLm, n_sentences: int) -> BiLmState:
+    generator = torch.Generator().manual_seed(5)
+    return map_state(
+        bilm.initial_state(n_sentences),
+        lambda values: torch.rand(values.shape, generator=generator) - 0.5,
+    )
+
+
+def reference_state(state: BiLmState, row: int) -> reference.State:
+    """The state of one sentence as the reference wants it."""
+
+    def cell_state(direction: LstmState) -> reference.CellState:
+        return reference.CellState(
+            direction.hidden[row].double().numpy(), direction.cell[row].double().numpy()
+        )
+
+    return [(cell_state(layer.forward), cell_state(layer.backward)) for layer in state]
+
+
+def assert_states_equal(
+    found: reference.State, expected: reference.State, tolerance: float = TOLERANCE
+) -> None:
+    for found_layer, expected_layer in zip(found, expected, strict=True):
+        for found_cell, expected_cell in zip(found_layer, expected_layer, strict=True):
+            assert_allclose(found_cell.hidden, expected_cell.hidden, atol=tolerance)
+            assert_allclose(found_cell.cell, expected_cell.cell, atol=tolerance)
+
+
+# Golden figures
+
+
+def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
+    layers, _ = run(golden.bilm, golden.sentences)
+    for i, found in enumerate(layers):
+        assert_allclose(found[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
+
+
+def test_the_layers_of_the_boundaries_are_allennlps(golden: Golden) -> None:
+    layers, _ = run(golden.bilm, golden.sentences)
+    for i, found in enumerate(layers):
+        assert_allclose(found, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
+
+
+def test_state_carried_by_slot_from_batch_to_batch_gives_allennlps_layers(golden: Golden) -> None:
+    slots = golden.bilm.initial_state(max(map(len, GOLDEN_BATCHES)))
+    for number, batch in enumerate(GOLDEN_BATCHES):
+        rows = torch.arange(len(batch))
+        sentences = [golden.sentences[i] for i in batch]
+        layers, ended = run(golden.bilm, sentences, select_state(slots, rows))
+        slots = [
+            LayerState(*(LstmState(*map(_join, new, old)) for new, old in zip(a, b, strict=True)))
+            for a, b in zip(ended, slots, strict=True)
+        ]
+        for i, found in zip(batch, layers, strict=True):
+            expected = golden.expected[f"stateful/{number}/{i}"][()]
+            assert_allclose(found[:, 1:-1], expected, atol=golden.tolerance(i))
+
+
+def _join(new: Tensor, old: Tensor) -> Tensor:
+    """The state of all slots after a batch that had only the first of them."""
+    return torch.cat([new, old[len(new) :]])
+
+
+def test_character_ids_of_allennlp_give_allennlps_layers(golden: Golden) -> None:
+    ids = torch.from_numpy(golden.expected["character_ids"][()].astype(np.int64))
+    output = golden.bilm(ids)
+    for i, sentence in enumerate(golden.sentences):
+        assert output.mask[i].tolist() == [
+            position < len(sentence) + 2 for position in range(ids.shape[1] + 2)
+        ]
+        found = output.layers[:, i, 1 : len(sentence) + 1]
+        assert_allclose(found, golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
+
+
+# The reference itself, so that what it says of other architectures counts
+
+
+@pytest.mark.parametrize("i", [0, 2, 5])
+def test_the_reference_agrees_with_allennlp(golden: Golden, i: int) -> None:
+    arrays = reference.read_arrays(golden.files.weights)
+    layers, _ = reference.bilm(golden.sentences[i], golden.options, arrays)
+    assert_allclose(layers, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
+
+
+def test_the_reference_carries_state_as_allennlp_does(golden: Golden) -> None:
+    arrays = reference.read_arrays(golden.files.weights)
+    state = None
+    # Slot 1: the second sentence of the first three batches.
+    for number, i in ((0, 1), (1, 4)):
+        layers, state = reference.bilm(golden.sentences[i], golden.options, arrays, state=state)
+        expected = golden.expected[f"stateful/{number}/{i}"][()]
+        assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("layer_norm", [0, 1])
+def test_the_reference_mixes_layers_as_allennlp_does(golden: Golden, layer_norm: int) -> None:
+    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries=1"]
+    mask = group["mask"][()]
+    first = golden.expected["with_boundaries/0"]
+    layers = np.zeros((first.shape[0], *mask.shape, first.shape[2]))
+    for i, sentence in enumerate(golden.sentences):
+        layers[:, i, : len(sentence) + 2] = golden.expected[f"with_boundaries/{i}"]
+    weights = group.attrs["scalar_mix_parameters"].tolist()
+    mixed = reference.scalar_mix(layers, weights, 1.0, mask if layer_norm else None)
+    expected = group["representation"][()]
+    assert_allclose(mixed[mask == 1], expected[mask == 1], atol=TOLERANCE)
+
+
+# Other architectures
+
+
+@given(content=architectures(), seed=seeds, sentences=batches())
+def test_any_character_model_agrees_with_the_reference(
+    content: dict[str, Any],
+    seed: int,
+    sentences: list[list[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    # Some of these models let every rounding grow, so in float64.
+    bilm = load_bilm(files).double()
+    start = map_state(random_state(bilm, len(sentences)), torch.Tensor.double)
+    layers, ended = run(bilm, sentences, start)
+    arrays = reference.read_arrays(files.weights)
+    for i, (sentence, found) in enumerate(zip(sentences, layers, strict=True)):
+        expected, state = reference.bilm(sentence, content, arrays, state=reference_state(start, i))
+        assert_allclose(found, expected, atol=1e-9)
+        assert_states_equal(reference_state(ended, i), state, tolerance=1e-9)
+
+
+@given(content=word_architectures(), seed=seeds, sentences=batches())
+def test_any_word_level_model_agrees_with_the_reference(
+    content: dict[str, Any],
+    seed: int,
+    sentences: list[list[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    layers, _ = run(load_bilm(files).double(), sentences)
+    arrays = reference.read_arrays(files.weights)
+    for sentence, found in zip(sentences, layers, strict=True):
+        expected, _ = reference.bilm(sentence, content, arrays, WORDS)
+        assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_characters", [261, 262])
+def test_a_model_gives_the_same_whatever_options_say_of_its_characters(
+    n_characters: int, golden: Golden
+) -> None:
+    content = json.loads(golden.files.options.read_text(encoding="utf-8"))
+    content["char_cnn"]["n_characters"] = n_characters
+    assert parse_options(content) == golden.bilm.options
+
+
+# Batches
+
+
+def test_a_sentence_gives_the_same_layers_whatever_its_neighbours(golden: Golden) -> None:
+    together, _ = run(golden.bilm, golden.sentences)
+    for i in (1, 6):
+        alone, _ = run(golden.bilm, [golden.sentences[i]])
+        assert_allclose(alone[0], together[i], atol=1e-6)
+
+
+def test_a_sentence_in_two_pieces_ends_where_the_whole_of_it_ends(golden: Golden) -> None:
+    vectors = golden.bilm.token_encoder(golden.bilm.token_encoder.token_ids(["a", "b", "c", "d"]))
+    layer = golden.bilm.forward_layers[0]
+    whole, ended = layer(vectors, [1, 1, 1, 1])
+    first, half = layer(vectors[:3], [1, 1, 1])
+    second, ended_in_pieces = layer(vectors[3:], [1], half)
+    assert_allclose(torch.cat([first, second]), whole, atol=1e-6)
+    assert_allclose(ended_in_pieces.hidden, ended.hidden, atol=1e-6)
+    assert_allclose(ended_in_pieces.cell, ended.cell, atol=1e-6)
+
+
+def test_a_sentence_without_tokens_has_no_boundaries_and_keeps_its_state(golden: Golden) -> None:
+    start = random_state(golden.bilm, 3)
+    ids = padded_ids(golden.bilm, [["a"], [], ["b", "c"]])
+    output = golden.bilm(ids, start)
+    assert output.mask.sum(dim=1).tolist() == [3, 0, 4]
+    assert not output.layers[:, 1].any()
+    rows = torch.tensor([1])
+    for kept, given_state in zip(
+        select_state(output.state, rows), select_state(start, rows), strict=True
+    ):
+        for direction in (0, 1):
+            assert torch.equal(kept[direction].hidden, given_state[direction].hidden)
+            assert torch.equal(kept[direction].cell, given_state[direction].cell)
+
+
+@pytest.mark.parametrize("sentences", [[[], []], [[]]])
+def test_a_batch_without_tokens_gives_layers_without_tokens(
+    golden: Golden, sentences: list[list[str]]
+) -> None:
+    ids = torch.from_numpy(sentences_to_character_ids(sentences))
+    output = golden.bilm(ids)
+    width = golden.bilm.options.width
+    assert output.layers.shape == (golden.bilm.options.n_layers, len(sentences), 2, width)
+    assert not output.layers.any()
+    assert not output.mask.any()
+
+
+def test_layers_are_zero_where_a_sentence_has_ended(golden: Golden) -> None:
+    output = golden.bilm(padded_ids(golden.bilm, [["a"], ["b", "c", "d"]]))
+    assert not output.layers[:, 0, 3:].any()
+    assert output.layers[:, 0, :3].abs().sum(dim=2).all()
+
+
+# Construction
+
+
+def test_a_word_level_model_is_not_built_without_its_vocabulary() -> None:
+    options = parse_options({"lstm": {"dim": 2, "projection_dim": 2, "n_layers": 1}})
+    with pytest.raises(ValueError, match=r"^a word-level model needs its vocabulary$"):
+        BiLm(options)
+
+
+def test_gradients_reach_every_parameter_of_a_new_model() -> None:
+    torch.manual_seed(0)
+    bilm = BiLm(parse_options(small_architecture()))
+    bilm(padded_ids(bilm, [["a", "b", "c"], ["d"]])).layers.pow(2).sum().backward()
+    untouched = [
+        name
+        for name, parameter in bilm.named_parameters()
+        if parameter.grad is None or not parameter.grad.any()
+    ]
+    assert untouched == []
+
+
+def test_dropout_changes_layers_in_training_alone() -> None:
+    torch.manual_seed(0)
+    bilm = BiLm(parse_options(small_architecture()), dropout=0.5)
+    ids = padded_ids(bilm, [["a", "b", "c"]])
+    assert not torch.equal(bilm(ids).layers, bilm(ids).layers)
+    bilm.eval()
+    assert torch.equal(bilm(ids).layers, bilm(ids).layers)

@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+import reference
+from conftest import Golden
+from hypothesis import given
+from strategies import odd_tokens, sentences
+
+from elmo_cli.model.characters import character_ids, sentences_to_character_ids
+
+
+def test_the_ids_of_sentences_are_allennlps(golden: Golden) -> None:
+    found = sentences_to_character_ids(golden.sentences)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, golden.expected["character_ids"][()])
+
+
+def test_a_token_is_its_bytes_between_marks_all_raised_by_one() -> None:
+    assert character_ids(["é"])[0, :5].tolist() == [259, 0xC3 + 1, 0xA9 + 1, 260, 261]
+
+
+@given(token=odd_tokens)
+def test_every_token_has_the_row_of_the_reference(token: str) -> None:
+    expected = [1 + i for i in reference.character_row(token)]
+    assert character_ids([token])[0].tolist() == expected
+
+
+@pytest.mark.parametrize(("token", "special"), [("<S>", 257), ("</S>", 258)])
+def test_a_boundary_is_one_special_character(token: str, special: int) -> None:
+    assert character_ids([token])[0].tolist() == [259, special, 260, *[261] * 47]
+
+
+@pytest.mark.parametrize("length", [47, 48, 49, 200])
+def test_a_long_token_is_cut_to_48_bytes(length: int) -> None:
+    row = character_ids(["x" * length])[0].tolist()
+    kept = min(length, 48)
+    assert row == [259, *[ord("x") + 1] * kept, 260, *[261] * (48 - kept)]
+
+
+def test_a_character_may_be_cut_in_its_middle() -> None:
+    assert character_ids(["x" * 47 + "é"])[0, 48:].tolist() == [0xC3 + 1, 260]
+
+
+def test_a_lone_surrogate_is_left_out() -> None:
+    np.testing.assert_array_equal(character_ids(["a\ud800b"]), character_ids(["ab"]))
+
+
+def test_an_empty_token_is_its_marks_alone() -> None:
+    assert character_ids([""])[0, :3].tolist() == [259, 260, 261]
+
+
+def test_rows_are_as_long_as_asked_for() -> None:
+    assert character_ids(["abcdef"], max_characters=5).tolist() == [[259, 98, 99, 100, 260]]
+
+
+@given(first=sentences(), second=sentences())
+def test_a_batch_holds_each_sentence_and_zeros_after_it(
+    first: list[str], second: list[str]
+) -> None:
+    batch = sentences_to_character_ids([first, second])
+    assert batch.shape == (2, max(len(first), len(second)), 50)
+    for row, sentence in zip(batch, (first, second), strict=True):
+        np.testing.assert_array_equal(row[: len(sentence)], character_ids(sentence))
+        assert not row[len(sentence) :].any()
+
+
+def test_no_sentences_and_no_tokens_have_no_rows() -> None:
+    assert character_ids([]).shape == (0, 50)
+    assert sentences_to_character_ids([]).shape == (0, 0, 50)
+    assert sentences_to_character_ids([[], []]).shape == (2, 0, 50)

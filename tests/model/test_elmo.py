@@ -1,0 +1,731 @@
+import copy
+import io
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import torch
+from conftest import Golden
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from strategies import (
+    WORDS,
+    batches,
+    make_model,
+    odd_tokens,
+    seeds,
+    small_architecture,
+)
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from elmo_cli.errors import ElmoError
+from elmo_cli.inference.batching import pack
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.elmo import Elmo, ElmoOutput, batch_to_ids
+from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.options import LstmOptions, parse_options
+from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
+
+SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]
+IDS = batch_to_ids(SENTENCES)
+VOCABULARY = ["@@PADDING@@", "@@UNKNOWN@@", "cat", "The", "sat", "dog", "."]
+LONGEST = 40
+"""The tokens of the golden sentence in which rounding errors grow."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
+    """A small random model."""
+    return make_model(small_architecture(), 1, tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def other_files(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
+    """A model of the same architecture with other weights."""
+    return make_model(small_architecture(), 2, tmp_path_factory.mktemp("model"))
+
+
+def small_elmo(files: ModelFiles, **arguments: Any) -> Elmo:
+    return Elmo(files.options, files.weights, **{"dropout": 0.0, **arguments})
+
+
+def first(output: ElmoOutput) -> Tensor:
+    return output["elmo_representations"][0]
+
+
+def word_inputs(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Tensor:
+    """Indices as AllenNLP's vocabulary gives them: 1 for unknown words, 0 for padding."""
+    ids = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.int64)
+    for row, sentence in zip(ids, sentences, strict=True):
+        for position, token in enumerate(sentence):
+            row[position] = vocabulary.index(token) if token in vocabulary else 1
+    return ids
+
+
+WORD_INPUTS = word_inputs(SENTENCES, VOCABULARY)
+
+
+def backward(representation: Tensor) -> None:
+    """Run a loss back."""
+    torch.autograd.backward(representation.float().pow(2).sum())
+
+
+def randomise(elmo: Elmo) -> None:
+    """Give every parameter of the mixes a value of its own."""
+    torch.manual_seed(7)
+    for name, parameter in elmo.named_parameters():
+        if name.startswith("scalar_mix"):
+            nn.init.normal_(parameter)
+
+
+# Golden figures
+
+
+@pytest.mark.parametrize("layer_norm", [0, 1])
+@pytest.mark.parametrize("boundaries", [0, 1])
+def test_representations_are_allennlps(golden: Golden, layer_norm: int, boundaries: int) -> None:
+    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"]
+    elmo = Elmo(
+        golden.files.options,
+        golden.files.weights,
+        1,
+        do_layer_norm=bool(layer_norm),
+        keep_sentence_boundaries=bool(boundaries),
+        scalar_mix_parameters=group.attrs["scalar_mix_parameters"].tolist(),
+        dropout=0.0,
+    )
+    output = elmo(batch_to_ids(golden.sentences))
+    mask = group["mask"][()]
+    assert output["mask"].dtype == torch.int64
+    assert output["mask"].tolist() == mask.tolist()
+    # The padding is compared too: it is not zero with layer norm and boundaries.
+    for sentence, found, expected in zip(
+        golden.sentences, first(output), group["representation"][()], strict=True
+    ):
+        # Rounding errors grow in the longest sentence, in AllenNLP's figures (5e-5 from
+        # float64's) more than in ours (2e-5), and layer norm divides by a small number.
+        atol = 1e-4 if len(sentence) == LONGEST and layer_norm else 1e-5
+        assert_allclose(found.detach().numpy(), expected, atol=atol)
+
+
+@pytest.mark.parametrize("layer_norm", [0, 1])
+def test_allennlps_layers_are_mixed_to_allennlps_representations(
+    golden: Golden, layer_norm: int
+) -> None:
+    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries=1"]
+    mask = group["mask"][()]
+    layers = golden_layers(golden, mask.shape)
+    parameters = group.attrs["scalar_mix_parameters"].tolist()
+    mix = ScalarMix(len(layers), bool(layer_norm), parameters)
+    mixed = mix(torch.from_numpy(layers).unbind(), torch.from_numpy(mask))
+    assert_allclose(mixed.detach().numpy(), group["representation"][()], atol=1e-5)
+
+
+def golden_layers(golden: Golden, shape: tuple[int, int]) -> NDArray[np.float32]:
+    options = golden.bilm.options
+    layers = np.zeros((options.n_layers, *shape, options.width), dtype=np.float32)
+    for i, sentence in enumerate(golden.sentences):
+        layers[:, i, : len(sentence) + 2] = golden.expected[f"with_boundaries/{i}"]
+    return layers
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_in_double_precision_the_reference_is_met_exactly(
+    files: ModelFiles, layer_norm: bool
+) -> None:
+    elmo = small_elmo(files, do_layer_norm=layer_norm, keep_sentence_boundaries=True).double()
+    randomise(elmo)
+    output = elmo(IDS)
+    mask = output["mask"].numpy()
+    arrays = reference.read_arrays(files.weights)
+    layers = np.zeros((3, *mask.shape, elmo.get_output_dim()))
+    for i, sentence in enumerate(SENTENCES):
+        layers[:, i, : len(sentence) + 2], _ = reference.bilm(
+            sentence, small_architecture(), arrays
+        )
+    state = elmo.state_dict()
+    weights = [state[f"scalar_mix_0.scalar_parameters.{k}"].item() for k in range(3)]
+    gamma = state["scalar_mix_0.gamma"].item()
+    expected = reference.scalar_mix(layers, weights, gamma, mask if layer_norm else None)
+    assert_allclose(first(output).detach().numpy(), expected, atol=1e-12)
+
+
+# Characters
+
+
+def test_batch_to_ids_gives_allennlps_ids(golden: Golden) -> None:
+    ids = batch_to_ids(golden.sentences)
+    assert ids.dtype == torch.int64
+    assert np.array_equal(ids.numpy(), golden.expected["character_ids"][()])
+
+
+def test_batch_to_ids_pads_with_zero() -> None:
+    ids = batch_to_ids([["a"], [], ["b", "c"]])
+    assert ids.shape == (3, 2, 50)
+    assert (ids != 0).all(dim=2).tolist() == [[True, False], [False, False], [True, True]]
+    assert batch_to_ids([]).shape == (0, 0, 50)
+
+
+# ScalarMix
+
+
+def test_a_new_mix_is_the_average() -> None:
+    layers = torch.randn(3, 2, 4, 5).unbind()
+    assert_allclose(ScalarMix(3)(layers).detach(), sum(layers) / 3, atol=1e-6)
+
+
+def test_the_state_dict_of_a_mix_has_allennlps_names_and_shapes() -> None:
+    state = ScalarMix(3).state_dict()
+    assert {name: tuple(values.shape) for name, values in state.items()} == {
+        "gamma": (1,),
+        "scalar_parameters.0": (1,),
+        "scalar_parameters.1": (1,),
+        "scalar_parameters.2": (1,),
+    }
+
+
+def test_layer_norm_without_a_mask_counts_every_position() -> None:
+    layers = torch.randn(2, 3, 4, 5).unbind()
+    mix = ScalarMix(2, do_layer_norm=True)
+    assert torch.equal(mix(layers), mix(layers, torch.ones(3, 4, dtype=torch.int64)))
+
+
+def test_layer_norm_ignores_what_is_not_under_the_mask() -> None:
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    layers = torch.randn(2, 2, 3, 4)
+    mix = ScalarMix(2, do_layer_norm=True)
+    mixed = mix(layers.unbind(), mask)
+    other = torch.where(mask[..., None] == 1, layers, 1e3)
+    assert torch.equal(mix(other.unbind(), mask)[mask == 1], mixed[mask == 1])
+
+
+def test_layer_norm_of_nothing_but_padding_is_finite() -> None:
+    mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
+    assert mixed.isfinite().all()
+
+
+def test_layer_norm_holds_in_half_precision() -> None:
+    layer = 200 * torch.randn(4, 50, 16)
+    mix = ScalarMix(1, do_layer_norm=True)
+    assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
+
+
+def test_one_initial_parameter_can_choose_a_layer() -> None:
+    layers = torch.randn(3, 2, 4, 5).unbind()
+    mix = ScalarMix(3, initial_scalar_parameters=[-9e10, 1, -9e10], trainable=False)
+    assert torch.equal(mix(layers), layers[1])
+    assert not any(parameter.requires_grad for parameter in mix.parameters())
+
+
+def test_wrong_numbers_of_layers_are_refused() -> None:
+    with pytest.raises(ElmoError, match=r"^expected 3 mix parameters, found 2$"):
+        ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
+    with pytest.raises(ElmoError, match=r"^expected 3 layers to mix, found 2$"):
+        ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_gradients_of_a_mix_are_those_of_finite_differences(layer_norm: bool) -> None:
+    torch.manual_seed(0)
+    mix = ScalarMix(2, layer_norm, [0.3, -0.8]).double()
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    names = [name for name, _ in mix.named_parameters()]
+
+    def mixed(layers: Tensor, *values: Tensor) -> Tensor:
+        parameters = dict(zip(names, values, strict=True))
+        result: Tensor = functional_call(mix, parameters, (layers.unbind(), mask))
+        return result
+
+    layers = torch.randn(2, 2, 3, 2, dtype=torch.float64, requires_grad=True)
+    values = [parameter.detach().requires_grad_() for parameter in mix.parameters()]
+    assert torch.autograd.gradcheck(mixed, (layers, *values))
+
+
+@pytest.mark.parametrize("clip", [None, 0.1])
+def test_gradients_of_an_lstm_are_those_of_finite_differences(clip: float | None) -> None:
+    torch.manual_seed(0)
+    options = LstmOptions(dim=4, projection_dim=3, n_layers=1, cell_clip=clip, proj_clip=clip)
+    lstm = Lstm(options).double()
+    sizes = pack([3, 1, 2]).sizes
+    names = [name for name, _ in lstm.named_parameters()]
+
+    def run(inputs: Tensor, hidden: Tensor, cell: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        parameters = dict(zip(names, values, strict=True))
+        arguments = (inputs, sizes, LstmState(hidden, cell))
+        outputs, ended = functional_call(lstm, parameters, arguments)
+        return outputs, *ended
+
+    shapes = [(sum(sizes), 3), (3, 3), (3, 4)]
+    inputs = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    values = [parameter.detach().requires_grad_() for parameter in lstm.parameters()]
+    assert torch.autograd.gradcheck(run, (*inputs, *values))
+
+
+# Finding the model
+
+
+def test_files_folders_and_modules_are_the_same_model(
+    golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = golden.folder
+    monkeypatch.setenv("ELMO_MODEL", str(folder))
+    elmos = [
+        Elmo(str(golden.files.options), str(golden.files.weights), 1, False, False, 0.0),
+        Elmo(golden.files.options, golden.files.weights, dropout=0.0),
+        Elmo(model=str(folder), num_output_representations=1, dropout=0.0),
+        Elmo(None, None, 1, dropout=0.0, model=folder),
+        Elmo(None, None, 1, dropout=0.0, module=golden.bilm),
+        Elmo(dropout=0.0),
+    ]
+    representations = [first(elmo(IDS)) for elmo in elmos]
+    for representation in representations[1:]:
+        assert torch.equal(representation, representations[0])
+    assert elmos[4].bilm is golden.bilm
+
+
+def test_only_one_model_may_be_named(files: ModelFiles) -> None:
+    bilm = load_bilm(files)
+    folder = files.options.parent
+    found_more = "^expected options_file and weight_file, or module, or model, found more$"
+    for arguments in (
+        {"options_file": files.options, "weight_file": files.weights, "module": bilm},
+        {"weight_file": files.weights, "module": bilm},
+        {"options_file": files.options, "weight_file": files.weights, "model": folder},
+        {"module": bilm, "model": folder},
+    ):
+        with pytest.raises(ElmoError, match=found_more):
+            Elmo(**arguments)
+    only_one = "^expected options_file and weight_file, found only one of them$"
+    with pytest.raises(ElmoError, match=only_one):
+        Elmo(files.options)
+    with pytest.raises(ElmoError, match=only_one):
+        Elmo(weight_file=files.weights)
+
+
+def test_the_output_is_as_wide_as_said(golden: Golden) -> None:
+    elmo = Elmo(module=golden.bilm)
+    assert elmo.get_output_dim() == golden.bilm.options.width
+    assert first(elmo(IDS)).shape == (3, 4, elmo.get_output_dim())
+
+
+def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
+    content = {"lstm": {"dim": 3, "projection_dim": 2, "n_layers": 1}}
+    bilm = load_bilm(make_model(content, 3, tmp_path))
+    elmo = Elmo(module=bilm, dropout=0.0)
+    ids = bilm.token_encoder.token_ids(["the", "cat"])[None]
+    expected = bilm(ids).layers.mean(dim=0)[:, 1:-1]
+    assert_allclose(first(elmo(ids)).detach(), expected, atol=1e-6)
+    cached = Elmo(module=bilm, dropout=0.0, vocab_to_cache=WORDS)
+    assert_allclose(first(cached(ids, torch.tensor([[3, 4]]))).detach(), expected, atol=1e-6)
+    with pytest.raises(ElmoError, match=r"expected shape \(B, T, 1\), found \(3, 4, 50\)"):
+        elmo(IDS)
+
+
+# Shapes
+
+
+def test_more_dimensions_before_the_tokens_change_no_value(files: ModelFiles) -> None:
+    for boundaries in (0, 1):
+        elmo = small_elmo(files, keep_sentence_boundaries=bool(boundaries))
+        flat = elmo(torch.cat([IDS, IDS.flip(0)]))
+        nested = elmo(torch.stack([IDS, IDS.flip(0)])[:, None])
+        steps = IDS.shape[1] + 2 * boundaries
+        assert first(nested).shape == (2, 1, 3, steps, elmo.get_output_dim())
+        assert nested["mask"].shape == (2, 1, 3, steps)
+        assert torch.equal(first(nested).flatten(0, 2), first(flat))
+        assert torch.equal(nested["mask"].flatten(0, 2), flat["mask"])
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_an_empty_sentence_is_masked_and_changes_no_other(
+    files: ModelFiles, layer_norm: bool, boundaries: bool
+) -> None:
+    elmo = small_elmo(files, do_layer_norm=layer_norm, keep_sentence_boundaries=boundaries)
+    without = elmo(batch_to_ids([["a", "b"], ["c"]]))
+    output = elmo(batch_to_ids([["a", "b"], [], ["c"]]))
+    n_kept = 2 * boundaries
+    assert output["mask"].sum(dim=1).tolist() == [2 + n_kept, 0, 1 + n_kept]
+    assert_allclose(first(output)[[0, 2]].detach(), first(without).detach(), atol=1e-6)
+    if not boundaries:
+        assert not first(output)[1].any()
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
+def test_a_batch_without_tokens_gives_representations_without_tokens(
+    files: ModelFiles, sentences: list[list[str]], layer_norm: bool
+) -> None:
+    elmo = small_elmo(files, do_layer_norm=layer_norm, vocab_to_cache=VOCABULARY)
+    ids = batch_to_ids(sentences)
+    for output in (elmo(ids), elmo(ids, torch.zeros(ids.shape[:2], dtype=torch.int64))):
+        assert first(output).shape == (len(sentences), 0, elmo.get_output_dim())
+        assert output["mask"].shape == (len(sentences), 0)
+
+
+def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    output = elmo(nn.functional.pad(IDS, (0, 0, 0, 3)))
+    assert first(output).shape[1] == IDS.shape[1] + 3
+    assert torch.equal(first(output)[:, : IDS.shape[1]], first(elmo(IDS)))
+    assert not first(output)[output["mask"] == 0].any()
+
+
+def test_inputs_of_a_wrong_shape_are_refused(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    with pytest.raises(ElmoError, match=r"^inputs: expected shape \(B, T, 50\), found \(3, 4\)$"):
+        elmo(IDS[..., 0])
+    with pytest.raises(ElmoError, match=r"found \(3, 4, 12\)$"):
+        elmo(IDS[..., :12])
+    with pytest.raises(ElmoError, match=r"^inputs: expected padding after the tokens"):
+        elmo(IDS.flip(1))
+
+
+def test_ids_that_no_token_has_are_refused(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    wrong = IDS.clone()
+    wrong[0, 0, 1] = 1000
+    with pytest.raises(ElmoError, match=r"^inputs: expected ids that .*, found 1000, which this"):
+        elmo(wrong)
+    wrong[0, 0, 1] = -2
+    with pytest.raises(ElmoError, match=r"^inputs: expected ids from 0, found -2$"):
+        elmo(wrong)
+    with pytest.raises(ElmoError, match=r"^inputs: expected int64, found torch.float32$"):
+        elmo(IDS.float())
+    assert torch.equal(first(elmo(IDS.int())), first(elmo(IDS)))
+
+
+def test_there_is_one_representation_at_least(files: ModelFiles) -> None:
+    with pytest.raises(ElmoError, match=r"^num_output_representations 0: expected 1 or more$"):
+        small_elmo(files, num_output_representations=0)
+
+
+# State, modes, precisions
+
+
+def test_nothing_is_kept_between_calls(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    before = first(elmo(IDS))
+    elmo(batch_to_ids([["something", "else"]] * 5))
+    assert torch.equal(first(elmo(IDS)), before)
+
+
+def test_dropout_is_for_training_alone(files: ModelFiles) -> None:
+    torch.manual_seed(0)
+    elmo = small_elmo(files, dropout=0.5)
+    plain = first(small_elmo(files)(IDS))
+    dropped = first(elmo(IDS))
+    zero = dropped == 0
+    assert zero[IDS.any(dim=2)].any()
+    assert_allclose(dropped[~zero].detach(), 2 * plain[~zero].detach(), rtol=1e-6)
+    elmo.eval()
+    assert torch.equal(first(elmo(IDS)), plain)
+
+
+def test_inference_mode_changes_no_value(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY, do_layer_norm=True)
+    plain = elmo(IDS, WORD_INPUTS)
+    with torch.inference_mode():
+        output = elmo(IDS, WORD_INPUTS)
+    assert torch.equal(first(output), first(plain))
+    assert first(output).is_inference()
+
+
+@pytest.mark.parametrize("cache", [None, VOCABULARY])
+def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[str] | None) -> None:
+    elmo = small_elmo(files, vocab_to_cache=cache, do_layer_norm=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = elmo(IDS, WORD_INPUTS)
+    assert_allclose(first(output).float().detach(), first(elmo(IDS)).detach(), atol=0.1)
+
+
+def test_autocast_gives_every_parameter_a_gradient(files: ModelFiles) -> None:
+    elmo = small_elmo(files, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        representation = first(elmo(IDS))
+    backward(representation)
+    assert all(parameter.grad is not None for parameter in elmo.parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
+def test_compiled_it_gives_the_same(files: ModelFiles) -> None:
+    pytest.importorskip("torch._dynamo")
+    elmo = small_elmo(files, do_layer_norm=True)
+    torch.compiler.reset()
+    compiled = torch.compile(elmo, backend="eager")
+    assert_allclose(first(compiled(IDS)).detach(), first(elmo(IDS)).detach(), atol=1e-6)
+
+
+# Gradients
+
+
+def test_a_frozen_bilm_gets_no_gradient_and_the_mixes_do(files: ModelFiles) -> None:
+    elmo = small_elmo(files, num_output_representations=2)
+    backward(torch.cat(elmo(IDS)["elmo_representations"]))
+    with_gradient = {name for name, value in elmo.named_parameters() if value.grad is not None}
+    assert with_gradient == {
+        f"scalar_mix_{k}.{name}"
+        for k in range(2)
+        for name in ("gamma", *(f"scalar_parameters.{layer}" for layer in range(3)))
+    }
+    assert not any(parameter.requires_grad for parameter in elmo.bilm.parameters())
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_bilm_that_trains_gets_gradients_everywhere(files: ModelFiles, layer_norm: bool) -> None:
+    elmo = small_elmo(files, requires_grad=True, do_layer_norm=layer_norm)
+    backward(first(elmo(IDS)))
+    for name, parameter in elmo.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.any(), name
+
+
+def test_a_module_that_trains_goes_on_training() -> None:
+    torch.manual_seed(0)
+    bilm = BiLm(parse_options(small_architecture()))
+    backward(first(Elmo(module=bilm, dropout=0.0)(IDS)))
+    assert all(parameter.grad is not None for parameter in bilm.parameters())
+
+
+def test_requires_grad_unfreezes_a_module(files: ModelFiles) -> None:
+    bilm = load_bilm(files)
+    Elmo(module=bilm, requires_grad=True)
+    assert all(parameter.requires_grad for parameter in bilm.parameters())
+
+
+def test_given_mix_parameters_are_fixed(files: ModelFiles) -> None:
+    elmo = small_elmo(files, scalar_mix_parameters=[-9e10, -9e10, 1.0])
+    top = elmo.bilm(IDS).layers[-1][:, 1:-1] * IDS.any(dim=2)[..., None]
+    output = first(elmo(IDS))
+    assert not output.requires_grad
+    assert_allclose(output, top, atol=1e-6)
+
+
+def test_representations_have_weights_of_their_own(files: ModelFiles) -> None:
+    elmo = small_elmo(files, num_output_representations=2)
+    same = elmo(IDS)["elmo_representations"]
+    assert len(same) == 2
+    assert torch.equal(*same)
+    randomise(elmo)
+    one, two = elmo(IDS)["elmo_representations"]
+    assert not torch.allclose(one, two)
+    backward(one)
+    state = dict(elmo.named_parameters())
+    assert state["scalar_mix_0.gamma"].grad is not None
+    assert state["scalar_mix_1.gamma"].grad is None
+
+
+def test_the_bilm_runs_once_for_all_representations(files: ModelFiles) -> None:
+    elmo = small_elmo(files, num_output_representations=3)
+    calls: list[object] = []
+    elmo.bilm.register_forward_hook(lambda *_: calls.append(None))
+    elmo(IDS)
+    assert len(calls) == 1
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no distributed part")
+def test_gradients_in_a_distributed_module_are_those_of_a_plain_one(
+    files: ModelFiles, tmp_path: Path
+) -> None:
+    plain = small_elmo(files, requires_grad=True)
+    backward(first(plain(IDS)))
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1
+    )
+    try:
+        elmo = small_elmo(files, requires_grad=True)
+        wrapped = nn.parallel.DistributedDataParallel(elmo)
+        backward(first(wrapped(IDS)))
+    finally:
+        torch.distributed.destroy_process_group()
+    for found, expected in zip(elmo.parameters(), plain.parameters(), strict=True):
+        assert found.grad is not None
+        assert expected.grad is not None
+        assert_allclose(found.grad, expected.grad, rtol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="passes through on the CPU alone")
+def test_data_parallel_on_the_cpu_passes_through(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    assert torch.equal(first(nn.DataParallel(elmo)(IDS)), first(elmo(IDS)))
+
+
+# Copies
+
+
+def changed(files: ModelFiles) -> Elmo:
+    """With a cache, and parameters that no file has."""
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY, num_output_representations=2)
+    randomise(elmo)
+    return elmo
+
+
+def assert_same(found: Elmo, expected: Elmo) -> None:
+    for arguments in ((IDS,), (IDS, WORD_INPUTS)):
+        for one, other in zip(
+            found(*arguments)["elmo_representations"],
+            expected(*arguments)["elmo_representations"],
+            strict=True,
+        ):
+            assert torch.equal(one, other)
+
+
+def test_deep_copies_and_pickles_are_equal(files: ModelFiles) -> None:
+    elmo = changed(files)
+    assert_same(copy.deepcopy(elmo), elmo)
+    assert_same(pickle.loads(pickle.dumps(elmo)), elmo)
+
+
+def test_a_deep_copy_shares_nothing(files: ModelFiles) -> None:
+    elmo = changed(files)
+    before = first(elmo(IDS, WORD_INPUTS))
+    clone = copy.deepcopy(elmo)
+    with torch.no_grad():
+        for values in (*clone.parameters(), *clone.buffers()):
+            values.zero_()
+    assert torch.equal(first(elmo(IDS, WORD_INPUTS)), before)
+
+
+def test_a_state_dict_brings_all_weights_and_the_cache_follows(
+    files: ModelFiles, other_files: ModelFiles
+) -> None:
+    elmo = changed(files)
+    file = io.BytesIO()
+    torch.save(elmo.state_dict(), file)
+    file.seek(0)
+    other = changed(other_files)
+    # As a part of a larger model, where `load_state_dict` of the Elmo itself is not called.
+    state = {f"0.{name}": values for name, values in torch.load(file, weights_only=True).items()}
+    nn.Sequential(other).load_state_dict(state)
+    assert_same(other, elmo)
+
+
+def test_the_cache_is_not_in_the_state_dict(files: ModelFiles) -> None:
+    cached, plain = small_elmo(files, vocab_to_cache=VOCABULARY), small_elmo(files)
+    assert cached.state_dict().keys() == plain.state_dict().keys()
+
+
+# Cached words
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+def test_cached_words_get_the_vectors_of_their_characters(golden: Golden, boundaries: bool) -> None:
+    words = sorted({token for sentence in golden.sentences for token in sentence})
+    vocabulary = ["@@PADDING@@", "@@UNKNOWN@@", *words[::2]]
+    elmo = Elmo(
+        module=golden.bilm,
+        dropout=0.0,
+        vocab_to_cache=vocabulary,
+        keep_sentence_boundaries=boundaries,
+    )
+    ids, words_of_ids = batch_to_ids(golden.sentences), word_inputs(golden.sentences, vocabulary)
+    assert (words_of_ids > 1).any()
+    assert (words_of_ids == 1).any()
+    found, expected = elmo(ids, words_of_ids), elmo(ids)
+    assert torch.equal(found["mask"], expected["mask"])
+    # Not bit by bit: words are convolved in other batches.
+    atol = np.where([[len(sentence) == LONGEST] for sentence in golden.sentences], 1e-5, 1e-6)
+    difference = (first(found) - first(expected)).abs().amax(dim=2).detach().numpy()
+    assert (difference <= atol).all()
+
+
+@given(
+    seed=seeds,
+    sentences=batches(),
+    words=st.lists(odd_tokens, max_size=8),
+    absent=st.sampled_from([-1, 0, 1, 100]),
+)
+def test_the_cache_changes_no_value(
+    seed: int,
+    sentences: list[list[str]],
+    words: list[str],
+    absent: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(small_architecture(), seed, tmp_path_factory.mktemp("model"))
+    vocabulary = ["@@PADDING@@", "@@UNKNOWN@@", *words, "cat"]
+    elmo = small_elmo(files, vocab_to_cache=vocabulary)
+    ids, words_of_ids = batch_to_ids(sentences), word_inputs(sentences, vocabulary)
+    words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
+    if absent == 100:  # an index outside the list counts as a word: not where there is none
+        words_of_ids[~ids.any(dim=2)] = 0
+    found, expected = elmo(ids, words_of_ids), elmo(ids)
+    assert_allclose(first(found).detach(), first(expected).detach(), atol=1e-5)
+    assert torch.equal(found["mask"], expected["mask"])
+
+
+@pytest.mark.parametrize("index", [-100, -1, 0, 1, len(VOCABULARY), len(VOCABULARY) + 1, 100])
+def test_an_index_that_is_not_held_falls_back_to_the_characters(
+    files: ModelFiles, index: int
+) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    found = elmo(IDS, WORD_INPUTS.where(WORD_INPUTS != 1, index))
+    expected = elmo(IDS)
+    assert_allclose(first(found).detach(), first(expected).detach(), atol=1e-6)
+
+
+def test_words_in_the_cache_are_not_encoded_again(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    encoded: list[int] = []
+    elmo.bilm.token_encoder.register_forward_pre_hook(
+        lambda _, arguments: encoded.append(len(arguments[0]))
+    )
+    elmo(IDS, WORD_INPUTS)  # `Hi` and `naïve` are not held, nor encoded more than once
+    assert encoded == [2]
+    elmo(batch_to_ids([["The", "dog"]]), torch.tensor([[3, 5]]))
+    assert encoded == [2]
+
+
+def test_word_inputs_of_more_dimensions_change_no_value(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    nested = elmo(IDS[:, None], WORD_INPUTS[:, None])
+    assert torch.equal(first(nested)[:, 0], first(elmo(IDS, WORD_INPUTS)))
+
+
+def test_word_inputs_are_not_used_without_a_cache(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=[])
+    assert torch.equal(first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS)))
+
+
+def test_word_inputs_that_do_not_fit_the_characters_are_refused(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    message = r"^word_inputs: expected shape \(3, 4\), found \(3, 3\)$"
+    with pytest.raises(ElmoError, match=message):
+        elmo(IDS, WORD_INPUTS[:, :3])
+    with pytest.raises(ElmoError, match=r"^word_inputs: a word where inputs has no characters$"):
+        elmo(torch.zeros_like(IDS), WORD_INPUTS)
+
+
+def test_a_bilm_that_trains_has_no_cache(files: ModelFiles) -> None:
+    message = "^vocab_to_cache: expected a biLM that does not train, found requires_grad"
+    with pytest.raises(ElmoError, match=message) as caught:
+        small_elmo(files, requires_grad=True, vocab_to_cache=VOCABULARY)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(ElmoError, match=message):
+        Elmo(module=load_bilm(files).requires_grad_(True), vocab_to_cache=VOCABULARY)
+
+
+def test_the_cache_follows_the_precision_of_the_module(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY).double()
+    found, expected = first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS))
+    assert found.dtype == torch.float64
+    assert_allclose(found.detach(), expected.detach(), atol=1e-6)
+
+
+@pytest.mark.cuda
+def test_the_cache_follows_the_module_to_a_gpu(files: ModelFiles) -> None:
+    elmo = changed(files)
+    expected = first(elmo(IDS, WORD_INPUTS)).detach()
+    elmo.cuda()
+    found = first(elmo(IDS.cuda(), WORD_INPUTS.cuda())).detach().cpu()
+    assert_allclose(found, expected, atol=1e-3)  # some GPUs round products to TF32

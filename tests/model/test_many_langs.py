@@ -1,0 +1,296 @@
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from commands import elmo
+from conftest import GOLDEN
+from numpy.testing import assert_allclose
+from website import zip_with
+
+from elmo_cli import Elmo, ElmoEmbedder, ElmoError
+from elmo_cli.embedder import State
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.many_langs import Lexicon, Lexicons, ManyLangsOptions
+from elmo_cli.model.options import read_options
+from elmo_cli.model.parameters import parameters_by_part
+from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.registry import published_model
+
+MANY_LANGS = GOLDEN / "many-langs"
+SENTENCES: list[list[str]] = json.loads((MANY_LANGS / "sentences.json").read_text("utf-8"))
+KINDS = ("both", "characters", "words")
+TOLERANCE = 1e-5
+
+
+def load(kind: str) -> BiLm:
+    return load_bilm(find_model(MANY_LANGS / kind))
+
+
+def embedder(kind: str, state: State = "zero") -> ElmoEmbedder:
+    return ElmoEmbedder(model=MANY_LANGS / kind, state=state)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model to spoil."""
+    shutil.copytree(MANY_LANGS / "both", tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_readable_path_gives_the_figures_of_the_package(kind: str) -> None:
+    bilm = load(kind)
+    layers, mask, _ = bilm(bilm.sentence_ids(SENTENCES))
+    assert mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in SENTENCES]
+    with h5py.File(MANY_LANGS / kind / "expected.hdf5") as expected:
+        for i, sentence in enumerate(SENTENCES):
+            found = layers[:, i, 1 : 1 + len(sentence)]
+            assert_allclose(found, expected[f"stateless/{i}"][()], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fast_path_gives_the_figures_of_the_package(kind: str) -> None:
+    found = embedder(kind).embed_batch(SENTENCES)
+    with h5py.File(MANY_LANGS / kind / "expected.hdf5") as expected:
+        for i, values in enumerate(found):
+            assert_allclose(values, expected[f"stateless/{i}"][()], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_carried_state_gives_the_figures_of_the_package(kind: str) -> None:
+    carrying = embedder(kind, "carry")
+    with h5py.File(MANY_LANGS / kind / "expected.hdf5") as expected:
+        for n, batch in enumerate(json.loads(expected.attrs["batches"])):
+            for k, values in enumerate(carrying.embed_batch([SENTENCES[i] for i in batch])):
+                assert_allclose(values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE)
+
+
+def test_the_warm_state_starts_between_their_boundaries() -> None:
+    values = embedder("both", "warm").embed_sentence(["cat"])
+    assert values.shape == (3, 1, 12)
+    assert not np.allclose(values, embedder("both").embed_sentence(["cat"]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_module_takes_their_ids(kind: str) -> None:
+    module = Elmo(model=MANY_LANGS / kind, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
+    inputs = module.bilm.sentence_ids([["the", "cat"], ["dog"]])
+    plain = module(inputs)
+    cached = module(inputs, torch.tensor([[1, 0], [0, 0]]))
+    [representation] = plain["elmo_representations"]
+    expected = embedder(kind).embed_sentence(["the", "cat"]).mean(axis=0)
+    assert_allclose(representation[0].detach(), expected, atol=TOLERANCE)
+    assert_allclose(
+        cached["elmo_representations"][0].detach(), representation.detach(), atol=TOLERANCE
+    )
+    assert plain["mask"].tolist() == [[1, 1], [1, 0]]
+
+
+def test_the_ids_of_other_models_are_refused() -> None:
+    module = Elmo(model=MANY_LANGS / "characters")
+    with pytest.raises(
+        ElmoError, match=r"^inputs: expected shape \(B, T, 51\), found \(1, 2, 50\)"
+    ):
+        module(torch.ones(1, 2, 50, dtype=torch.int64))
+
+
+def test_the_ids_of_a_token() -> None:
+    symbols = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", "a", "b"]
+    characters = Lexicon({symbol: row for row, symbol in enumerate(symbols)})
+    words = Lexicon({"<oov>": 0, "ab": 1, "aba": 2, "<bos>": 3})
+    lexicons = Lexicons(characters, words, max_characters=5)
+    # The word, <eow>, the characters, <bow>, <pad>: all raised by one.
+    assert lexicons.token_ids(["ab", "abab", "x", "<bos>", "<eos>"]).tolist() == [
+        [2, 6, 7, 8, 5, 4],
+        [3, 6, 7, 8, 7, 5],
+        [1, 6, 3, 5, 4, 4],
+        [4, 6, 1, 5, 4, 4],
+        [1, 6, 2, 5, 4, 4],
+    ]
+    assert Lexicons(None, words, 5).token_ids(["ab"]).tolist() == [[2]]
+    assert Lexicons(characters, None, 4).token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5]]
+
+
+def test_the_command_writes_the_same_file(tmp_path: Path) -> None:
+    text, output = tmp_path / "x.txt", tmp_path / "out.hdf5"
+    text.write_text("the cat sat\n\n日本語 の 文\n", encoding="utf-8")
+    result = elmo("embed", text, output, "--model", MANY_LANGS / "both")
+    assert result.exit_code == 0, result.stderr
+    with h5py.File(output) as file:
+        assert [file[key].shape for key in "012"] == [(3, 3, 12), (3, 0, 12), (3, 3, 12)]
+
+
+def test_a_zip_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    names = ("config.json", "tiny.json", "char.dic", "word.dic", "encoder.pkl")
+    members = {name: (MANY_LANGS / "both" / name).read_bytes() for name in names}
+    path = zip_with(tmp_path / "144.zip", members)
+    with pytest.raises(ElmoError, match=r"144.zip: expected options.json and a .hdf5 file, found"):
+        find_model(path)
+    members["token_embedder.pkl"] = (MANY_LANGS / "both/token_embedder.pkl").read_bytes()
+    zip_with(path, members | {"README": b"text", "classifier.pkl": b"not wanted"})
+    files = find_model(path)
+    assert {file.name for file in files.weights.parent.iterdir()} == {".lock", *members}
+    values = ElmoEmbedder(model=path).embed_sentence(SENTENCES[0])
+    assert_allclose(values, embedder("both").embed_sentence(SENTENCES[0]))
+
+
+def test_info_counts_their_parameters() -> None:
+    for kind in KINDS:
+        result = elmo("info", MANY_LANGS / kind, "--json")
+        found = json.loads(result.stdout)
+        tensors = [
+            values
+            for name in ("encoder.pkl", "token_embedder.pkl")
+            for values in torch.load(MANY_LANGS / kind / name, weights_only=True).values()
+        ]
+        assert found["parameters"] == sum(values.numel() for values in tensors)
+
+
+def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:
+    path = "/home/somebody/cnn_50_100_512_4096_sample.json"
+    (folder / "config.json").write_text(json.dumps({"config_path": path}))
+    options = read_options(folder / "config.json")
+    assert isinstance(options, ManyLangsOptions)
+    assert (options.n_layers, options.width, options.word_dim) == (3, 1024, 100)
+    assert options.lstm.use_skip_connections
+    n_words, n_characters = 150_000, 3_000
+    parts = parameters_by_part(options, n_words, n_characters)
+    assert parts["projection"] == (2048 + 100 + 1) * 512
+    assert parts["word embedding"] == 15_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("config.json", r"model: expected a model of ELMoForManyLangs, found no config.json"),
+        ("encoder.pkl", r"model: expected a model of ELMoForManyLangs, found no encoder.pkl"),
+        ("token_embedder.pkl", r"ELMoForManyLangs, found no token_embedder.pkl"),
+        ("char.dic", r"char.dic: cannot read the lexicon: No such file"),
+        ("word.dic", r"word.dic: cannot read the lexicon: No such file"),
+        ("tiny.json", r"config.json: config_path names tiny.json, which is not in the folder"),
+    ],
+)
+def test_a_file_that_is_missing_is_named(folder: Path, name: str, fault: str) -> None:
+    (folder / "expected.hdf5").unlink()
+    (folder / name).unlink()
+    with pytest.raises(ElmoError, match=rf"{fault}[^\n]*$"):
+        load_bilm(find_model(folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        (
+            "char.dic",
+            b"a\t0\n",
+            r"char.dic: expected the symbols <bos>, <eos>, <eow>, <bow>, <oov>",
+        ),
+        ("word.dic", b"", r"word.dic: expected the symbols <oov>, found none"),
+        ("word.dic", b"<oov>\t0\nb c\n", r"word.dic: line 2: expected a symbol, a tab .*'b c'$"),
+        ("word.dic", b"\xff\t0\n", r"word.dic: expected a lexicon in UTF-8"),
+        ("encoder.pkl", b"junk", r"encoder.pkl: expected a PyTorch file of tensors alone"),
+        ("tiny.json", b"[]", r"tiny.json: encoder: expected an object, found none"),
+    ],
+)
+def test_a_file_that_is_spoilt_is_named(
+    folder: Path, name: str, content: bytes, fault: str
+) -> None:
+    (folder / name).write_bytes(content)
+    with pytest.raises(ElmoError, match=fault):
+        load_bilm(find_model(folder))
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "fault"),
+    [
+        ("encoder", {"name": "lstm"}, r"tiny.json: encoder.name: expected \"elmo\", found 'lstm'"),
+        (
+            "token_embedder",
+            {"name": "lstm"},
+            r"token_embedder.name: expected \"cnn\", found 'lstm'",
+        ),
+        ("encoder", {"dim": "16"}, r"encoder.dim: expected a whole number above 0, found \"16\""),
+        ("token_embedder", {"char_dim": -4}, r"token_embedder.char_dim: expected a whole number"),
+        ("token_embedder", {"filters": [[20, 4]]}, r"of token_embedder.max_characters_per_token"),
+        ("token_embedder", {"char_dim": 0, "word_dim": 0}, r"one of them above 0, found 0 and 0"),
+        ("token_embedder", {"max_characters_per_token": None}, r"expected a whole number, 3 or"),
+    ],
+)
+def test_options_that_are_not_right_are_named_as_their_file_names_them(
+    folder: Path, section: str, changes: dict[str, Any], fault: str
+) -> None:
+    content = json.loads((folder / "tiny.json").read_text())
+    content[section] |= changes
+    (folder / "tiny.json").write_text(json.dumps(content))
+    with pytest.raises(ElmoError, match=fault):
+        load_bilm(find_model(folder))
+
+
+def spoil(path: Path, **changes: object) -> None:
+    """Change tensors by their names, `__` for the dot; None takes one away."""
+    state = torch.load(path, weights_only=True)
+    for name, value in changes.items():
+        state.pop(name.replace("__", "."), None)
+        if value is not None:
+            state[name.replace("__", ".")] = value
+    torch.save(state, path)
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (None, r"projection.bias: expected \(6,\), found nothing"),
+        (torch.zeros(7), r"projection.bias: expected \(6,\), found \(7,\)"),
+        (torch.zeros(6, dtype=torch.int64), r"projection.bias: expected \(6,\), found torch.int64"),
+        ([1.0], r"projection.bias: expected \(6,\), found list"),
+        (torch.full((6,), torch.nan), r"values that are not finite \(NaN or infinity\) in \['proj"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_named(folder: Path, value: object, fault: str) -> None:
+    spoil(folder / "token_embedder.pkl", projection__bias=value)
+    with pytest.raises(ElmoError, match=rf"token_embedder.pkl[^\n]*{fault}[^\n]*$"):
+        load_bilm(find_model(folder))
+
+
+def test_all_tensors_that_do_not_fit_are_named(folder: Path) -> None:
+    with open(folder / "word.dic", "a") as file:
+        file.write("new\t15\n")
+    spoil(folder / "token_embedder.pkl", extra=torch.zeros(2))
+    with pytest.raises(
+        ElmoError,
+        match=r"2 of 14 tensors: word_emb_layer.embedding.weight: expected \(16, 5\), found "
+        r"\(15, 5\); extra: expected nothing, found \(2,\)$",
+    ):
+        load_bilm(find_model(folder))
+
+
+class Harmful:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("a pickle has run",)
+
+
+def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"projection.bias": Harmful()}, folder / "encoder.pkl")
+    with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
+        load_bilm(find_model(folder))
+    assert capsys.readouterr().out == ""
+
+
+def test_44_languages_have_a_name() -> None:
+    first, last = published_model("many-langs-ar"), published_model("many-langs-zh")
+    french, bokmal = published_model("many-langs-fr"), published_model("many-langs-nb")
+    assert first
+    assert last
+    assert french
+    assert bokmal
+    assert first.archive[0] == "https://vectors.nlpl.eu/repository/11/136.zip"
+    assert french.archive[1] == "http://vectors.nlpl.eu/repository/11/150.zip"
+    assert bokmal.archive[1] == "http://vectors.nlpl.eu/repository/11/165.zip"
+    assert last.archive[0] == "https://vectors.nlpl.eu/repository/11/179.zip"

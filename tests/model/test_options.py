@@ -1,0 +1,200 @@
+import copy
+import json
+import re
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import GOLDEN
+from hypothesis import given
+from strategies import architectures, small_architecture
+
+from elmo_cli.errors import ElmoError, OptionsError
+from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options, read_options
+
+
+def replaced(name: str, value: Any) -> dict[str, Any]:
+    """A good architecture with the value under a dotted name replaced."""
+    content = copy.deepcopy(small_architecture())
+    *sections, key = name.split(".")
+    section = content
+    for part in sections:
+        section = section[part]
+    section[key] = value
+    return content
+
+
+def faults_of(content: Any) -> str:
+    with pytest.raises(OptionsError) as caught:
+        parse_options(content)
+    return str(caught.value)
+
+
+def test_every_key_of_a_golden_file_is_read() -> None:
+    options = read_options(GOLDEN / "tanh-clip" / "options.json")
+    assert options.lstm == LstmOptions(
+        dim=24,
+        projection_dim=10,
+        n_layers=1,
+        cell_clip=0.4,
+        proj_clip=0.25,
+        use_skip_connections=True,
+    )
+    assert options.char_cnn == CharacterOptions(
+        embedding_dim=5,
+        filters=((1, 6), (3, 9), (7, 12)),
+        n_highway=1,
+        activation="tanh",
+        max_characters_per_token=50,
+    )
+    assert options.char_cnn.n_filters == 27
+    assert options.n_layers == 2
+    assert options.width == 20
+
+
+def test_keys_that_are_left_out_have_bilm_tfs_defaults() -> None:
+    options = parse_options({"lstm": {"dim": 4, "projection_dim": 2, "n_layers": 1}})
+    assert options.lstm == LstmOptions(4, 2, 1, None, None, use_skip_connections=False)
+    assert options.char_cnn is None
+
+
+def test_keys_that_only_training_uses_are_ignored() -> None:
+    content = {**small_architecture(), "n_epochs": 10, "bidirectional": True, "dropout": "?"}
+    content["lstm"]["n_negative_samples_batch"] = 8192
+    assert parse_options(content) == parse_options(small_architecture())
+
+
+@given(content=architectures())
+def test_every_architecture_is_understood_as_it_is_written(content: dict[str, Any]) -> None:
+    options = parse_options(content)
+    assert options.lstm.cell_clip == content["lstm"].get("cell_clip")
+    assert options.lstm.proj_clip == content["lstm"].get("proj_clip")
+    assert options.lstm.use_skip_connections is content["lstm"]["use_skip_connections"]
+    assert options.char_cnn is not None
+    assert [list(pair) for pair in options.char_cnn.filters] == content["char_cnn"]["filters"]
+
+
+def test_options_cannot_be_changed() -> None:
+    options = parse_options(small_architecture())
+    with pytest.raises(FrozenInstanceError):
+        options.lstm.dim = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("lstm.dim", 0, "expected a whole number above 0, found 0"),
+        ("lstm.dim", True, "expected a whole number above 0, found true"),
+        ("lstm.dim", 1 << 21, "expected a whole number above 0, found 2097152"),
+        ("lstm.projection_dim", 1.5, "expected a whole number above 0, found 1.5"),
+        ("lstm.n_layers", "2", 'expected a whole number from 1 to 100, found "2"'),
+        ("lstm.cell_clip", -1, "expected a number from 0 to 1e18, or null, found -1"),
+        (
+            "lstm.proj_clip",
+            float("inf"),
+            "expected a number from 0 to 1e18, or null, found Infinity",
+        ),
+        ("lstm.proj_clip", float("nan"), "expected a number from 0 to 1e18, or null, found NaN"),
+        ("lstm.use_skip_connections", 1, "expected true or false, found 1"),
+        ("lstm.use_skip_connections", None, "expected true or false, found nothing"),
+        ("char_cnn.embedding", [], "expected an object, found a list"),
+        ("char_cnn.embedding.dim", None, "expected a whole number above 0, found nothing"),
+        ("char_cnn.n_highway", -1, "expected a whole number from 0 to 100, found -1"),
+        ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
+        ("char_cnn.n_characters", 260, "expected 261 or 262, found 260"),
+        ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 or more, found 2"),
+        ("char_cnn.filters", [], "expected a list of [width, count] pairs, found a list"),
+        ("char_cnn.filters", [[1, 2, 3]], "expected a list of [width, count] pairs, found a list"),
+        ("char_cnn.filters", {}, "expected a list of [width, count] pairs, found an object"),
+    ],
+)
+def test_a_value_that_is_not_right_is_named(name: str, value: Any, fault: str) -> None:
+    assert faults_of(replaced(name, value)) == f"{name}: {fault}"
+
+
+def test_a_long_value_is_shown_by_its_start() -> None:
+    fault = faults_of(replaced("char_cnn.activation", "x" * 50))
+    assert fault == f'char_cnn.activation: expected "relu" or "tanh", found "{"x" * 36}...'
+
+
+def test_a_filter_wider_than_a_token_is_named() -> None:
+    assert faults_of(replaced("char_cnn.filters", [[1, 4], [51, 4]])) == (
+        "char_cnn.filters: a width of 51 is more than the 50 characters of "
+        "char_cnn.max_characters_per_token"
+    )
+
+
+def test_all_faults_are_named_at_once() -> None:
+    content = replaced("lstm.dim", 0)
+    del content["lstm"]["projection_dim"]
+    content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
+    assert faults_of(content) == (
+        "lstm.dim: expected a whole number above 0, found 0; "
+        "lstm.projection_dim: missing; "
+        "char_cnn.filters: missing; "
+        'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
+    )
+
+
+def test_an_empty_section_lacks_all_its_keys() -> None:
+    assert faults_of({"lstm": {}}) == (
+        "lstm.dim: missing; lstm.projection_dim: missing; lstm.n_layers: missing"
+    )
+    assert faults_of(replaced("char_cnn.embedding", {})) == "char_cnn.embedding.dim: missing"
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ({}, "lstm: expected an object, found nothing"),
+        ({"lstm": 3}, "lstm: expected an object, found 3"),
+        (
+            {"lstm": [], "char_cnn": "x"},
+            'lstm: expected an object, found a list; char_cnn: expected an object, found "x"',
+        ),
+        ([], "expected a JSON object, found a list"),
+        (None, "expected a JSON object, found nothing"),
+    ],
+)
+def test_a_section_that_is_missing_whole_is_one_fault(content: Any, fault: str) -> None:
+    assert faults_of(content) == fault
+
+
+def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps(replaced("lstm.n_layers", 0)), encoding="utf-8")
+    with pytest.raises(OptionsError) as caught:
+        read_options(path)
+    expected = f"{path}: lstm.n_layers: expected a whole number from 1 to 100, found 0"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'{\n "lstm": }', "an error at line 2, column 10 (Expecting value)"),
+        (b"", "an error at line 1, column 1 (Expecting value)"),
+        (b'{"lstm": "\xff"}', "bytes that are not UTF-8"),
+        (b"[" * 200_000, ""),  # deeper than Python can go, which it says in changing words
+        (b"\x89HDF\r\n\x1a\n", "bytes that are not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "options.json"
+    path.write_bytes(content)
+    with pytest.raises(OptionsError, match=re.escape(f"{path}: expected JSON, found {fault}")):
+        read_options(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "options.json"
+    with pytest.raises(ElmoError) as caught:
+        read_options(path)
+    assert str(caught.value) == f"{path}: cannot read the options: No such file or directory"
+
+
+def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError) as caught:
+        read_options(tmp_path)
+    assert str(caught.value) == f"{tmp_path}: cannot read the options: Is a directory"

@@ -1,0 +1,145 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+import torch
+from conftest import Golden
+from hypothesis import given
+from numpy.testing import assert_allclose
+from strategies import (
+    WORDS,
+    architectures,
+    make_model,
+    odd_tokens,
+    seeds,
+    sentences,
+    small_architecture,
+    word_architectures,
+)
+
+from elmo_cli.model.options import parse_options
+from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.weights import load_bilm
+
+
+def small_encoder(filters: list[list[int]], activation: str = "relu") -> CharacterEncoder:
+    content = small_architecture()
+    content["char_cnn"].update(filters=filters, activation=activation)
+    options = parse_options(content).char_cnn
+    assert options is not None
+    torch.manual_seed(0)
+    return CharacterEncoder(options, 3).requires_grad_(False)
+
+
+def test_token_vectors_are_allennlps(golden: Golden) -> None:
+    expected = golden.expected["token_vectors"]
+    tokens = json.loads(expected.attrs["tokens"])
+    encoder = golden.bilm.token_encoder
+    found = encoder(encoder.token_ids(tokens))
+    # AllenNLP's table of cached vectors keeps its row 0 for padding, whatever its token.
+    assert not expected[0].any()
+    assert_allclose(found[1:], expected[1:], atol=1e-5)
+    end = golden.sentences[0].index(tokens[0])
+    in_a_sentence = golden.expected["stateless/0"][0, end, : found.shape[1]]
+    assert_allclose(found[0], in_a_sentence, atol=1e-5)
+
+
+@given(content=architectures(), seed=seeds, tokens=sentences(min_size=1))
+def test_any_character_encoder_agrees_with_the_reference(
+    content: dict[str, Any],
+    seed: int,
+    tokens: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    encoder = load_bilm(files).token_encoder
+    arrays = reference.read_arrays(files.weights)
+    expected = [reference.token_vector(token, content, arrays) for token in tokens]
+    assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-5, rtol=1e-5)
+
+
+@given(content=word_architectures(), seed=seeds, tokens=sentences(min_size=1))
+def test_any_word_encoder_agrees_with_the_reference(
+    content: dict[str, Any],
+    seed: int,
+    tokens: list[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    encoder = load_bilm(files).token_encoder
+    arrays = reference.read_arrays(files.weights)
+    expected = [reference.token_vector(token, content, arrays, WORDS) for token in tokens]
+    assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+def test_a_convolution_is_torchs(width: int) -> None:
+    torch.manual_seed(0)
+    ours, theirs = Convolution(4, 6, width), torch.nn.Conv1d(4, 6, width)
+    theirs.load_state_dict(ours.state_dict())
+    embedded = torch.randn(7, 5, 4)
+    found, expected = ours(embedded), theirs(embedded.transpose(1, 2)).transpose(1, 2)
+    torch.testing.assert_close(found, expected)
+    for result in (found, expected):
+        result.square().sum().backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+@pytest.mark.parametrize("width", [1, 4, 50])
+@pytest.mark.parametrize("tokens", [["a"], [""], ["a", "x" * 48], ["x" * 48], ["ab", "x" * 46]])
+def test_leaving_out_padding_changes_nothing(width: int, tokens: list[str]) -> None:
+    encoder = small_encoder([[width, 3], [1, 2]])
+    ids = encoder.token_ids(tokens)
+    every_position = encoder.convolve(encoder.char_embedding(ids))
+    (highway,) = encoder.highways
+    assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
+
+
+def test_padding_can_be_the_largest_of_a_filter() -> None:
+    encoder = small_encoder([[2, 1]])
+    encoder.char_embedding.weight.zero_()
+    encoder.char_embedding.weight[261] = 1.0
+    for parameter, value in zip(encoder.convolutions.parameters(), (1.0, 0.0), strict=True):
+        parameter.fill_(value)
+    embedded = encoder.char_embedding(encoder._crop(encoder.token_ids(["a"])))
+    # Two paddings side by side, each of two dims.
+    assert encoder.convolve(embedded).tolist() == [[4.0]]
+
+
+def test_short_tokens_are_not_computed_at_full_length() -> None:
+    encoder = small_encoder([[1, 2], [3, 2]])
+    assert encoder._crop(encoder.token_ids(["abc", "a"])).shape == (2, 5 + 3)
+
+
+@given(first=odd_tokens, second=odd_tokens)
+def test_a_token_has_the_same_vector_whatever_its_neighbours(first: str, second: str) -> None:
+    encoder = small_encoder([[1, 2], [3, 2]])
+    together = encoder(encoder.token_ids([first, second]))
+    assert_allclose(together[0], encoder(encoder.token_ids([first]))[0], atol=1e-6)
+    assert_allclose(together[1], encoder(encoder.token_ids([second]))[0], atol=1e-6)
+
+
+def test_no_tokens_have_no_vectors() -> None:
+    encoder = small_encoder([[1, 2]])
+    assert encoder(encoder.token_ids([])).shape == (0, 3)
+    words = WordEncoder(Vocabulary(WORDS), 3)
+    assert words(words.token_ids([])).shape == (0, 3)
+
+
+def test_word_ids_leave_0_free_and_unknown_words_are_unk() -> None:
+    encoder = WordEncoder(Vocabulary(WORDS), 3)
+    ids = encoder.token_ids(["<S>", "never seen", "東京"])
+    assert ids.tolist() == [[1], [1 + WORDS.index("<UNK>")], [1 + WORDS.index("東京")]]
+    assert ids.dtype == torch.int64
+
+
+def test_a_new_highway_lets_its_input_pass() -> None:
+    highway = Highway(8).requires_grad_(False)
+    inputs = torch.zeros(1, 8)
+    highway.transform.bias.fill_(1.0)
+    gate = 1 / (1 + np.exp(2.0))  # closed by the bias of -2 with which training starts
+    assert_allclose(highway(inputs), np.full((1, 8), gate), rtol=1e-6)

@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import InputError
+from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary, read_words
+
+WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
+
+
+def test_a_word_has_the_number_of_its_line_and_others_that_of_unk() -> None:
+    vocabulary = Vocabulary(WORDS)
+    ids = vocabulary.indices(["naïve", "The", "<S>", "東京", "", "</S>"])
+    assert ids.tolist() == [5, 2, 0, 4, 2, 1]
+    assert vocabulary.indices([]).shape == (0,)
+
+
+def test_unk_need_not_be_the_third_word() -> None:
+    assert Vocabulary(["a", "<UNK>", "</S>", "<S>"]).indices(["b", "a"]).tolist() == [1, 0]
+
+
+def test_a_vocabulary_knows_its_words() -> None:
+    vocabulary = Vocabulary(WORDS)
+    assert len(vocabulary) == 6
+    assert "the" in vocabulary
+    assert "The" not in vocabulary
+    assert 3 not in vocabulary
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<S>\n</S>\n<UNK>\nthe",
+        "<S>\r\n</S>\r\n<UNK>\r\nthe\r\n",
+        "\ufeff<S>\n</S>\n<UNK>\nthe\n",
+        "<S>\n</S>\n<UNK>\nthe\n\n",
+    ],
+    ids=["no last line end", "CR LF", "byte order mark", "blank last line"],
+)
+def test_files_of_other_editors_are_read(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content.encode())
+    assert read_vocabulary(path).words == ["<S>", "</S>", "<UNK>", "the"]
+
+
+def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_text("the\n</S>\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_vocabulary(path)
+    expected = f"{path}: a vocabulary needs the words <S>, <UNK>, each on a line of its own"
+    assert str(caught.value) == expected
+
+
+def test_a_vocabulary_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(b"<S>\n</S>\n<UNK>\ncaf\xe9\n")
+    with pytest.raises(InputError) as caught:
+        read_vocabulary(path)
+    assert str(caught.value) == (
+        f"{path}, line 4, column 4: expected UTF-8, found the byte 0xe9; convert it, for instance "
+        "with `iconv -f latin1 -t utf-8`"
+    )
+
+
+def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt"
+    with pytest.raises(InputError) as caught:
+        read_vocabulary(path)
+    assert str(caught.value) == f"{path}: cannot read the vocabulary: No such file or directory"
+
+
+def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("\nthe\n\ncat\n", encoding="utf-8")
+    assert read_words(path) == ["", "the", "", "cat"]

@@ -1,0 +1,322 @@
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import reference
+import torch
+from conftest import GOLDEN
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from strategies import (
+    WORDS,
+    architectures,
+    make_model,
+    seeds,
+    small_architecture,
+    word_architectures,
+)
+
+from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.model.options import parse_options, read_options
+from elmo_cli.model.weights import load_bilm, read_weights, write_weights
+from elmo_cli.pretrained.model_files import ModelFiles
+
+CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
+MODEL = GOLDEN / "tanh-clip"
+
+
+def assert_agrees_with_reference(files: ModelFiles, content: dict[str, Any]) -> None:
+    bilm = load_bilm(files)
+    words = WORDS if bilm.options.char_cnn is None else None
+    sentence = ["the", "cat", "naïve"]
+    layers = bilm(bilm.token_encoder.token_ids(sentence)[None]).layers[:, 0]
+    arrays = reference.read_arrays(files.weights)
+    expected, _ = reference.bilm(sentence, content, arrays, words)
+    assert_allclose(layers, expected, atol=1e-5, rtol=1e-5)
+
+
+def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
+    """A copy of the golden weights with a fault."""
+    path = folder / "weights.hdf5"
+    shutil.copy(MODEL / "weights.hdf5", path)
+    with h5py.File(path, "r+") as file:
+        edit(file)
+    return path
+
+
+def replace(file: h5py.File, name: str, **dataset: Any) -> None:
+    del file[name]
+    file.create_dataset(name, **dataset)
+
+
+def message_of(path: Path) -> str:
+    """The error for a weights file, without its path."""
+    with pytest.raises(WeightsError) as caught:
+        read_weights(path, read_options(MODEL / "options.json"))
+    message = str(caught.value)
+    assert message.startswith(f"{path}")
+    return message[len(str(path)) :]
+
+
+# Good files
+
+
+def test_the_row_for_no_token_is_zero_and_not_from_the_file(tmp_path: Path) -> None:
+    files = make_model(small_architecture(), 1, tmp_path)
+    table = load_bilm(files).token_encoder.state_dict()["char_embedding.weight"]
+    assert table.shape == (262, 2)
+    assert not table[0].any()
+    assert_array_equal(table[1:], reference.read_arrays(files.weights)["char_embed"])
+
+
+def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -> None:
+    content = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
+    files = make_model(content, 2, tmp_path, projects=False)
+    assert all(layer.projection is None for layer in load_bilm(files).forward_layers)
+    assert_agrees_with_reference(files, content)
+
+
+def test_a_projection_between_equal_sizes_is_used_where_there_is_one(tmp_path: Path) -> None:
+    content = small_architecture(dim=3, projection_dim=3)
+    files = make_model(content, 2, tmp_path, projects=True)
+    assert_agrees_with_reference(files, content)
+
+
+def test_a_projection_that_only_some_cells_have_is_missing_in_the_others(tmp_path: Path) -> None:
+    content = small_architecture(dim=3, projection_dim=3)
+    files = make_model(content, 2, tmp_path, projects=True)
+    with h5py.File(files.weights, "r+") as file:
+        del file[CELL.format(1, 0, "W_P_0")]
+    with pytest.raises(WeightsError, match=r"Cell0/LSTMCell/W_P_0: expected .*, found nothing$"):
+        load_bilm(files)
+
+
+def test_word_level_weights_agree_with_the_reference(tmp_path: Path) -> None:
+    content = {"lstm": small_architecture()["lstm"]}
+    assert_agrees_with_reference(make_model(content, 3, tmp_path), content)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
+def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype: str) -> None:
+    content = small_architecture()
+    files = make_model(content, 4, tmp_path, dtype=dtype)
+    assert {values.dtype for values in load_bilm(files).state_dict().values()} == {torch.float32}
+    assert_agrees_with_reference(files, content)
+
+
+def test_compressed_weights_are_read(tmp_path: Path) -> None:
+    with h5py.File(MODEL / "weights.hdf5", "r") as file:
+        values = file["char_embed"][()]
+    path = edited(tmp_path, lambda f: replace(f, "char_embed", data=values, compression="gzip"))
+    bilm = read_weights(path, read_options(MODEL / "options.json"))
+    assert_array_equal(bilm.token_encoder.state_dict()["char_embedding.weight"][1:], values)
+
+
+def test_a_model_is_read_ready_for_use_and_without_gradients() -> None:
+    bilm = read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
+    assert not bilm.training
+    assert not any(parameter.requires_grad for parameter in bilm.parameters())
+    assert {str(parameter.device) for parameter in bilm.parameters()} == {"cpu"}
+
+
+@settings(max_examples=10)
+@given(content=architectures() | word_architectures(), seed=seeds)
+def test_what_is_written_is_what_was_read(
+    content: dict[str, Any], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    lstm = content["lstm"]
+    projects = lstm["dim"] != lstm["projection_dim"] or seed % 2 == 0
+    files = make_model(content, seed, folder, projects=projects)
+    write_weights(folder / "copy.hdf5", load_bilm(files))
+    original = reference.read_arrays(files.weights)
+    copy = reference.read_arrays(folder / "copy.hdf5")
+    assert copy.keys() == original.keys()
+    for name, values in original.items():
+        assert_array_equal(copy[name], values, err_msg=name)
+
+
+def test_weights_can_be_written_in_half_precision(tmp_path: Path) -> None:
+    path = tmp_path / "half.hdf5"
+    bilm = read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
+    write_weights(path, bilm, dtype="float16")
+    with h5py.File(path, "r") as half, h5py.File(MODEL / "weights.hdf5", "r") as full:
+        assert half["char_embed"].dtype == np.float16
+        assert_array_equal(half["char_embed"][()], full["char_embed"][()].astype(np.float16))
+
+
+# Files that are no weights
+
+
+@pytest.mark.parametrize("kept", [53_355, 26_000, 100])
+def test_a_truncated_file_is_named_as_cut_off(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes((MODEL / "weights.hdf5").read_bytes()[:kept])
+    assert message_of(path) == (
+        f": the weights file is cut off: expected 53,356 bytes, found {kept:,}; get it again"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>404</html>", b"PK\x03\x04" * 300])
+def test_a_file_that_is_not_hdf5_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes(content)
+    assert message_of(path) == ": expected a weights file (HDF5), found something else"
+
+
+def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path) -> None:
+    assert message_of(tmp_path) == ": expected a weights file (HDF5), found a directory"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert message_of(tmp_path / "weights.hdf5") == ": no such weights file"
+
+
+@pytest.mark.parametrize("which", ["all", "top", "average"])
+def test_a_file_of_activations_is_named_as_such(which: str) -> None:
+    assert message_of(MODEL / f"allennlp-{which}.hdf5") == (
+        ": expected a weights file, found a file of activations, as `elmo embed` writes it"
+    )
+
+
+def test_the_weights_of_a_softmax_are_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "softmax.hdf5"
+    with h5py.File(path, "w") as file:
+        file["softmax/W"] = np.zeros((8, 10), np.float32)
+        file["softmax/b"] = np.zeros(8, np.float32)
+    assert message_of(path) == ": expected the weights of a biLM, found those of a softmax"
+
+
+def test_another_hdf5_file_is_named_by_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path, "w") as file:
+        file["images"] = np.zeros(3)
+        file["labels"] = np.zeros(3)
+    assert message_of(path) == (
+        ": expected a weights file with char_embed or embedding, and RNN_0; found images, labels"
+    )
+
+
+# Files that do not fit
+
+
+def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
+    def edit(file: h5py.File) -> None:
+        del file["CNN/b_cnn_1"]
+        replace(file, "char_embed", data=np.zeros((262, 5), np.float32))
+        replace(file, "CNN_proj/b_proj", data=[b"text"] * 10)
+        del file[CELL.format(1, 0, "B")]
+        file.create_group(CELL.format(1, 0, "B"))
+
+    assert message_of(edited(tmp_path, edit)) == (
+        " does not fit the options, 4 of 19 datasets: "
+        "char_embed: expected (261, 5), found (262, 5); "
+        "CNN/b_cnn_1: expected (9,), found nothing; "
+        "CNN_proj/b_proj: expected (10,), found object values; "
+        "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/B: expected (96,), found a group"
+    )
+
+
+def test_the_weights_of_another_model_do_not_fit() -> None:
+    message = message_of(GOLDEN / "relu" / "weights.hdf5")
+    assert message.startswith(" does not fit the options, 19 of 19 datasets: char_embed: ")
+    assert "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0: expected (24, 10), found (48, 16)" in (
+        message
+    )
+
+
+def test_a_vocabulary_of_another_length_does_not_fit(tmp_path: Path) -> None:
+    files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
+    assert files.vocabulary is not None
+    with files.vocabulary.open("a", encoding="utf-8") as file:
+        file.write("more\n")
+    with pytest.raises(WeightsError, match=re.escape("embedding: expected (9, 3), found (8, 3)")):
+        load_bilm(files)
+
+
+def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> None:
+    files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
+    with pytest.raises(ModelError) as caught:
+        load_bilm(ModelFiles(files.name, files.options, files.weights))
+    assert str(caught.value) == (
+        f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
+        f"expected vocab.txt beside {files.weights}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "found"),
+    [
+        ((261, 5), "(261, 5) with 0 bytes of data"),
+        ((1 << 24, 1 << 24), "(16777216, 16777216) with 0 bytes of data"),
+    ],
+)
+def test_a_dataset_that_declares_a_shape_without_its_data_is_not_read(
+    tmp_path: Path, shape: tuple[int, int], found: str
+) -> None:
+    path = edited(
+        tmp_path,
+        lambda f: replace(f, "char_embed", shape=shape, dtype="f4", chunks=(261, 5)),
+    )
+    assert message_of(path) == (
+        f" does not fit the options, 1 of 19 datasets: char_embed: expected (261, 5), found {found}"
+    )
+
+
+def test_options_that_ask_for_far_too_much_fail_on_shapes_and_not_on_memory() -> None:
+    content = small_architecture(dim=1 << 20, projection_dim=1 << 18)
+    with pytest.raises(WeightsError, match="does not fit the options"):
+        read_weights(MODEL / "weights.hdf5", parse_options(content))
+
+
+# Files that are damaged
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_are_named_with_their_datasets(
+    tmp_path: Path, value: float
+) -> None:
+    def edit(file: h5py.File) -> None:
+        file["CNN_proj/W_proj"][3, 2] = value
+        file[CELL.format(0, 0, "B")][7] = value
+
+    assert message_of(edited(tmp_path, edit)) == (
+        ": values that are not finite (NaN or infinity) in "
+        f"['CNN_proj/W_proj', '{CELL.format(0, 0, 'B')}']"
+    )
+
+
+def test_damaged_data_are_named_as_damaged(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(261, 5)).astype(np.float32)
+    path = edited(tmp_path, lambda f: replace(f, "char_embed", data=values, compression="gzip"))
+    with h5py.File(path, "r") as file:
+        start = file["char_embed"].id.get_chunk_info(0).byte_offset
+    content = bytearray(path.read_bytes())
+    content[start + 20 : start + 60] = b"\xff" * 40
+    path.write_bytes(content)
+    message = message_of(path)
+    assert message.startswith(": the weights file is damaged: ")
+    assert message.endswith("; get it again")
+
+
+def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path: Path) -> None:
+    good = (MODEL / "weights.hdf5").read_bytes()
+    options = read_options(MODEL / "options.json")
+    random = np.random.default_rng(0)
+    path = tmp_path / "weights.hdf5"
+    messages = []
+    for _ in range(60):
+        content = bytearray(good)
+        for position in random.integers(100, 3000, size=5):
+            content[position] = random.integers(256)
+        path.write_bytes(content)
+        try:
+            read_weights(path, options)  # bytes between the structures may well not matter
+        except WeightsError as error:
+            messages.append(str(error))
+    assert any("the weights file is damaged: " in message for message in messages)

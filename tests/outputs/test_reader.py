@@ -1,0 +1,195 @@
+"""Files of both layouts, read back."""
+
+import copy
+import os
+import pickle
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from conftest import GOLDEN, Golden
+from hypothesis import given
+from hypothesis import strategies as st
+from layouts import Corpus, assert_holds, corpora, write
+from numpy.testing import assert_array_equal
+
+from elmo_cli import open_activations
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.form import LAYOUTS
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.lines import Record, line_record
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def lines(*texts: str) -> Corpus:
+    """A token a text, whose values are its number."""
+    values = [np.full((2, 1, 3), i, np.float32) for i in range(len(texts))]
+    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
+
+
+@layouts
+@given(corpus=corpora(), stops=st.sets(st.integers(0, 12), max_size=2))
+def test_what_is_written_is_read_whatever_interrupts_it(
+    layout: str, corpus: Corpus, stops: set[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("file") / "out.hdf5"
+    write(corpus, path, layout, stops=stops)
+    keyed = corpus.attributes["format"] == "fasta"
+    assert_holds(path, corpus, in_order=layout == "packed" or not keyed)
+    assert [name.name for name in path.parent.iterdir()] == ["out.hdf5"]
+
+
+@pytest.mark.parametrize("layers", ["all", "top", "average"])
+def test_the_files_of_allennlp_are_read(golden: Golden, layers: str) -> None:
+    path = golden.folder / f"allennlp-{layers}.hdf5"
+    with open_activations(path) as activations, h5py.File(path) as file:
+        assert (activations.layout, len(activations)) == ("allennlp", len(golden.sentences))
+        for number, (sentence, values) in enumerate(
+            zip(golden.sentences, activations, strict=True)
+        ):
+            assert_array_equal(values, file[str(number)][()])
+            assert_array_equal(activations[" ".join(sentence)].shape, values.shape)
+
+
+@layouts
+def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b", "a", "c"), tmp_path / "out", layout)
+    with open_activations(tmp_path / "out") as activations:
+        assert len(activations) == 4
+        assert_array_equal(activations[np.int64(1)], np.full((2, 1, 3), 1))
+        for which in (slice(1, 3), slice(None, None, -1), slice(-3, None, 2), slice(3, 1)):
+            found = [int(values[0, 0, 0]) for values in activations[which]]
+            assert found == list(range(4))[which]
+        assert "a" in activations
+        assert "d" not in activations
+        assert 1 not in activations
+        assert activations.number_of("a") == 2
+        assert_array_equal(activations["a"], activations[2])
+        assert activations.sentence(-1) == "c"
+        assert activations.attributes["layers"] == "0,1"
+        with pytest.raises(KeyError, match="'d'"):
+            activations["d"]
+        for number in (4, -5):
+            with pytest.raises(IndexError, match=rf"^record {number}: .*out has 4$"):
+                activations[number]
+        with pytest.raises(TypeError):
+            activations["a":"c"]
+
+
+@layouts
+def test_a_file_without_sentences_is_read_by_number(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "", "b"), tmp_path / "out", layout, forget_sentences=True)
+    with open_activations(tmp_path / "out") as activations:
+        assert len(activations) == 3
+        assert activations.sentence(0) is None
+        assert "a" not in activations
+        assert int(activations[2][0, 0, 0]) == 2
+
+
+@layouts
+def test_a_file_of_no_records_is_read(layout: str, tmp_path: Path) -> None:
+    write(lines(), tmp_path / "out", layout)
+    with open_activations(tmp_path / "out") as activations:
+        assert (len(activations), list(activations), activations[:]) == (0, [], [])
+
+
+def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
+    write(lines("b c", "a / b", "d"), tmp_path / "out", use_sentence_keys=True)
+    with open_activations(tmp_path / "out") as activations:
+        assert len(activations) == 3
+        assert int(activations["a / b"][0, 0, 0]) == 1
+        assert {activations.sentence(i) for i in range(3)} == {"a / b", "b c", "d"}
+        assert activations.key(0) is None
+
+
+def test_texts_of_equal_hash_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
+    monkeypatch.setattr("elmo_cli.outputs.packed_file.hash", lambda text: 7, raising=False)
+    with open_activations(tmp_path / "out") as activations:
+        assert [activations.number_of(text) for text in "abc"] == [2, 1, 3]
+        assert "d" not in activations
+
+
+def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    lengths = [*random.integers(0, 4, 2500), 5000, 0, *random.integers(0, 4, 100)]
+    values = [random.normal(size=(n, 64)).astype(np.float32) for n in lengths]
+    records = [Record(f"line {i}", ["t"] * n) for i, n in enumerate(lengths)]
+    write(Corpus(records, values, {"layers": "top"}), tmp_path / "out", "packed")
+    with open_activations(tmp_path / "out") as activations:
+        for found, expected in zip(activations, values, strict=True):
+            assert_array_equal(found, expected)
+        for found, expected in zip(activations[900:2600], values[900:2600], strict=True):
+            assert_array_equal(found, expected)
+        assert activations.number_of("line 2501") == 2501
+        assert activations._hdf5["activations"].chunks == (2048, 64)
+
+
+@layouts
+def test_a_reader_is_pickled_and_copied(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b"), tmp_path / "out", layout)
+    with open_activations(tmp_path / "out") as activations:
+        for other in (pickle.loads(pickle.dumps(activations)), copy.copy(activations)):
+            assert_array_equal(other["b"], activations["b"])
+            other.close()
+
+
+@layouts
+def test_a_reader_goes_on_after_a_fork(layout: str, tmp_path: Path) -> None:
+    write(lines("a", "b"), tmp_path / "out", layout)
+    with open_activations(tmp_path / "out") as activations:
+        before = activations._file
+        assert activations._file is before
+        activations._process = os.getpid() + 1  # as if this were the child
+        assert int(activations["b"][0, 0, 0]) == 1
+        assert activations._file is not before
+
+
+@pytest.mark.parametrize("name", ["gone", "text", "folder", "weights", "empty"])
+def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "text":
+        path.write_text("a line\n")
+    elif name == "folder":
+        path.mkdir()
+    elif name == "weights":
+        path = GOLDEN / "relu" / "weights.hdf5"
+    elif name == "empty":
+        h5py.File(path, "w").close()
+    expected = {
+        "gone": "no such file of activations",
+        "text": "expected activations (HDF5), found something else",
+        "folder": "expected activations (HDF5), found a directory",
+        "weights": "expected activations, as `elmo embed` writes them, found "
+        "CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0",
+        "empty": "expected activations, as `elmo embed` writes them, found nothing",
+    }
+    with pytest.raises(InputError) as caught:
+        open_activations(path)
+    assert str(caught.value) == f"{path}: {expected[name]}"
+
+
+def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^layout 'rows': expected allennlp or packed$"):
+        ActivationsWriter(tmp_path / "out", {}, layout="rows")
+    with pytest.raises(InputError, match="names datasets of HDF5, which --layout allennlp has"):
+        ActivationsWriter(tmp_path / "out", {}, layout="packed", use_sentence_keys=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_file_that_was_closed_is_called_so(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    with ActivationsWriter(path, {"layers": "top"}, layout=layout) as writer:
+        for number in range(3):
+            writer.write(line_record(f"line {number}"), np.zeros((2, 4), np.float32))
+    with open_activations(path) as activations:
+        assert len(list(activations)) == 3
+    reads = (lambda: activations[0], lambda: list(activations), lambda: activations.sentence(0))
+    for read in reads:
+        with pytest.raises(InputError, match=r"out.hdf5: the file is closed; open it again$"):
+            read()

@@ -1,0 +1,259 @@
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+from elmo_cli.errors import InputError, OutputError
+from elmo_cli.outputs.output_path import check_output
+from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.text.lines import line_record
+
+
+def values(number: float = 0, n_tokens: int = 2) -> NDArray[np.float32]:
+    return np.full((3, n_tokens, 4), number, dtype=np.float32)
+
+
+def write(
+    path: str | Path, *sentences: str, fault: type[BaseException] | None = None, **settings: Any
+) -> None:
+    """Write sentences, and then fail if there is a `fault`."""
+    with ActivationsWriter(path, {}, **settings) as writer:
+        for number, sentence in enumerate(sentences):
+            writer.write(line_record(sentence), values(number))
+        if fault is not None:
+            raise fault
+
+
+def replace_writes(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[..., int], int, Any, int], int]
+) -> None:
+    """Take the place of the system's write under HDF5; `act` gets the real one first."""
+    real = os.pwrite
+    monkeypatch.setattr(
+        "elmo_cli.outputs.checkpointed_file.os.pwrite",
+        lambda descriptor, data, position: act(real, descriptor, data, position),
+    )
+
+
+# What a file holds
+
+
+def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "out", "a b", "naïve 東京", "a b", 'quoted " \\ one')
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert sorted(file) == ["0", "1", "2", "3", "sentence_to_index"]
+        assert_array_equal(file["2"], values(2))
+        index = file["sentence_to_index"]
+        assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == ((1,), "utf-8")
+        assert json.loads(index[0]) == {"a b": "2", "naïve 東京": "1", 'quoted " \\ one': "3"}
+
+
+def test_a_blank_line_keeps_its_number(tmp_path: Path) -> None:
+    with ActivationsWriter(tmp_path / "out", {}) as writer:
+        writer.write(line_record("a"), values(1))
+        writer.write(line_record(""), values(0, n_tokens=0))
+        writer.write(line_record("b"), values(2))
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert (file["1"].shape, file["1"].dtype) == ((3, 0, 4), np.float32)
+        assert_array_equal(file["2"], values(2))
+        assert json.loads(file["sentence_to_index"][0]) == {"a": "0", "b": "2"}
+
+
+def test_a_file_of_no_lines_holds_an_empty_index(tmp_path: Path) -> None:
+    write(tmp_path / "out")
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert list(file) == ["sentence_to_index"]
+        assert file["sentence_to_index"][0] == b"{}"
+
+
+def test_attributes_are_written(tmp_path: Path) -> None:
+    with ActivationsWriter(tmp_path / "out", {"model": "mini", "layers": "all"}):
+        pass
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert dict(file.attrs) == {
+            **{"model": "mini", "layers": "all", "layout": "allennlp", "dtype": "float32"},
+            **{"sentence_keys": "False", "forget_sentences": "False"},
+        }
+
+
+# Sentences as names
+
+
+@pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", ":", "..", "a.b", "x" * 5000])
+def test_a_sentence_names_its_dataset(sentence: str, tmp_path: Path) -> None:
+    write(tmp_path / "out", "other", sentence, use_sentence_keys=True)
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert_array_equal(file[sentence], values(1))
+        assert "sentence_to_index" not in file
+
+
+def test_a_blank_line_names_nothing(tmp_path: Path) -> None:
+    write(tmp_path / "out", "a", "", "b", use_sentence_keys=True)
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert list(file) == ["a", "b"]
+
+
+@pytest.mark.parametrize("sentence", [".", "/", "/a", "a/", "a//b", "./a", "a/.", "a\0b"])
+def test_a_sentence_that_can_name_nothing_is_an_error(sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        write(tmp_path / "out", "other", sentence, use_sentence_keys=True)
+    assert str(caught.value) == (
+        f"line 2: the sentence {sentence!r} cannot name a dataset; leave out --use-sentence-keys"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", "a"), ("a/b", "a/b"), ("a/b", "a"), ("a", "a/b"), ("a", "a/b/c")]
+)
+def test_a_name_that_is_taken_is_an_error(first: str, second: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        write(tmp_path / "out", first, "", second, use_sentence_keys=True)
+    assert str(caught.value) == (
+        f"line 3: the sentence {second!r} names a dataset that is there already; "
+        "leave out --use-sentence-keys"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+# A file that is complete, or none
+
+
+def test_a_file_has_another_name_until_it_is_complete(tmp_path: Path) -> None:
+    with ActivationsWriter(tmp_path / "out", {}) as writer:
+        writer.write(line_record("a"), values())
+        assert [path.name for path in tmp_path.iterdir()] == ["out.partial"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
+def test_a_run_that_fails_leaves_nothing(kind: type[BaseException], tmp_path: Path) -> None:
+    with pytest.raises(kind):
+        write(tmp_path / "out", "a", fault=kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    write(tmp_path / "out", "old")
+    before = (tmp_path / "out").read_bytes()
+    with pytest.raises(RuntimeError):
+        write(tmp_path / "out", "new", fault=RuntimeError, overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out").read_bytes() == before
+
+
+@pytest.mark.parametrize("n_good", [0, 5, 30])
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(errno.ENOSPC, "; make room and run the command again"), (errno.EIO, "")],
+)
+def test_a_disk_that_fails_is_an_error_whenever_it_does(
+    n_good: int, number: int, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = iter(range(n_good))
+
+    def fail(real: Callable[..., int], *arguments: Any) -> int:
+        if next(writes, None) is None:
+            raise OSError(number, os.strerror(number))
+        return real(*arguments)
+
+    replace_writes(monkeypatch, fail)
+    with pytest.raises(OutputError) as caught:
+        write(tmp_path / "out", *map(str, range(100)))
+    assert str(caught.value) == (
+        f"{tmp_path / 'out'}: cannot write the output: {os.strerror(number)}{advice}"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_in_the_middle_of_a_write_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*arguments: Any) -> int:
+        raise KeyboardInterrupt
+
+    replace_writes(monkeypatch, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "out", "a", "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writes_that_take_a_part_only_are_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_writes(monkeypatch, lambda real, descriptor, data, at: real(descriptor, data[:7], at))
+    write(tmp_path / "out", "a", "b")
+    with h5py.File(tmp_path / "out", "r") as file:
+        assert_array_equal(file["1"], values(1))
+
+
+# Before anything is computed
+
+
+def assert_refused(path: Path, message: str, *, overwrite: bool = False) -> None:
+    for attempt in (check_output, lambda path, overwrite: write(path, overwrite=overwrite)):
+        with pytest.raises(OutputError) as caught:
+            attempt(path, overwrite=overwrite)
+        assert str(caught.value) == message
+
+
+def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    assert_refused(path, f"{path} exists already; --overwrite replaces it")
+    assert path.read_bytes() == b"old"
+    check_output(path, overwrite=True)
+
+
+def test_the_input_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("a line\n")
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(OutputError, match="is the input; choose another output"):
+        check_output(tmp_path / "link", overwrite=True, source=path)
+    check_output(tmp_path / "new", overwrite=True, source=path)
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_an_output_that_is_no_file_is_refused(overwrite: bool, tmp_path: Path) -> None:
+    assert_refused(
+        tmp_path,
+        f"{tmp_path}: expected an output file, found a directory",
+        overwrite=overwrite,
+    )
+    os.mkfifo(tmp_path / "pipe")
+    assert_refused(
+        tmp_path / "pipe",
+        f"{tmp_path / 'pipe'}: expected an output file, found a device or a pipe",
+        overwrite=overwrite,
+    )
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "out"
+    assert_refused(path, f"{path}: the folder {path.parent} does not exist; make it first")
+
+
+def test_a_folder_that_is_not_writable_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
+    path = tmp_path / "out"
+    assert_refused(path, f"{path}: the folder {tmp_path} is not writable")
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(OutputError) as caught:
+        write(path)
+    assert str(caught.value) == f"{path}: cannot write the output: File name too long"

@@ -1,0 +1,103 @@
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from website import weights_file, zip_with
+
+from elmo_cli.errors import ModelError
+from elmo_cli.pretrained.loading import find_model
+
+OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> bytes:
+    return weights_file(tmp_path / "made.hdf5").read_bytes()
+
+
+def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path, weights: bytes) -> None:
+    members = {"209/options.json": OPTIONS, "209/model.hdf5": weights, "209/vocab.txt": b"a\n"}
+    others = {"209/run.sh": b"rm", "__MACOSX/209/._model.hdf5": b"", "209/meta.json": b"{}"}
+    path = zip_with(tmp_path / "209.zip", members | others)
+    files = find_model(path)
+    assert files.name == str(path)
+    assert files.weights.read_bytes() == weights
+    assert files.vocabulary is not None
+    assert cache in files.weights.parents
+    visible = {file.name for file in files.weights.parent.iterdir()} - {".lock"}
+    assert visible == {"options.json", "model.hdf5", "vocab.txt", "meta.json"}
+    changed = files.weights.stat().st_mtime_ns
+    assert find_model(path) == files
+    assert files.weights.stat().st_mtime_ns == changed
+    zip_with(path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "})
+    with pytest.raises(ModelError, match=r"expected one options.json, found several"):
+        find_model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("../weights.hdf5", "refused, ../weights.hdf5 leads out of the folder"),
+        ("/etc/weights.hdf5", "refused, /etc/weights.hdf5 leads out of the folder"),
+        ("a/..\\weights.hdf5", "leads out of the folder"),
+        ("encoder.pkl", "expected options.json and a .hdf5 file, found options.json, encoder.pkl"),
+    ],
+)
+def test_members_cannot_leave_the_folder(
+    tmp_path: Path, cache: Path, name: str, fault: str
+) -> None:
+    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: b"x"})
+    with pytest.raises(ModelError) as caught:
+        find_model(path)
+    assert fault in str(caught.value)
+    assert [file.name for file in cache.rglob("*") if file.is_file()] == [".lock"]
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    link = zipfile.ZipInfo("weights.hdf5")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as file:
+        file.writestr(link, "/etc/passwd")
+    with pytest.raises(ModelError, match=r"refused, weights.hdf5 is a link, not a file"):
+        find_model(tmp_path / "bad.zip")
+
+
+def test_absurd_sizes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = zip_with(tmp_path / "bomb.zip", {"weights.hdf5": bytes(10**6)})
+    find_model_fault = r"refused, it would unpack to 1,000,000 bytes"
+    monkeypatch.setattr("elmo_cli.pretrained.archive._RATIO_MATTERS_FROM", 10**5)
+    with pytest.raises(ModelError, match=find_model_fault):
+        find_model(path)
+    monkeypatch.setattr("elmo_cli.pretrained.archive._RATIO_MATTERS_FROM", 10**9)
+    monkeypatch.setattr("elmo_cli.pretrained.archive._LARGEST_BYTES", 10**5)
+    with pytest.raises(ModelError, match=find_model_fault):
+        find_model(path)
+
+
+def test_a_damaged_zip_file(tmp_path: Path, cache: Path, weights: bytes) -> None:
+    members = {"options.json": OPTIONS, "model.hdf5": weights}
+    path = zip_with(tmp_path / "damaged.zip", members, zipfile.ZIP_STORED)
+    path.write_bytes(path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS))))
+    with pytest.raises(ModelError, match=r"damaged zip file: Bad CRC-32 .*; get it again$"):
+        find_model(path)
+    assert [file.name for file in cache.rglob("*") if file.is_file()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("weights.hdf5", "found one file of a model; name its folder, or both files with --opt"),
+        ("model.tar.gz", "expected a zip file or a folder, found another file"),
+    ],
+)
+def test_another_file_is_no_model(tmp_path: Path, name: str, fault: str) -> None:
+    (tmp_path / name).write_bytes(OPTIONS)
+    with pytest.raises(ModelError, match=fault):
+        find_model(tmp_path / name)

@@ -1,0 +1,524 @@
+"""`elmo convert`, and weights as safetensors wherever weights are taken."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import reference
+import torch
+from commands import TINY, assert_fails, assert_misused, elmo
+from conftest import GOLDEN
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from strategies import make_model, seeds, small_architecture
+from website import Site, zip_with
+
+import elmo_cli
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError
+from elmo_cli.model.options import read_options
+from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.pretrained.convert_weights import convert_weights
+from elmo_cli.pretrained.integrity import safetensors_fault, sha256
+from elmo_cli.pretrained.loading import find_model
+
+safetensors = pytest.importorskip("safetensors")
+safetensors_numpy = pytest.importorskip("safetensors.numpy")
+
+WEIGHTS = TINY / "weights.hdf5"
+OPTIONS = TINY / "options.json"
+CELL = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
+SENTENCE = ["The", "cat", "sat", "."]
+
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@pytest.fixture
+def converted(tmp_path: Path) -> Path:
+    """The weights of a golden model as safetensors."""
+    path = tmp_path / "weights.safetensors"
+    convert_weights(WEIGHTS, path)
+    return path
+
+
+def safetensors_with(folder: Path, edit: Callable[[Arrays], None]) -> Path:
+    """Golden weights as the package writes safetensors, with a fault."""
+    arrays = reference.read_arrays(WEIGHTS)
+    tensors = {name: np.ascontiguousarray(values, np.float32) for name, values in arrays.items()}
+    edit(tensors)
+    path = folder / "weights.safetensors"
+    safetensors_numpy.save_file(tensors, path)
+    return path
+
+
+def without_safetensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+
+
+def message_of(path: Path) -> str:
+    """The error for a weights file, without its path."""
+    with pytest.raises(WeightsError) as caught:
+        read_weights(path, read_options(OPTIONS))
+    assert str(caught.value).startswith(str(path))
+    return str(caught.value)[len(str(path)) :]
+
+
+def assert_only(folder: Path, *names: str) -> None:
+    assert {path.name for path in folder.iterdir()} == set(names)
+
+
+# There and back.
+
+
+@settings(max_examples=5)
+@given(seed=seeds)
+def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    files = make_model(small_architecture(), seed, folder)
+    convert_weights(files.weights, folder / "there.safetensors")
+    convert_weights(folder / "there.safetensors", folder / "back.hdf5")
+    with h5py.File(files.weights) as first, h5py.File(folder / "back.hdf5") as last:
+        names: list[str] = []
+        first.visit(names.append)
+        assert CELL + "/W_0" in names
+        for name in names:
+            assert isinstance(last[name], type(first[name]))
+            if isinstance(first[name], h5py.Dataset):
+                assert last[name].dtype == first[name].dtype == np.float32
+                assert last[name][()].tobytes() == first[name][()].tobytes()
+
+
+def test_the_package_reads_the_file_tensor_by_tensor(converted: Path) -> None:
+    arrays = reference.read_arrays(WEIGHTS)
+    tensors = safetensors_numpy.load_file(converted)
+    assert tensors.keys() == arrays.keys()
+    for name, values in arrays.items():
+        assert tensors[name].dtype == np.float32
+        assert_array_equal(tensors[name], values, err_msg=name)
+    header_size = int.from_bytes(converted.read_bytes()[:8], "little")
+    assert header_size % 8 == 0
+
+
+def test_weights_load_alike_from_both_formats(converted: Path) -> None:
+    options = read_options(OPTIONS)
+    first = read_weights(WEIGHTS, options).state_dict()
+    second = read_weights(converted, options).state_dict()
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_what_is_read_does_not_depend_on_the_file_any_more(converted: Path) -> None:
+    bilm = read_weights(converted, read_options(OPTIONS))
+    before = {name: values.clone() for name, values in bilm.state_dict().items()}
+    with converted.open("r+b") as file:
+        file.seek(-1000, 2)
+        file.write(b"\xff" * 1000)
+    assert all(torch.equal(before[name], value) for name, value in bilm.state_dict().items())
+
+
+def test_a_model_is_written_as_safetensors_too(tmp_path: Path, converted: Path) -> None:
+    write_weights(
+        tmp_path / "copy.safetensors", read_weights(converted, read_options(OPTIONS)), "float16"
+    )
+    full = safetensors_numpy.load_file(converted)
+    half = safetensors_numpy.load_file(tmp_path / "copy.safetensors")
+    for name, values in full.items():
+        assert_array_equal(half[name], values.astype(np.float16), err_msg=name)
+
+
+def test_the_weights_of_a_softmax_are_converted(tmp_path: Path) -> None:
+    softmax = {"softmax/W": np.eye(3, dtype=np.float32), "softmax/b": np.ones(3, np.float32)}
+    with h5py.File(tmp_path / "softmax.hdf5", "w") as file:
+        for name, values in softmax.items():
+            file[name] = values
+    convert_weights(tmp_path / "softmax.hdf5", tmp_path / "softmax.safetensors")
+    convert_weights(tmp_path / "softmax.safetensors", tmp_path / "back.h5")
+    with h5py.File(tmp_path / "back.h5") as file:
+        for name, values in softmax.items():
+            assert_array_equal(file[name][()], values)
+
+
+def test_the_file_says_what_it_was_made_of(tmp_path: Path, converted: Path) -> None:
+    expected = {
+        "source_sha256": sha256(WEIGHTS),
+        "dtype": "float32",
+        "elmo_cli_version": elmo_cli.__version__,
+    }
+    with safetensors.safe_open(converted, framework="numpy") as file:
+        assert file.metadata() == expected
+    convert_weights(converted, tmp_path / "half.hdf5", "float16")
+    with h5py.File(tmp_path / "half.hdf5") as hdf5:
+        attributes = dict(hdf5.attrs)
+    assert attributes == {**expected, "source_sha256": sha256(converted), "dtype": "float16"}
+
+
+# Half precision.
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
+def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
+    tmp_path: Path, suffix: str
+) -> None:
+    full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
+    convert_weights(WEIGHTS, full)
+    assert convert_weights(WEIGHTS, half, "float16").dtype == "float16"
+    n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
+    assert full.stat().st_size - half.stat().st_size == pytest.approx(2 * n_values, rel=0.01)
+    expected = ElmoEmbedder(OPTIONS, full).embed_sentence(SENTENCE)
+    found = ElmoEmbedder(OPTIONS, half).embed_sentence(SENTENCE)
+    assert found.dtype == np.float32
+    assert not np.array_equal(found, expected)
+    assert_allclose(found, expected, atol=2e-3)
+
+
+def test_what_is_float16_stays_so_unless_told(tmp_path: Path) -> None:
+    half = tmp_path / "half.hdf5"
+    convert_weights(WEIGHTS, half, "float16")
+    assert convert_weights(half, tmp_path / "half.safetensors").dtype == "float16"
+    assert convert_weights(half, tmp_path / "full.safetensors", "float32").dtype == "float32"
+    with h5py.File(half) as file:
+        full = safetensors_numpy.load_file(tmp_path / "full.safetensors")
+        assert_array_equal(full["char_embed"], file["char_embed"][()].astype(np.float32))
+
+
+def test_values_that_are_too_large_for_float16_are_named(tmp_path: Path) -> None:
+    def edit(tensors: Arrays) -> None:
+        tensors[f"{CELL}/B"][0] = 70_000
+        tensors["char_embed"][3, 1] = -1e9
+
+    path = safetensors_with(tmp_path, edit)
+    convert_weights(path, tmp_path / "full.hdf5")
+    with pytest.raises(WeightsError) as caught:
+        convert_weights(path, tmp_path / "half.hdf5", "float16")
+    assert str(caught.value) == (
+        f"{path}: values beyond float16 (65,504) in ['{CELL}/B', 'char_embed']; keep float32"
+    )
+    assert_only(tmp_path, "weights.safetensors", "full.hdf5")
+
+
+def test_bfloat16_is_read(tmp_path: Path) -> None:
+    path, target = tmp_path / "weights.safetensors", tmp_path / "weights.hdf5"
+    header = b'{"char_embed": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}'
+    path.write_bytes(bytes([len(header)]) + bytes(7) + header + b"\x80\x3f" * 3)
+    assert convert_weights(path, target).dtype == "float32"
+    with h5py.File(target) as file:
+        assert file["char_embed"].dtype == np.float32
+        assert_array_equal(file["char_embed"][()], [1, 1, 1])
+
+
+# Wherever weights are taken.
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "model.safetensors", "elmo.safetensors"])
+def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, name: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    shutil.copy(OPTIONS, folder)
+    shutil.copy(converted, folder / name)
+    (folder / "softmax.safetensors").write_bytes(b"")
+    files = find_model(folder)
+    assert (files.weights, files.softmax) == (folder / name, folder / "softmax.safetensors")
+    expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
+    assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
+    shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
+    assert find_model(folder).weights.suffix == ".hdf5"  # which needs no other package
+
+
+def test_the_command_takes_safetensors_as_a_weight_file(tmp_path: Path, converted: Path) -> None:
+    (tmp_path / "in.txt").write_text("The cat sat .\n")
+    out = tmp_path / "out.hdf5"
+    result = elmo(
+        *("embed", tmp_path / "in.txt", out, "--options-file", OPTIONS),
+        *("--weight-file", converted),
+    )
+    assert result.exit_code == 0, result.stderr
+    with h5py.File(out) as file:
+        assert file.attrs["weights_sha256"] == sha256(converted)
+        expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
+        assert_array_equal(file["0"][()], expected)
+
+
+def test_a_zip_with_safetensors_is_a_model(
+    tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    members = {"options.json": OPTIONS.read_bytes(), "m.safetensors": converted.read_bytes()}
+    files = find_model(zip_with(tmp_path / "model.zip", members))
+    assert files.weights.read_bytes() == converted.read_bytes()
+
+
+@pytest.mark.parametrize("n_lost", [0, 1])
+def test_safetensors_are_downloaded_whole_or_not_at_all(
+    tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch, n_lost: int
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    content = converted.read_bytes()
+    site = Site()
+    try:
+        url = site.put("/weights.safetensors", content[: len(content) - n_lost])
+        if n_lost:
+            with pytest.raises(ModelError, match=f"cut off: expected {len(content):,} bytes"):
+                ElmoEmbedder(OPTIONS, url)
+        else:
+            ElmoEmbedder(OPTIONS, url)
+    finally:
+        site.close()
+
+
+# Files that cannot be read.
+
+
+def test_without_the_package_the_error_names_the_command_that_installs_it(
+    tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_safetensors(monkeypatch)
+    expected = (
+        f"{converted}: safetensors files need a package that is not installed; "
+        'pip install "elmo-cli[safetensors]"'
+    )
+    with pytest.raises(ElmoError) as caught:
+        read_weights(converted, read_options(OPTIONS))
+    assert str(caught.value) == expected
+    assert_fails(elmo("convert", converted, tmp_path / "out.hdf5"), expected)
+    assert_only(tmp_path, "weights.safetensors")
+
+
+def test_safetensors_are_written_without_the_package(
+    tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_safetensors(monkeypatch)
+    convert_weights(WEIGHTS, tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == converted.read_bytes()
+
+
+def test_a_truncated_file_is_named_as_cut_off(converted: Path) -> None:
+    content = converted.read_bytes()
+    header_end = 8 + int.from_bytes(content[:8], "little")
+    assert safetensors_fault(converted) is None
+    for kept, expected in [
+        (len(content) - 1, f"{len(content):,}"),
+        (header_end, f"{len(content):,}"),
+        (header_end - 1, f"more than {header_end:,}"),
+        (9, f"more than {header_end:,}"),
+    ]:
+        converted.write_bytes(content[:kept])
+        assert message_of(converted) == (
+            f": cut off: expected {expected} bytes, found {kept:,}; get it again"
+        )
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "an empty file"),
+        (b"<html>404</html>", "a web page"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(500), r"something that starts with b'\x89HDF\r\n\x1a\n'"),
+        (b"\x04" + bytes(7) + b"{xy}", "a header that cannot be read"),
+        (b"\x09" + bytes(7) + b'{"a": []}', "a header that cannot be read"),
+    ],
+)
+def test_a_file_that_is_not_safetensors_is_named(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(content)
+    assert message_of(path) == f": expected safetensors, found {found}; get it again"
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    assert message_of(path) == ": no such weights file"
+    path.mkdir()
+    assert message_of(path) == ": expected a weights file (safetensors), found a directory"
+
+
+def test_a_header_that_contradicts_itself_is_named_as_damaged(converted: Path) -> None:
+    content = converted.read_bytes()
+    converted.write_bytes(content.replace(b"[261, ", b"[262, ", 1))
+    assert content != converted.read_bytes()
+    message = message_of(converted)
+    assert message.startswith(": the weights file is damaged: ")
+    assert message.endswith("; get it again")
+
+
+def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
+    def edit(tensors: Arrays) -> None:
+        del tensors["CNN/b_cnn_1"]
+        tensors["char_embed"] = np.zeros((262, 4), np.float32)
+        tensors["CNN_proj/b_proj/more"] = tensors.pop("CNN_proj/b_proj")
+        tensors["CNN_proj/W_proj"] = tensors["CNN_proj/W_proj"].astype(np.bool_)
+
+    expected = {name: values.shape for name, values in reference.read_arrays(WEIGHTS).items()}
+    assert message_of(safetensors_with(tmp_path, edit)) == (
+        f" does not fit the options, 4 of {len(expected)} datasets: "
+        f"char_embed: expected {expected['char_embed']}, found (262, 4); "
+        f"CNN/b_cnn_1: expected {expected['CNN/b_cnn_1']}, found nothing; "
+        f"CNN_proj/W_proj: expected {expected['CNN_proj/W_proj']}, found BOOL values; "
+        f"CNN_proj/b_proj: expected {expected['CNN_proj/b_proj']}, found a group"
+    )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_named(tmp_path: Path, value: float) -> None:
+    def edit(tensors: Arrays) -> None:
+        tensors["CNN_proj/W_proj"][3, 2] = value
+        tensors[f"{CELL}/B"][7] = value
+
+    path = safetensors_with(tmp_path, edit)
+    assert message_of(path) == (
+        f": values that are not finite (NaN or infinity) in ['CNN_proj/W_proj', '{CELL}/B']"
+    )
+    with pytest.raises(WeightsError, match=r"not finite \(NaN or infinity\) in \['CNN_proj/W_p"):
+        convert_weights(path, tmp_path / "out.hdf5", "float16")
+    assert_only(tmp_path, "weights.safetensors")
+
+
+# The command.
+
+
+def test_the_command_says_one_line_on_standard_error(tmp_path: Path) -> None:
+    target = tmp_path / "weights.safetensors"
+    result = elmo("convert", WEIGHTS, target)
+    n_tensors = len(reference.read_arrays(WEIGHTS))
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        f"{target}: {n_tensors} tensors, float32, {target.stat().st_size:,} bytes\n"
+    )
+    assert elmo("convert", WEIGHTS, target, "--overwrite", "-q").stderr == ""
+    assert_only(tmp_path, "weights.safetensors")
+
+
+def test_an_existing_file_is_refused_and_replaced_where_told(tmp_path: Path) -> None:
+    target = tmp_path / "weights.hdf5"
+    target.write_text("mine")
+    result = elmo("convert", WEIGHTS, target, "--dtype", "float16")
+    assert_fails(result, f"{target} exists already; --overwrite replaces it")
+    assert target.read_text() == "mine"
+    result = elmo("convert", WEIGHTS, target, "--dtype", "float16", "--overwrite")
+    assert result.exit_code == 0
+    with h5py.File(target) as file:
+        assert file["char_embed"].dtype == np.float16
+
+
+def test_a_file_is_converted_in_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "weights.hdf5"
+    shutil.copy(WEIGHTS, path)
+    result = elmo("convert", path, path, "--dtype", "float16", "--overwrite")
+    assert result.exit_code == 0, result.stderr
+    with h5py.File(path) as file:
+        assert (file["char_embed"].dtype, file.attrs["source_sha256"]) == (
+            np.float16,
+            sha256(WEIGHTS),
+        )
+
+
+def test_a_fault_leaves_an_existing_file_as_it_is(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.hdf5", tmp_path / "out.safetensors"
+    shutil.copy(WEIGHTS, source)
+    with h5py.File(source, "r+") as file:
+        file["char_embed"][0, 0] = np.nan
+    target.write_text("mine")
+    result = elmo("convert", source, target, "--overwrite")
+    assert_fails(
+        result, f"{source}: values that are not finite (NaN or infinity) in ['char_embed']"
+    )
+    assert target.read_text() == "mine"
+    assert_only(tmp_path, "in.hdf5", "out.safetensors")
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("elmo_cli.model.hdf5_tensors._Hdf5Tensors.read", interrupt)
+    result = elmo("convert", WEIGHTS, tmp_path / "out.safetensors")
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+    assert_only(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["weights", "weights.bin", "weights.pt"])
+def test_a_name_of_no_known_format_is_refused(tmp_path: Path, name: str) -> None:
+    assert_fails(
+        elmo("convert", WEIGHTS, tmp_path / name),
+        f"{tmp_path / name}: expected a name that ends in .hdf5, .h5, .safetensors",
+    )
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"out\.hdf5"):
+        convert_weights(WEIGHTS, tmp_path / "missing" / "out.hdf5")
+
+
+def test_a_disk_that_fails_is_an_error_of_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("elmo_cli.model.tensor_files.write_safetensors", fail)
+    target = tmp_path / "out.safetensors"
+    assert_fails(
+        elmo("convert", WEIGHTS, target), f"{target}: cannot be written: No space left on device"
+    )
+
+
+def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
+    assert_misused(elmo("convert", WEIGHTS), "Missing argument 'OUT'.")
+    result = elmo("convert", WEIGHTS, tmp_path / "out.hdf5", "--dtype", "int8")
+    assert (result.exit_code, result.stdout) == (2, "")
+    message = "IN: expected a file, found -; standard input is not read"
+    assert_misused(elmo("convert", "-", tmp_path / "out.hdf5"), message)
+    advice = f"is for activations, and {WEIGHTS} is none; weights go to .hdf5, .h5 or .safetensors"
+    assert_misused(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet {advice}")
+    assert_misused(elmo("convert", WEIGHTS, "-"), f"standard output {advice}")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no-such.hdf5", "cannot read the input: No such file or directory"),
+        ("text.hdf5", "expected a weights file (HDF5), found something else"),
+        (
+            "images.hdf5",
+            "expected a weights file with char_embed or embedding, and RNN_0; found images",
+        ),
+    ],
+)
+def test_what_is_no_weights_file_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "text.hdf5").write_text(json.dumps({"a": 1}))
+    with h5py.File(tmp_path / "images.hdf5", "w") as file:
+        file["images"] = np.zeros(3)
+    source, target = tmp_path / name, tmp_path / "out.safetensors"
+    assert_fails(elmo("convert", source, target), f"{source}: {message}")
+    assert not target.exists()
+
+
+def test_activations_are_no_weights(tmp_path: Path) -> None:
+    source = GOLDEN / "tanh-clip" / "allennlp-all.hdf5"
+    with pytest.raises(WeightsError) as caught:
+        convert_weights(source, tmp_path / "out.safetensors")
+    assert str(caught.value) == (
+        f"{source}: expected a weights file, found a file of activations, as `elmo embed` writes it"
+    )
+
+
+def test_tensors_that_are_no_numbers_are_named(tmp_path: Path) -> None:
+    source = tmp_path / "in.hdf5"
+    shutil.copy(WEIGHTS, source)
+    with h5py.File(source, "r+") as file:
+        file["names"] = [b"text"]
+        file.create_dataset("hollow", shape=(1 << 24, 1 << 24), dtype="f4", chunks=(8, 8))
+    assert_fails(
+        elmo("convert", source, tmp_path / "out.hdf5"),
+        f"{source}: hollow: expected numbers, found (16777216, 16777216) with 0 bytes of data; "
+        "names: expected numbers, found object values",
+    )

@@ -1,0 +1,312 @@
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from website import Site, breaks_off, folder_with, status, weights_file, zip_with
+
+from elmo_cli.errors import ModelError
+from elmo_cli.pretrained import loading as pretrained
+from elmo_cli.pretrained import registry
+from elmo_cli.pretrained.loading import (
+    download_model,
+    find_model,
+    is_downloaded,
+    model_from_files,
+)
+from elmo_cli.pretrained.model_cache import cache_folder
+from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
+
+OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.setattr("elmo_cli.pretrained.download._PAUSE_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    server = Site()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> bytes:
+    return weights_file(tmp_path / "made.hdf5").read_bytes()
+
+
+@pytest.fixture
+def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    """A model named `tiny` that the test's server publishes, two mirrors of each file."""
+    model = PublishedModel(
+        name="tiny",
+        language="English",
+        text=None,
+        weights_bytes=len(weights),
+        options=(site.url + "/gone/options.json", site.put("/options.json", OPTIONS)),
+        weights=(site.url + "/gone/weights.hdf5", site.put("/weights.hdf5", weights)),
+        softmax=(site.put("/softmax.hdf5", weights),),
+        vocabulary=(site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n"),),
+    )
+    publish(model, monkeypatch)
+    return model
+
+
+def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (registry, pretrained):
+        monkeypatch.setattr(module, "MODELS", (*MODELS, model))
+
+
+# Names.
+
+
+def test_the_default_is_the_bundled_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
+    monkeypatch.setattr(pretrained, "BUNDLED_FOLDER", folder)
+    for name in (None, "mini", "MINI"):
+        files = find_model(name)
+        assert (files.name, files.weights.parent) == ("mini", folder)
+    assert not cache_folder().exists()
+
+
+def test_a_missing_bundled_model_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretrained, "BUNDLED_FOLDER", tmp_path)
+    with pytest.raises(ModelError, match=r"^the bundled model mini is not in this installation"):
+        find_model()
+
+
+def test_the_environment_names_another_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_with(tmp_path / "mine", "options.json", "weights.hdf5")
+    monkeypatch.setenv("ELMO_MODEL", str(folder))
+    assert find_model().weights == folder / "weights.hdf5"
+    assert find_model().name == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("orignal", "original"), ("Smal", "small"), ("nlpl-209", "nlpl-209-english")],
+)
+def test_an_unknown_name_gives_the_nearest(name: str, near: str) -> None:
+    with pytest.raises(ModelError, match=rf"^no model {name}; did you mean {near}\?.* mini, small"):
+        find_model(name)
+
+
+def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_model("mini").name == "mini"
+    assert caplog.messages == []
+    Path("mini").mkdir()
+    find_model("mini")
+    message = "Warning: the model is the published mini; ./mini is the folder"
+    assert caplog.messages == [message]
+
+
+def test_a_name_that_is_none_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"^model '': expected a name, a folder or a zip file$"):
+        find_model("")
+
+
+def test_a_name_near_to_none_gives_the_list() -> None:
+    with pytest.raises(ModelError, match=r"^no model xyzzy; known are mini, small, .*folder$"):
+        find_model("xyzzy")
+
+
+@pytest.mark.parametrize(
+    "name", ["./small", "models/small", "~/small", "209.zip", "weights.hdf5", Path("small")]
+)
+def test_what_looks_like_a_path_is_said_to_be_missing(name: str | Path) -> None:
+    with pytest.raises(ModelError, match=rf"^{name}: no such model folder or zip file$"):
+        find_model(name)
+
+
+# Downloads.
+
+
+def test_a_published_model_is_downloaded_once(published: PublishedModel, site: Site) -> None:
+    assert not is_downloaded(published)
+    seen = set()
+    files = find_model("Tiny", on_progress=lambda name, _n_bytes, _total: seen.add(name))
+    assert files.name == "tiny"
+    assert files.options.read_bytes() == OPTIONS
+    assert files.vocabulary is None
+    assert seen == {"options.json", "weights.hdf5"}
+    assert is_downloaded(published)
+    site.requests.clear()
+    assert find_model("tiny") == files
+    assert site.requests == []
+
+
+def test_the_softmax_comes_on_demand(published: PublishedModel, site: Site) -> None:
+    find_model("tiny")
+    files = download_model(published, with_softmax=True)
+    assert files.softmax is not None
+    assert files.vocabulary is not None
+    assert find_model("tiny") == files
+    small = published_model("small")
+    assert small is not None
+    with pytest.raises(ModelError, match=r"no softmax of the model small .* original-5.5b"):
+        download_model(small, with_softmax=True)
+
+
+def test_a_download_goes_on_later(
+    published: PublishedModel, site: Site, cache: Path, weights: bytes
+) -> None:
+    site.answers["/weights.hdf5"] = [breaks_off(100), *[status(503)] * 3]
+    with pytest.raises(ModelError, match=rf"save it as {cache}/tiny/weights.hdf5$"):
+        find_model("tiny")
+    assert not is_downloaded(published)
+    assert find_model("tiny").weights.read_bytes() == weights
+    assert site.ranges()[-1] == "bytes=100-"
+
+
+def test_a_file_that_changed_is_not_used(published: PublishedModel, weights: bytes) -> None:
+    path = find_model("tiny").weights
+    before = path.stat()
+    path.write_bytes(weights[:-1] + b"x")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    for _ in range(2):
+        with pytest.raises(ModelError, match=rf"^{path}: has changed .*remove it to download"):
+            find_model("tiny")
+    path.unlink()
+    assert find_model("tiny").weights.read_bytes() == weights
+
+
+def test_a_file_that_was_only_touched_is_used(published: PublishedModel) -> None:
+    path = find_model("tiny").weights
+    os.utime(path, ns=(1, 1))
+    find_model("tiny")
+    record = json.loads((path.parent / "checksums.json").read_text())["weights.hdf5"]
+    assert record["mtime_ns"] == 1
+    assert record["bytes"] == path.stat().st_size
+
+
+def test_damaged_checksums_are_said(published: PublishedModel) -> None:
+    checksums = find_model("tiny").weights.parent / "checksums.json"
+    checksums.write_text("[]")
+    with pytest.raises(ModelError, match=rf"^{checksums}: expected checksums, .*remove it$"):
+        find_model("tiny")
+
+
+def test_files_put_there_by_hand_are_used_if_whole(
+    published: PublishedModel, site: Site, cache: Path, weights: bytes
+) -> None:
+    folder = folder_with(cache / "tiny", "my_options.json")
+    (folder / "my_weights.hdf5").write_bytes(weights[:-1])
+    with pytest.raises(ModelError, match=r"my_weights.hdf5: cut off: expected"):
+        find_model("tiny")
+    (folder / "my_weights.hdf5").write_bytes(weights)
+    assert find_model("tiny").weights.name == "my_weights.hdf5"
+    assert site.requests == []
+
+
+def test_a_model_is_found_in_a_published_zip(
+    site: Site, tmp_path: Path, cache: Path, weights: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {"options.json": OPTIONS, "model.hdf5": weights}
+    path = zip_with(tmp_path / "1.zip", members, zipfile.ZIP_STORED)
+    urls = (
+        site.put("/web.zip", b"<html>"),
+        site.put("/cut.zip", path.read_bytes()[:-30]),
+        site.put("/damaged.zip", path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS)))),
+        site.put("/1.zip", path.read_bytes()),
+    )
+    publish(PublishedModel("zipped", "Latin", None, archive=urls), monkeypatch)
+    files = find_model("zipped")
+    assert len(site.requests) == 4
+    assert files.weights == cache / "zipped" / "model.hdf5"
+    assert not (cache / "zipped" / "archive.zip").exists()
+    site.requests.clear()
+    assert find_model("zipped") == files
+    assert site.requests == []
+
+
+def test_single_files_are_the_second_way(
+    site: Site, published: PublishedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = PublishedModel(
+        *("both", "Latin", None),
+        archive=(site.url + "/gone.zip",),
+        options=published.options,
+        weights=published.weights,
+    )
+    publish(model, monkeypatch)
+    site.answers["/weights.hdf5"] = [status(404)]
+    with pytest.raises(ModelError, match=r"gone.zip \(status 404 .*; cannot .*weights.hdf5 \("):
+        find_model("both")
+    assert find_model("both").weights.name == "weights.hdf5"
+
+
+# Files and URLs.
+
+
+def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
+    files = model_from_files(str(folder / "o.json"), folder / "w.hdf5")
+    assert files.options == folder / "o.json"
+    assert files.name == str(folder / "w.hdf5")
+    assert files.vocabulary == folder / "vocab.txt"
+    assert model_from_files("o", "w", "v").vocabulary == Path("v")
+
+
+def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> None:
+    options_url = site.put("/a/o.json", OPTIONS)
+    weights_url = site.put("/b/..%2Fw%20.hdf5?x=/y", weights)
+    vocabulary_url = site.put("/v", b"the\n")
+    files = model_from_files(options_url, weights_url, vocabulary_url)
+    assert files.name == weights_url
+    assert files.weights.read_bytes() == weights
+    assert files.weights.parent.parent == cache / "urls"
+    assert files.options.name == "o.json"
+    assert files.vocabulary is not None
+    n_requests = len(site.requests)
+    assert model_from_files(options_url, weights_url, vocabulary_url) == files
+    assert len(site.requests) == n_requests
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/w", "file:///etc/passwd", "s3://bucket/w"])
+def test_other_urls_are_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ModelError, match=r"not encrypted|expected an https URL"):
+        model_from_files(tmp_path / "options.json", url)
+
+
+def test_known_urls_are_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
+    files = model_from_files(published.options[0], published.weights[0])
+    assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
+    assert files == find_model("tiny")
+
+
+# The cache folder.
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"ELMO_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b"}, "/b/elmo-cli"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/elmo-cli"),
+        ({"ELMO_CACHE": ""}, "/home/me/.cache/elmo-cli"),
+        ({"ELMO_CACHE": "~/models"}, "/home/me/models"),
+    ],
+)
+def test_the_cache_folder(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str
+) -> None:
+    for name in ("ELMO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/me", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(folder)

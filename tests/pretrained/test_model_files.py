@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import pytest
+from website import folder_with
+
+from elmo_cli.errors import ModelError
+from elmo_cli.pretrained.loading import find_model
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "weights", "vocabulary", "softmax"),
+    [
+        (["options.json", "weights.hdf5"], "options.json", "weights.hdf5", None, None),
+        (
+            ["options.json", "old_options.json", "model.hdf5", "softmax.hdf5", "vocab.txt"],
+            *("options.json", "model.hdf5", "vocab.txt", "softmax.hdf5"),
+        ),
+        (
+            ["elmo_options.json", "elmo_weights.hdf5", "elmo_softmax_weights.hdf5"],
+            *("elmo_options.json", "elmo_weights.hdf5", None, "elmo_softmax_weights.hdf5"),
+        ),
+        (
+            ["options.json", "._weights.hdf5", "lm.hdf5", "vocab-2016-09-10.txt", "notes.txt"],
+            *("options.json", "lm.hdf5", "vocab-2016-09-10.txt", None),
+        ),
+        (
+            ["options.json", "weights.hdf5", "vocab-1.txt", "vocab-2.txt"],
+            *("options.json", "weights.hdf5", None, None),
+        ),
+    ],
+)
+def test_the_files_of_a_folder(
+    tmp_path: Path,
+    names: list[str],
+    options: str,
+    weights: str,
+    vocabulary: str | None,
+    softmax: str | None,
+) -> None:
+    folder = folder_with(tmp_path / "model", *names)
+    files = find_model(folder)
+    assert files.options == folder / options
+    assert files.weights == folder / weights
+    assert files.vocabulary == (vocabulary and folder / vocabulary)
+    assert files.softmax == (softmax and folder / softmax)
+    assert {path.name for path in folder.iterdir()} == set(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        ([], "no options.json and no weights.hdf5"),
+        (["options.json", "softmax.hdf5"], "no weights.hdf5"),
+        (["options.json", "a.hdf5", "b.hdf5"], "several .* weights.hdf5: a.hdf5, b.hdf5"),
+        (["a_options.json", "b_options.json", "a.hdf5"], "several .*a_options.json, b_options"),
+    ],
+)
+def test_an_incomplete_folder(tmp_path: Path, names: list[str], fault: str) -> None:
+    folder = folder_with(tmp_path / "model", *names)
+    with pytest.raises(ModelError, match=rf"^{folder}: expected a model .*, found {fault}"):
+        find_model(str(folder))

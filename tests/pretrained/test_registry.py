@@ -1,0 +1,68 @@
+import pytest
+
+from elmo_cli.model.options import parse_options, read_options
+from elmo_cli.model.parameters import parameters_by_part
+from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.registry import MODELS, model_of_url, published_model
+
+
+def test_the_published_numbers_of_parameters() -> None:
+    filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
+    for name, dim, projection_dim, n_highway in [
+        ("small", 1024, 128, 1),
+        ("medium", 2048, 256, 1),
+        ("original", 4096, 512, 2),
+    ]:
+        options = parse_options(
+            {
+                "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2},
+                "char_cnn": {
+                    "embedding": {"dim": 16},
+                    "filters": filters,
+                    "n_highway": n_highway,
+                    "activation": "relu",
+                },
+            }
+        )
+        model = published_model(name)
+        assert model is not None
+        assert sum(parameters_by_part(options).values()) == model.parameters
+
+
+def test_a_word_level_model_has_an_embedding() -> None:
+    options = parse_options({"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 1}})
+    n_lstm = 4 * 8 * (2 * 4 + 1) + 8 * 4
+    assert parameters_by_part(options, n_words=5) == {
+        "word embedding": 20,
+        "forward LSTM": n_lstm,
+        "backward LSTM": n_lstm,
+    }
+
+
+def test_the_registry_is_sound() -> None:
+    names = [name for model in MODELS for name in (model.name, *model.aliases)]
+    assert len(names) == len(set(names))
+    assert all(name == name.lower() for name in names)
+    for model in MODELS[1:]:
+        urls = model.archive + model.options + model.weights + model.softmax + model.vocabulary
+        assert model.archive or (model.options and model.weights)
+        assert bool(model.softmax) == bool(model.vocabulary)
+        assert len(urls) == len(set(urls))
+        for url in urls:
+            assert url.startswith(("https://", "http://vectors.nlpl.eu/", "http://data.bioemb"))
+
+
+@pytest.mark.parametrize(
+    "host", ["allennlp.s3.amazonaws.com", "s3-us-west-2.amazonaws.com/allennlp"]
+)
+def test_the_urls_of_old_code_are_known(host: str) -> None:
+    stem = f"https://{host}/models/elmo/2x4096_512_2048cnn_2xhighway"
+    known = model_of_url(f"{stem}/elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5")
+    assert known is not None
+    assert (known[0].name, known[1]) == ("original", "weights")
+    assert model_of_url(f"{stem}/other.hdf5") is None
+
+
+def test_the_bundled_model_is_as_listed() -> None:
+    options = read_options(find_model("mini").options)
+    assert sum(parameters_by_part(options).values()) == MODELS[0].parameters

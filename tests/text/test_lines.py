@@ -1,0 +1,251 @@
+import gzip
+import io
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli.errors import InputError
+from elmo_cli.text.lines import open_text, read_lines, read_sentences, size_in_bytes
+
+
+def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
+    return list(read_lines(name, io.BytesIO(content)))
+
+
+def message_of(content: bytes, name: str = "input.txt") -> str:
+    with pytest.raises(InputError) as caught:
+        lines_of(content, name)
+    return str(caught.value)
+
+
+class StandardInput:
+    """What `sys.stdin` is to the code that reads bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self.buffer = io.BytesIO(content)
+
+
+# Lines
+
+
+def test_a_line_is_a_sentence_and_white_space_separates_its_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    path.write_text("The cat\tsat .\n  naïve \u3000 東京  \n", encoding="utf-8")
+    assert list(read_sentences(path)) == [["The", "cat", "sat", "."], ["naïve", "東京"]]
+
+
+def test_a_blank_line_is_a_sentence_without_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    path.write_bytes(b"\na\n\n  \nb\n\n")
+    assert list(read_sentences(path)) == [[], ["a"], [], [], ["b"], []]
+
+
+@pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
+def test_line_ends_of_all_systems_and_none_at_the_end_give_the_same_lines(content: bytes) -> None:
+    assert lines_of(content) == ["a", "b"]
+
+
+def test_an_empty_file_has_no_lines() -> None:
+    assert lines_of(b"") == []
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_only_a_line_feed_ends_a_line(separator: str) -> None:
+    assert lines_of(f"a{separator}b\nc\n".encode()) == [f"a{separator}b", "c"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
+    assert lines_of(b"\xef\xbb\xbfa b\nc\n") == ["a b", "c"]
+
+
+def test_a_byte_order_mark_counts_at_the_start_of_the_file_alone() -> None:
+    assert lines_of(b"a\n\xef\xbb\xbfb\n") == ["a", "\ufeffb"]
+
+
+@given(st.lists(st.text("ab é東\t", max_size=8), max_size=8))
+def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
+    content = "".join(f"{line}\n" for line in lines).encode()
+    assert lines_of(content) == [line.strip() for line in lines]
+    assert lines_of(gzip.compress(content), "input.txt.gz") == [line.strip() for line in lines]
+
+
+def test_lines_are_given_one_by_one_and_not_read_ahead() -> None:
+    lines = read_lines("input.txt", io.BytesIO(b"good\n\xff\n"))
+    assert next(lines) == "good"
+    with pytest.raises(InputError):
+        next(lines)
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "byte"),
+    [
+        (b"caf\xe9\n", "line 1, column 4", "0xe9"),
+        (b"a\n\nna\xc3\xafve caf\xe9 \n", "line 3, column 10", "0xe9"),
+        (b"\xef\xbb\xbf\xc3\xa9b\xff\n", "line 1, column 3", "0xff"),
+        (b"ok\n\xf0\x9f\x99", "line 2, column 1", "0xf0"),
+    ],
+    ids=["latin-1", "after other lines", "after a byte order mark", "cut off"],
+)
+def test_a_byte_that_is_not_utf8_is_named_with_its_place(
+    content: bytes, place: str, byte: str
+) -> None:
+    assert message_of(content) == (
+        f"input.txt, {place}: expected UTF-8, found the byte {byte}; convert it, for instance "
+        "with `iconv -f latin1 -t utf-8`"
+    )
+
+
+def test_a_bad_byte_of_standard_input_is_named_as_such() -> None:
+    assert message_of(b"\xff", "-").startswith("standard input, line 1, column 1: expected UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (gzip.compress(b"a b\n"), "it is gzip data, which is read from a file whose name ends in"),
+        (lzma.compress(b"a b\n"), "it is xz data, which is not read; pipe in `xzcat`"),
+        (b"\x28\xb5\x2f\xfd\x04", "it is zstd data, which is not read; pipe in `zstdcat`"),
+        ("\ufeffa b\n".encode("utf-16le"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
+        ("\ufeffa b\n".encode("utf-16be"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
+        ("a b\n".encode("utf-16le"), "as in UTF-16; convert it with `iconv -f utf-16le -t utf-8`"),
+        ("a b\n".encode("utf-16be"), "as in UTF-16; convert it with `iconv -f utf-16be -t utf-8`"),
+    ],
+)
+def test_other_data_in_place_of_text_is_named_with_the_way_to_read_it(
+    content: bytes, advice: str
+) -> None:
+    assert advice in message_of(content)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none.txt"
+    with pytest.raises(InputError) as caught, open_text(path):
+        pass
+    assert str(caught.value) == f"{path}: cannot read the input: No such file or directory"
+
+
+def test_a_directory_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught, open_text(tmp_path):
+        pass
+    assert str(caught.value) == f"{tmp_path}: cannot read the input: Is a directory"
+
+
+# gzip
+
+
+def noise(n_lines: int) -> bytes:
+    """Lines that hardly compress, so that a file of them is longer than any buffer."""
+    return b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(n_lines))
+
+
+def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt.gz"
+    path.write_bytes(gzip.compress(b"a b\n\nc\n"))
+    assert list(read_sentences(path)) == [["a", "b"], [], ["c"]]
+
+
+def test_two_gzip_files_joined_are_one_text() -> None:
+    joined = gzip.compress(b"a\nb") + gzip.compress(b"c\nd\n")
+    assert lines_of(joined, "input.gz") == ["a", "bc", "d"]
+
+
+def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
+    content = gzip.compress(noise(8000))
+    lines = read_lines("input.gz", io.BytesIO(content[: len(content) * 3 // 4]))
+    read: list[str] = []
+    with pytest.raises(InputError, match=r"^input\.gz, line \d+: cannot read on: ") as caught:
+        read.extend(lines)
+    assert "ended before the end-of-stream marker" in str(caught.value)
+    assert 0 < len(read) < 8000
+    assert f"line {len(read) + 1}:" in str(caught.value)
+
+
+def test_a_damaged_gzip_file_is_named() -> None:
+    content = bytearray(gzip.compress(noise(100)))
+    content[20:60] = b"\xff" * 40
+    assert message_of(bytes(content), "input.gz").startswith(
+        "input.gz, line 1: damaged gzip data: Error -3 while decompressing data"
+    )
+
+
+def test_a_gzip_file_whose_checksum_is_wrong_is_named() -> None:
+    content = bytearray(gzip.compress(b"a\n"))
+    content[-6] ^= 1
+    assert message_of(bytes(content), "input.gz").startswith(
+        "input.gz, line 2: cannot read on: CRC check failed"
+    )
+
+
+def test_plain_text_under_a_name_in_gz_is_named() -> None:
+    assert message_of(b"The cat\n", "input.gz") == (
+        "input.gz, line 1: cannot read on: Not a gzipped file (b'Th')"
+    )
+
+
+# Bytes, for progress
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"a\n", b"\xef\xbb\xbfa\r\n\n \xc3\xa9 \nlast", b"\n\n\n"],
+    ids=["empty", "a line", "no last line end", "blank lines"],
+)
+def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: bytes) -> None:
+    for name, stored in (("input.txt", content), ("input.txt.gz", gzip.compress(content))):
+        path = tmp_path / name
+        path.write_bytes(stored)
+        counts: list[int] = []
+        with open_text(path) as file:
+            n_lines = len(list(read_lines(path, file, counts.append)))
+        assert sum(counts) == size_in_bytes(path) == len(stored)
+        assert len(counts) >= n_lines
+
+
+def test_a_large_gzip_file_tells_of_its_bytes_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "input.gz"
+    path.write_bytes(gzip.compress(noise(12_000)))
+    counts: list[int] = []
+    with open_text(path) as file:
+        lines = read_lines(path, file, counts.append)
+        for _ in range(6000):
+            next(lines)
+        so_far = sum(counts)
+        assert 0 < so_far < path.stat().st_size
+        assert sum(1 for _ in lines) == 6000
+    assert sum(counts) == path.stat().st_size
+
+
+def test_each_line_is_told_of_with_its_line_end() -> None:
+    counts: list[int] = []
+    list(read_lines("input.txt", io.BytesIO("é\r\n\nab".encode()), counts.append))
+    assert counts == [4, 1, 2]
+
+
+# Standard input
+
+
+def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = StandardInput(b"a b\n\xc3\xa9\n")
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert list(read_sentences("-")) == [["a", "b"], ["é"]]
+    assert not stdin.buffer.closed
+
+
+def test_a_file_is_closed_after_reading(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    path.write_bytes(b"a\n")
+    with open_text(path) as file:
+        assert not file.closed
+    assert file.closed
+
+
+def test_a_stream_has_no_size(tmp_path: Path) -> None:
+    assert size_in_bytes("-") is None
+    assert size_in_bytes(tmp_path) is None
+    assert size_in_bytes(tmp_path / "none.txt") is None

@@ -1,0 +1,196 @@
+"""A batch to its loss: against the readable biLM, and blocks against whole streams."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import architectures, small_architecture
+
+from elmo_cli import LanguageModel, measure_perplexity
+from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.options import parse_options
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.weights import write_weights
+from elmo_cli.training.batches import Piece, Row, make_batch
+from elmo_cli.training.heldout import heldout_perplexity
+from elmo_cli.training.objective import Objective
+from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.softmax import Predictions, Softmax
+
+VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
+SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
+
+
+def objective(content: dict[str, object] | None = None, seed: int = 0) -> Objective:
+    torch.manual_seed(seed)
+    bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
+    softmax = Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
+    torch.nn.init.normal_(softmax.bias)
+    return Objective(bilm, softmax).eval()
+
+
+def whole(sentences: list[list[str]]) -> list[Row]:
+    return [[Piece(sentence, 0, len(sentence) + 1)] for sentence in sentences]
+
+
+@given(architectures(), st.integers(0, 100))
+def test_the_loss_of_whole_sentences_is_that_of_the_readable_bilm(
+    content: dict[str, object], seed: int
+) -> None:
+    model = objective(content, seed)
+    with torch.no_grad():
+        found = model(make_batch(whole(SENTENCES), VOCABULARY))
+        expected = [0.0, 0.0]
+        for sentence in SENTENCES:
+            top = model.bilm(model.bilm.sentence_ids([sentence])).layers[-1, 0]  # (T + 2, 2 P)
+            ahead, behind = top.chunk(2, dim=1)
+            words = torch.tensor(VOCABULARY.indices(["<S>", *sentence, "</S>"]))
+            expected[0] += float(model.softmax(Predictions(ahead[:-1], words[1:])).sum())
+            expected[1] += float(model.softmax(Predictions(behind[1:], words[:-1])).sum())
+    np.testing.assert_allclose([found.forward, found.backward], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("unroll", [1, 2, 3])
+def test_blocks_that_carry_the_state_cost_what_the_whole_stream_costs(unroll: int) -> None:
+    model = objective()
+    sentence = list("abcabcaab")
+    long = [Piece(sentence, 0, 10)]
+    other = [Piece(sentence[:4], 0, 5), Piece(sentence[4:], 0, 5)]
+    with torch.no_grad():
+        expected = model(make_batch([long], VOCABULARY)).forward
+        total, state = 0.0, None
+        for start in range(0, 10, unroll):
+            stop = min(start + unroll, 10)
+            block = make_batch([[Piece(sentence, start, stop)]], VOCABULARY)
+            forward, _, state = model(block, state)
+            total += float(forward)
+        assert abs(total - float(expected)) < 1e-4
+        # In a stream, the sentence after another does not start from zero.
+        in_stream = model(make_batch([other], VOCABULARY)).forward
+        apart = model(make_batch([[piece] for piece in other], VOCABULARY)).forward
+        assert abs(float(in_stream) - float(apart)) > 1e-3
+
+
+def test_the_state_of_each_row_is_its_own_whatever_their_lengths() -> None:
+    model = objective()
+    rows = whole(SENTENCES)
+    with torch.no_grad():
+        together = model(make_batch(rows, VOCABULARY)).state
+        for number, row in enumerate(rows):
+            alone = model(make_batch([row], VOCABULARY)).state
+            for layer, one in zip(together, alone, strict=True):
+                np.testing.assert_allclose(
+                    layer.forward.cell[number], one.forward.cell[0], atol=1e-6
+                )
+                np.testing.assert_allclose(
+                    layer.backward.hidden[number], one.backward.hidden[0], atol=1e-6
+                )
+
+
+def test_a_row_without_steps_keeps_its_state_and_costs_nothing() -> None:
+    model = objective()
+    with torch.no_grad():
+        first = model(make_batch(whole(SENTENCES[:2]), VOCABULARY))
+        rows: list[Row] = [[], [Piece(["a"], 0, 2)]]
+        after = model(make_batch(rows, VOCABULARY), first.state)
+        assert after.state[0].forward.cell[0].equal(first.state[0].forward.cell[0])
+        nothing = model(make_batch([[], []], VOCABULARY), first.state)
+    assert (float(nothing.forward), float(nothing.backward)) == (0, 0)
+    assert nothing.state is first.state
+
+
+# Held-out text.
+
+
+def test_a_uniform_softmax_has_the_size_of_the_vocabulary_as_its_perplexity(
+    tmp_path: Path,
+) -> None:
+    model = objective()
+    torch.nn.init.zeros_(model.softmax.weight)
+    torch.nn.init.zeros_(model.softmax.bias)
+    (tmp_path / "heldout.txt").write_text("a b x\n\nc\n")
+    for state in ("zero", "carry"):
+        found = heldout_perplexity(
+            model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions(state=state, unroll=2)
+        )
+        assert found["tokens"] == 4
+        assert found["unknown"] == 0.25
+        for direction in (found["forward"], found["backward"], found["average"]):
+            assert abs(direction - 6) < 1e-4
+
+
+def test_one_stream_of_one_sentence_is_the_same_carried_or_not(tmp_path: Path) -> None:
+    model = objective()
+    (tmp_path / "heldout.txt").write_text("a b x c c a b\n")
+    zero, carry = (
+        heldout_perplexity(
+            model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions(state=state, unroll=3)
+        )
+        for state in ("zero", "carry")
+    )
+    assert zero["tokens"] == carry["tokens"] == 7
+    for direction in ("forward", "backward", "average"):
+        assert abs(zero[direction] - carry[direction]) < 1e-4
+
+
+def test_from_the_zero_state_it_is_the_perplexity_of_the_model_that_is_written(
+    tmp_path: Path,
+) -> None:
+    content = small_architecture()
+    model = objective(content)
+    (tmp_path / "heldout.txt").write_text("a b x\n\nc\nb a c c a\n")
+    found = heldout_perplexity(model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions())
+    (tmp_path / "options.json").write_text(json.dumps(content))
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY.words) + "\n")
+    write_weights(tmp_path / "weights.hdf5", model.bilm)
+    weight, bias = (values.detach().numpy() for values in model.softmax.parameters())
+    write_softmax(tmp_path / "softmax.hdf5", weight, bias)
+    sentences = [["a", "b", "x"], ["c"], ["b", "a", "c", "c", "a"]]
+    other = measure_perplexity(LanguageModel(model=tmp_path), sentences)
+    assert (found["tokens"], found["unknown"]) == (other.tokens, other.unknown)
+    assert found["forward"] == pytest.approx(other.all_words.forward, rel=1e-5)
+    assert found["backward"] == pytest.approx(other.all_words.backward, rel=1e-5)
+    assert found["average"] == pytest.approx(other.all_words.average, rel=1e-5)
+
+
+# The optimizers.
+
+
+def test_adagrad_steps_as_tensorflow_does() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
+    optimizer = make_optimizer([weight], options)
+    total = np.ones(2)
+    expected = np.array([1.0, -2.0])
+    for gradient in (np.array([3.0, 0.5]), np.array([-1.0, 2.0])):
+        weight.grad = torch.tensor(gradient, dtype=torch.float32)
+        optimizer.step()
+        total += gradient**2
+        expected -= 0.2 * gradient / np.sqrt(total)
+    np.testing.assert_allclose(weight.detach(), expected, rtol=1e-6)
+
+
+def test_the_learning_rate_rises_stays_and_falls() -> None:
+    options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
+    optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))], options)
+    rates = [set_learning_rate(optimizer, step, step / 100, options) for step in range(100)]
+    assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
+    assert set(rates[4:80]) == {2.0}
+    np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
+    assert optimizer.param_groups[0]["lr"] == rates[-1]
+    constant = replace(options, warmup_steps=0, decay_share=0.0)
+    assert set_learning_rate(optimizer, 99, 0.99, constant) == 2.0
+
+
+def test_a_short_run_warms_up_over_a_tenth_of_it() -> None:
+    options = TrainingOptions(learning_rate=1.0, warmup_steps=200, decay_share=0.0)
+    optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))], options)
+    assert set_learning_rate(optimizer, 5, 0.05, options) == 0.5
+    assert set_learning_rate(optimizer, 10, 0.1, options) == 1.0

@@ -1,0 +1,124 @@
+"""Several processes under torchrun: the gradients and the weights of one."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+
+from elmo_cli.model.tensor_files import open_tensors
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+import torch
+
+from elmo_cli.training.batches import Position, portions
+from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.processes import all_processes
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import choose_architecture, start_weights
+from elmo_cli.training.text import TrainingText
+from elmo_cli.model.vocabulary import Vocabulary
+
+state, output = sys.argv[1:]
+words = ["<S>", "</S>", "<UNK>", *"abcdefghij"]
+options = TrainingOptions(
+    steps=9, state=state, batch_tokens=60, batch_size=4, unroll=5, dropout=0.0, samples=6,
+    learning_rate=1e-9, clip_norm=1e9,
+)
+architecture = choose_architecture("options.json", None, None)
+vocabulary = Vocabulary(words)
+with all_processes(-1) as (processes, device):
+    bilm, softmax = start_weights(architecture, vocabulary, options)
+    run = Run(bilm, softmax, vocabulary, options, {}, processes=processes)
+    stream = portions(TrainingText((Path("text.txt"),)), options, Position())
+    gradients = []
+    for _ in range(3):  # the state is carried from the first to the others
+        run.train_step(next(stream))
+        gradients.append({n: p.grad.clone() for n, p in run.objective.named_parameters()})
+    loss = run.take_loss()
+    if processes.is_first:
+        torch.save((gradients, loss), output)
+# A thread of the group that still holds a tensor would abort the process when Python ends.
+threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+assert not [name for name in threads if "gloo" in name], threads
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a text, options and the script."""
+    monkeypatch.chdir(tmp_path)
+    words = random.Random(1)
+    lines = [" ".join(words.choices("abcdefghijk", k=1 + n % 11)) for n in range(60)]
+    Path("text.txt").write_text("\n".join(lines))
+    Path("options.json").write_text((GOLDEN / "tanh-clip" / "options.json").read_text())
+    Path("script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def start(n_processes: int, *arguments: str) -> subprocess.Popen[bytes]:
+    """A program of Python in so many processes."""
+    command = [sys.executable, *arguments]
+    if n_processes > 1:
+        run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+        command = [sys.executable, *run, str(n_processes), *arguments]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(*processes: subprocess.Popen[bytes]) -> None:
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_two_processes_give_the_gradients_of_one(state: str) -> None:
+    import torch
+
+    finish(
+        start(1, "script.py", state, "one.pt"),
+        start(2, "script.py", state, "two.pt"),
+    )
+    one, one_loss = torch.load("one.pt", weights_only=True)
+    two, two_loss = torch.load("two.pt", weights_only=True)
+    assert one_loss == pytest.approx(two_loss, rel=1e-5)
+    for expected, found in zip(one, two, strict=True):
+        assert expected.keys() == found.keys()
+        assert max(float(gradient.abs().max()) for gradient in expected.values()) > 1e-3
+        for name, gradient in expected.items():
+            np.testing.assert_allclose(found[name], gradient, atol=1e-5, err_msg=name)
+
+
+def test_the_command_trains_in_two_processes_and_goes_on_in_one() -> None:
+    arguments = (
+        *("-m", "elmo_cli", "train", "text.txt", "--options-file", "options.json"),
+        *("--batch-size", "4", "--unroll", "5", "--samples", "0", "--dropout", "0"),
+        *("--state", "carry", "--vocabulary-size", "9", "--heldout", "text.txt"),
+    )
+    finish(start(2, *arguments, "--steps", "4", "--output", "two"))
+    finish(start(1, *arguments, "--steps", "4", "--output", "one"))
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        with open_tensors(Path("one") / name) as one, open_tensors(Path("two") / name) as two:
+            for tensor in one.names():
+                np.testing.assert_allclose(one.read(tensor), two.read(tensor), atol=1e-4)
+    finish(start(1, *arguments, "--steps", "6", "--output", "two"))
+    assert json.loads(Path("two/training.json").read_text())["step"] == 6
+
+
+def test_streams_that_cannot_be_shared_out_are_named() -> None:
+    arguments = ("-m", "elmo_cli", "train", "text.txt", "--options-file", "options.json")
+    process = start(
+        2, *arguments, "--state", "carry", "--batch-size", "3", "--steps", "1", "--output", "x"
+    )
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode != 0
+    assert b"Error: batch_size 3: expected a multiple of the 2 processes" in errors

@@ -1,0 +1,641 @@
+"""`train_model` and `elmo train`: the folder, stopping and going on, where a run starts from."""
+
+import json
+import os
+import random
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from commands import assert_fails, assert_misused, elmo, start_elmo
+from conftest import GOLDEN
+from strategies import make_model, small_architecture
+
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, StoppedError
+from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.softmax_file import read_softmax
+from elmo_cli.model.tensor_files import open_tensors
+from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.weights import load_bilm, write_weights
+from elmo_cli.training.checkpoint import save_checkpoint, write_text
+from elmo_cli.training.train import train_model
+
+SETTINGS: dict[str, Any] = {
+    "epochs": 2,
+    "batch_tokens": 40,
+    "longest_sentence": 12,
+    "batch_size": 4,
+    "unroll": 5,
+    "samples": 6,
+    "learning_rate": 0.01,
+    "vocabulary_size": 40,
+}
+WRITTEN = ("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5", "card.md")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder of each test, with two texts and the options of a small model."""
+    monkeypatch.chdir(tmp_path)
+    words = random.Random(0)
+    lines = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15)) for n in range(60)]
+    Path("text.txt").write_text("\n".join(lines))
+    Path("heldout.txt").write_text("a b c d\ne f ?\n")
+    Path("options.json").write_text(json.dumps(small_architecture()))
+    return tmp_path
+
+
+def train(output: str, **settings: Any) -> Any:
+    given: dict[str, Any] = {"options_file": "options.json", "heldout": "heldout.txt"}
+    return train_model(["text.txt"], output, **{**given, **SETTINGS, **settings})
+
+
+def weights(output: str) -> dict[str, Any]:
+    """All values of a trained folder, its softmax among them."""
+    found: dict[str, Any] = {}
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        with open_tensors(Path(output) / name) as file:
+            found |= {tensor: file.read(tensor) for tensor in file.names()}
+    return found
+
+
+def assert_same_weights(one: str, other: str) -> None:
+    """Assert equality to the bit."""
+    expected, found = weights(one), weights(other)
+    assert expected.keys() == found.keys()
+    for name, values in expected.items():
+        assert np.array_equal(values, found[name]), name
+
+
+# The folder.
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_trained_folder_is_a_model(state: str) -> None:
+    found = train("model", state=state)
+    assert {name for name in WRITTEN if (Path("model") / name).exists()} == set(WRITTEN)
+    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    assert ElmoEmbedder(model="model").state == {"zero": "zero", "carry": "warm"}[state]
+    assert LanguageModel(model="model").state == ElmoEmbedder(model="model").state
+    assert ElmoEmbedder(model="model", state="zero").state == "zero"
+    options = json.loads(Path("model/options.json").read_text())
+    assert options["training"] == {"state": state}
+    assert options["char_cnn"]["n_characters"] == 262
+    assert (found["tokens"], found["unknown"]) == (7, 1 / 7)
+    words = read_vocabulary("model/vocab.txt").words
+    assert words[:3] == ["<S>", "</S>", "<UNK>"]
+    assert len(words) == 29
+    assert f"average {found['average']:.2f}" in Path("model/card.md").read_text()
+    entries = [json.loads(line) for line in Path("model/log.jsonl").read_text().splitlines()]
+    assert entries[-1] == {"step": entries[-1]["step"], "heldout": found}
+    assert [entry["step"] for entry in entries[:2]] == [10, 20]
+
+
+def test_training_learns_a_text_by_heart() -> None:
+    Path("text.txt").write_text("a b c d e f\n" * 200)
+    # With carried state each of 32 streams starts from zero, which training never sees again.
+    Path("heldout.txt").write_text("a b c d e f\n" * 400)
+    options = small_architecture(dim=16, projection_dim=12)
+    Path("options.json").write_text(json.dumps(options))
+    for state in ("zero", "carry"):
+        found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, samples=0)
+        assert found["average"] < 2  # of 9 words
+
+
+def test_a_word_model_is_trained_with_its_words() -> None:
+    Path("options.json").write_text(json.dumps({"lstm": small_architecture()["lstm"]}))
+    train("model")
+    assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
+    with open_tensors("model/weights.hdf5") as file:
+        assert file.shape("embedding") == (29, 3)
+
+
+def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:
+    folder = GOLDEN / "trained"
+    embedder = ElmoEmbedder(model=folder, state="zero")
+    sentences = (folder / "sentences.txt").read_text().splitlines()
+    with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
+        for number, sentence in enumerate(sentences):
+            found = embedder.embed_sentence(sentence.split())
+            np.testing.assert_allclose(found, allennlp[str(number)][:], atol=1e-5)
+    allennlps = json.loads((folder / "options.json").read_text())
+    # Every key that AllenNLP wants is written, though none of these need be given.
+    content = small_architecture()
+    del content["lstm"]["use_skip_connections"]
+    Path("options.json").write_text(json.dumps(content))
+    train("model", epochs=None, steps=1)
+    written = json.loads(Path("model/options.json").read_text())
+    for section in ("lstm", "char_cnn"):
+        assert written[section].keys() == allennlps[section].keys()
+
+
+def test_steps_take_the_place_of_epochs_and_a_longer_run_goes_on() -> None:
+    train("model", epochs=None, steps=7)
+    assert json.loads(Path("model/training.json").read_text())["step"] == 7
+    train("model", epochs=None, steps=9)
+    assert json.loads(Path("model/training.json").read_text())["step"] == 9
+
+
+def test_a_share_is_held_out_and_kept() -> None:
+    found = train("model", heldout=None, heldout_share=0.2)
+    heldout = Path("model/heldout.txt").read_text().split()
+    assert found["tokens"] == len(heldout) > 20
+
+
+def test_bfloat16_trains_too() -> None:
+    for state in ("zero", "carry"):
+        found = train(f"model-{state}", precision="bfloat16", state=state)
+        assert found["average"] < 40
+
+
+# Stopping and going on.
+
+
+class KilledError(Exception):
+    """What ends a run without warning."""
+
+
+def at_steps(*steps: int, error: type[Exception] | None = None) -> Callable[[], bool]:
+    """A `should_stop` that is true, or raises, after so many more steps each."""
+    n_calls = 0
+
+    def should_stop() -> bool:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls in steps and error is not None:
+            raise error
+        return n_calls in steps
+
+    return should_stop
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adagrad"])
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_run_that_is_stopped_and_goes_on_is_the_run_that_was_not(
+    state: str, optimizer: str
+) -> None:
+    settings = {"state": state, "optimizer": optimizer, "evaluate_steps": 7}
+    expected = train("whole", **settings)
+    for step in (1, 6, 9):
+        with pytest.raises(StoppedError, match=r"^Stopped after step \d+, which is kept in parts"):
+            train("parts", should_stop=at_steps(step), **settings)
+    assert train("parts", **settings) == expected
+    assert_same_weights("whole", "parts")
+    log = [Path(name, "log.jsonl").read_text().splitlines() for name in ("whole", "parts")]
+    shown = [[(e["step"], e.get("training_loss")) for e in map(json.loads, lines)] for lines in log]
+    assert [step for step, _ in shown[0]] == [step for step, _ in shown[1]]
+    losses = [[loss for _, loss in entries if loss is not None] for entries in shown]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_a_run_that_is_killed_at_random_steps_is_the_run_that_was_not(state: str) -> None:
+    train("whole", state=state)
+    steps = random.Random(state)
+    n_kills = 0
+    for _ in range(12):
+        seconds = steps.choice([0.0, 0.02, 1000.0])  # between checkpoints
+        kill = at_steps(steps.randint(1, 12), error=KilledError)
+        try:
+            train("parts", state=state, should_stop=kill, checkpoint_seconds=seconds)
+        except KilledError:
+            n_kills += 1
+    train("parts", state=state)
+    assert n_kills >= 3
+    assert_same_weights("whole", "parts")
+
+
+def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
+    arguments = [
+        *("text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
+        *("--batch-tokens", "40", "--epochs", "6", "--samples", "6"),
+        *("--checkpoint-seconds", "0", "--output"),
+    ]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for number, ending in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)):
+        process = start_elmo("train", *arguments, "parts", env=env)
+        checkpoint = folder / "parts" / "checkpoint.pt"
+        before = checkpoint.stat().st_mtime_ns if number else 0
+        for _ in range(6000):
+            if process.poll() is not None:
+                break
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
+                break
+            time.sleep(0.01)
+        process.send_signal(ending)
+        _, errors = process.communicate(timeout=300)
+        if process.returncode not in (0, -signal.SIGKILL):
+            assert process.returncode == 130
+            assert b"the same command goes on from there" in errors
+    assert elmo("train", *arguments, "parts").exit_code == 0
+    assert elmo("train", *arguments, "whole").exit_code == 0
+    assert_same_weights("whole", "parts")
+
+
+def test_a_finished_run_gives_its_result_again() -> None:
+    expected = train("model")
+    before = weights("model")
+    assert train("model") == expected
+    assert all(np.array_equal(before[name], values) for name, values in weights("model").items())
+
+
+def test_a_run_with_other_settings_is_refused() -> None:
+    train("model", epochs=None, steps=2)
+    with pytest.raises(ModelError, match=r"^model: the run that was begun there has dropout 0.1;"):
+        train("model", epochs=None, steps=4, dropout=0.2)
+    with pytest.raises(ModelError, match="has another vocabulary; give the same command"):
+        train("model", epochs=None, steps=4, vocabulary_size=19)
+    Path("options.json").write_text(json.dumps(small_architecture(dim=6)))
+    with pytest.raises(ModelError, match="has another architecture; give the same command"):
+        train("model", epochs=None, steps=4)
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ({"vocabulary_size": 19}, "vocabulary"),
+        ({"heldout_share": 0.3}, "text"),
+        ({"heldout_share": 0.3, "vocabulary_size": 19}, "text and vocabulary"),
+    ],
+)
+def test_a_run_that_is_refused_leaves_the_model_as_it_is(other: dict[str, Any], name: str) -> None:
+    settings = {"heldout": None, "heldout_share": 0.2, "epochs": None, "steps": 2}
+    train("model", **settings)
+    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    with pytest.raises(
+        ModelError, match=f"^model: the run that was begun there has another {name};"
+    ):
+        train("model", **{**settings, **other})
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+
+
+def test_two_processes_do_not_train_into_one_folder(folder: Path) -> None:
+    script = "import fcntl, sys; f = open(sys.argv[1], 'wb'); fcntl.flock(f, 2); print(); input()"
+    (folder / "model").mkdir()
+    command = [sys.executable, "-c", script, "model/.lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(OutputError, match=r"^model: another process trains into it$"):
+            train("model")
+        other.communicate(b"\n")
+    train("model", epochs=None, steps=1)
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(folder: Path) -> None:
+    train("model", epochs=None, steps=3)
+    before = (folder / "model" / "checkpoint.pt").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: .*; the one"):
+            train("model", epochs=None, steps=5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (folder / "model" / "checkpoint.pt").read_bytes() == before
+    assert not list((folder / "model").glob("*.partial"))
+    train("model", epochs=None, steps=5)
+    train("whole", epochs=None, steps=5)
+
+
+def test_a_damaged_checkpoint_is_named() -> None:
+    train("model", epochs=None, steps=1)
+    Path("model/checkpoint.pt").write_bytes(b"no checkpoint")
+    with pytest.raises(ModelError, match=r"^model/checkpoint.pt: the checkpoint is damaged \("):
+        train("model", epochs=None, steps=2)
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
+    train("model", epochs=None, steps=1)
+    torch.save({"step": Path("x")}, "model/checkpoint.pt")
+    with pytest.raises(ModelError, match="the checkpoint is damaged"):
+        train("model", epochs=None, steps=2)
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "one")
+    with pytest.raises(OutputError):
+        save_checkpoint(tmp_path / "missing", {})
+    assert (tmp_path / "file").read_text() == "one"
+
+
+# Starting from a model.
+
+
+def test_fine_tuning_starts_from_the_weights_and_softmax_of_a_model() -> None:
+    train("first")
+    # So small a rate that nothing moves: the first step is the loss of the old weights.
+    train("second", options_file=None, from_model="first", learning_rate=1e-9, epochs=1)
+    old, new = weights("first"), weights("second")
+    assert old.keys() == new.keys()
+    for name, values in old.items():
+        np.testing.assert_allclose(new[name], values, atol=1e-6)
+    assert Path("first/vocab.txt").read_text() == Path("second/vocab.txt").read_text()
+
+
+def test_fine_tuning_without_a_softmax_trains_a_new_one() -> None:
+    model = {"options_file": None, "from_model": GOLDEN / "relu", "learning_rate": 1e-9}
+    train("model", **model, epochs=1)
+    with (
+        open_tensors("model/weights.hdf5") as new,
+        open_tensors(GOLDEN / "relu" / "weights.hdf5") as old,
+    ):
+        for name in old.names():
+            np.testing.assert_allclose(new.read(name), old.read(name), atol=1e-6)
+    assert len(read_vocabulary("model/vocab.txt")) == 29
+
+
+def test_words_keep_their_softmax_in_another_vocabulary() -> None:
+    train("first")
+    words = read_vocabulary("first/vocab.txt").words
+    Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
+    train(
+        "second",
+        **{"options_file": None, "from_model": "first", "vocabulary_file": "words.txt"},
+        **{"learning_rate": 1e-9, "epochs": 1},
+    )
+    old, _ = read_softmax("first/softmax.hdf5", 29, 3)
+    new, _ = read_softmax("second/softmax.hdf5", 5, 3)
+    np.testing.assert_allclose(new[[0, 1, 2, 4]], old[[0, 1, 2, 5]], atol=1e-6)
+
+
+def test_fine_tuning_takes_a_file_of_weights_with_options() -> None:
+    weight_file = GOLDEN / "relu" / "weights.hdf5"
+    train("model", options_file=GOLDEN / "relu" / "options.json", from_model=weight_file, epochs=1)
+    with pytest.raises(ModelError, match="expected an options file with a single weights file"):
+        train("other", options_file=None, from_model=weight_file)
+
+
+def test_fine_tuning_takes_a_zip() -> None:
+    shutil.make_archive("archive", "zip", GOLDEN / "relu")
+    os.environ["ELMO_CACHE"] = "cache"
+    try:
+        train("model", options_file=None, from_model="archive.zip", epochs=1)
+    finally:
+        del os.environ["ELMO_CACHE"]
+    assert Path("model/weights.hdf5").exists()
+
+
+def test_fine_tuning_a_word_model_keeps_its_words(folder: Path) -> None:
+    (folder / "words").mkdir()
+    make_model({"lstm": small_architecture()["lstm"]}, 0, folder / "words")
+    model: dict[str, Any] = {"options_file": None, "from_model": "words", "samples": 0}
+    train("model", **model, epochs=1)
+    assert read_vocabulary("model/vocab.txt").words == read_vocabulary("words/vocab.txt").words
+    Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
+    result = elmo(
+        "train", "text.txt", "--from", "words", "--vocabulary-file", "other.txt", "--output", "o"
+    )
+    assert_fails(
+        result,
+        "words: a word-level model, which is trained with its own vocabulary; leave out the other",
+    )
+
+
+def test_a_model_without_projections_is_trained(folder: Path) -> None:
+    (folder / "square").mkdir()
+    content = small_architecture(dim=3, projection_dim=3)
+    make_model(content, 0, folder / "square", projects=False)
+    train("model", options_file=None, from_model="square", epochs=1)
+    bilm = load_bilm(ElmoEmbedder(model="model").files)
+    write_weights(folder / "again.hdf5", bilm)
+
+
+def test_a_model_is_not_trained_into_its_own_folder() -> None:
+    train("model", epochs=1)
+    with pytest.raises(ModelError, match=r"^model: expected another folder than that of the model"):
+        train("model", options_file=None, from_model="model")
+
+
+# The command.
+
+COMMAND = ("train", "text.txt", "--output", "model")
+
+
+def test_the_command_trains_and_prints_the_perplexity() -> None:
+    result = elmo(
+        *(*COMMAND, "--options-file", "options.json", "--heldout", "heldout.txt"),
+        *("--steps", "3", "--vocabulary-size", "40", "--samples", "0"),
+    )
+    assert result.exit_code == 0
+    assert set(json.loads(result.stdout)) == {
+        *("forward", "backward", "average", "tokens", "unknown")
+    }
+    assert result.stderr.splitlines()[-1] == "model: a model; its card.md says how it was made"
+
+
+def test_a_preset_is_an_architecture() -> None:
+    result = elmo(*COMMAND, "--preset", "mini", "--steps", "1", "--batch-tokens", "20", "-q")
+    assert (result.exit_code, result.stdout) == (0, "")
+    embedder = ElmoEmbedder(model="model")
+    assert embedder.options.lstm.projection_dim == 512
+    assert embedder.options == ElmoEmbedder().options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "expected --preset, --options-file or --from"),
+        (
+            ["--preset", "mini", "--from", "mini"],
+            "--preset takes the place of --options-file and --from",
+        ),
+        (
+            ["--preset", "mini", "--epochs", "1", "--steps", "1"],
+            "--steps takes the place of --epochs",
+        ),
+        (
+            ["--preset", "mini", "--heldout", "text.txt", "--heldout-share", "0.1"],
+            "--heldout-share takes the place of --heldout",
+        ),
+        (["--preset", "mini", "--batch-size", "128"], "--batch-size goes with --state carry"),
+        (
+            ["--preset", "mini", "--state", "zero", "--unroll", "20"],
+            "--unroll goes with --state carry or --optimizer adagrad",
+        ),
+        (
+            ["--preset", "mini", "--state", "carry", "--batch-tokens", "9"],
+            "--batch-tokens goes with --state zero",
+        ),
+        (
+            ["--preset", "mini", "--state", "carry", "--longest-sentence", "9"],
+            "--longest-sentence goes with --state zero",
+        ),
+        (
+            ["--preset", "mini", "--optimizer", "adagrad", "--weight-decay", "0.1"],
+            "--weight-decay goes with --optimizer adamw",
+        ),
+        (
+            ["--preset", "mini", "--vocabulary-file", "text.txt", "--vocabulary-size", "9"],
+            "--vocabulary-size goes without --vocabulary-file",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_misused(options: list[str], message: str) -> None:
+    assert_misused(elmo(*COMMAND, *options), message)
+
+
+def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    train("model", epochs=None, steps=1)
+    size = ("--vocabulary-size", "9", "--steps", "1", "--samples", "0")
+    result = elmo("train", "text.txt", "--from", "model", *size, "--output", "tuned")
+    assert result.exit_code == 0
+    message = "Warning: the words to predict are those of model, and none are counted"
+    assert caplog.messages.count(message) == 1
+
+
+def test_text_that_is_not_there_is_named() -> None:
+    assert_fails(
+        elmo("train", "no-*.txt", "--preset", "mini", "--output", "model"),
+        "no-*.txt: expected a text file or a pattern of some, found none",
+    )
+    assert not Path("model").exists()
+
+
+@pytest.mark.parametrize("there", [[], ["new"], ["new", "new/model"]], ids=len)
+def test_a_refused_run_leaves_nothing_where_nothing_was(there: list[str]) -> None:
+    Path("text.txt").write_text("\n")
+    for folder in there:
+        Path(folder).mkdir()
+    before = sorted(Path().rglob("*"))
+    with pytest.raises(InputError, match="no sentence to train on"):
+        train("new/model")
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_without_the_package_of_tensorboard_nothing_is_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert_fails(
+        elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
+        'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"',
+    )
+    assert not Path("new").exists()
+
+
+def test_standard_input_is_not_trained_on() -> None:
+    assert_misused(
+        elmo("train", "text.txt", "-", "--preset", "mini", "--output", "new"),
+        "TEXT: expected a file, found -; standard input is not read",
+    )
+
+
+def test_a_refused_run_keeps_what_was_in_its_folder() -> None:
+    Path("text.txt").write_text("\n")
+    Path("model").mkdir()
+    Path("model/notes").write_text("mine")
+    with pytest.raises(InputError, match="no sentence to train on"):
+        train("model")
+    assert Path("model/notes").read_text() == "mine"
+
+
+def test_settings_that_cannot_be_are_named() -> None:
+    assert_fails(
+        elmo(*COMMAND, "--preset", "mini", "--dropout", "2", "--learning-rate", "0"),
+        "dropout: expected a number from 0.0 to 0.999, found 2.0; learning_rate: expected a number "
+        "from 1e-12 to 1000.0, found 0.0",
+    )
+
+
+def test_the_training_settings_of_bilm_tf_are_taken() -> None:
+    published = {
+        "bidirectional": True,
+        **{"dropout": 0.3, "n_epochs": 1, "batch_size": 2, "unroll_steps": 3},
+        **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
+        **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
+    }
+    Path("options.json").write_text(json.dumps({**small_architecture(), **published}))
+    given = {"optimizer": "adagrad", "state": "carry", "unroll": 4}
+    train_model(["text.txt"], "model", options_file="options.json", **given)  # type: ignore[arg-type]
+    used = json.loads(Path("model/training.json").read_text())["options"]
+    assert (used["dropout"], used["epochs"], used["batch_size"]) == (0.3, 1, 2)
+    assert (used["clip_norm"], used["learning_rate"], used["samples"]) == (5.0, 0.1, 7)
+    assert used["unroll"] == 4  # given
+    Path("options.json").write_text(json.dumps({**small_architecture(), "bidirectional": False}))
+    with pytest.raises(ValueError, match=r"^bidirectional: expected true, found false"):
+        train_model(["text.txt"], "other", options_file="options.json")
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^<!-- (.+?) -->\n```\w+\n(.*?)^```$", page, re.M | re.S))
+    Path("tiny.json").write_text(found["tiny.json"])
+    Path("more.txt").write_text("a b c\n" * 20)
+    commands = [shlex.split(line) for line in found["example"].replace("\\\n", "").splitlines()]
+    for command in commands:
+        result = elmo(*command[1:])
+        assert result.exit_code == 0, result.stderr
+    assert [command[1] for command in commands] == ["train", "embed", "train"]
+    page_files = set(re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0]))
+    assert page_files == {path.name for path in Path("tiny").iterdir()} - {".lock"}
+
+
+def test_training_that_fails_says_so_and_keeps_the_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train("model", epochs=None, steps=2)
+    before = Path("model/checkpoint.pt").read_bytes()
+    monkeypatch.setattr(
+        "elmo_cli.training.run.set_learning_rate",
+        lambda optimizer, *_: optimizer.param_groups[0].update(lr=float("nan")),
+    )
+    with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, training has failed"):
+        train("model", epochs=None, steps=5)
+    assert Path("model/checkpoint.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])
+def test_a_heldout_text_that_cannot_be_measured_is_named_before_training(content: str) -> None:
+    Path("odd.txt").write_bytes(content.encode("latin-1"))
+    message = "odd.txt: no sentence" if not content.strip() else "odd.txt, line 2, column 1"
+    with pytest.raises(InputError, match=message):
+        train("new", heldout="odd.txt")
+    assert not Path("new").exists()
+
+
+def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
+    with pytest.raises(InputError, match=r"heldout_share 1e-06: expected a line to hold out"):
+        train("new", heldout=None, heldout_share=1e-6)
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_model_without_its_checkpoint_is_not_trained_over(stopped: bool) -> None:
+    train("model", epochs=None, steps=2)
+    Path("model/checkpoint.pt").unlink()
+    if stopped:  # a run that has another vocabulary, too
+        Path("model/counts.json").unlink()
+    before = {path: path.read_bytes() for path in Path("model").iterdir()}
+    with pytest.raises(ModelError, match=r"^model: expected a new folder or one of a run"):
+        train("model", epochs=None, steps=1, vocabulary_size=9)
+    assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
+
+
+def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
+    Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\nof\nthe\n")
+    with pytest.raises(InputError, match=r"^words.txt, line 6: 'the' is on line 4 already$"):
+        train("new", vocabulary_file="words.txt", vocabulary_size=None)
+    assert not Path("new").exists()
+
+
+def test_a_run_that_is_longer_already_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    train("model", epochs=None, steps=3)
+    train("model", epochs=None, steps=2)
+    assert "going on after step 3, the last one: nothing is left to train" in caplog.messages
