@@ -1,13 +1,27 @@
-"""A file that gets its name when it is complete and on the disk, whatever ends the process."""
+"""Atomic writes, and locks: a file appears under its name when it is complete.
 
+Write `NAME.partial`, fsync, rename.
+"""
+
+import errno
+import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+logger = logging.getLogger(__name__)
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What a file system without locks says."""
 
 
 def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file as `NAME.partial`, sync it, and rename it.
+    """Write a file as `NAME.partial`, fsync it, and rename it.
 
     Raises:
         OSError: it cannot be written; a file of that name is as it was. A RuntimeError of
@@ -15,16 +29,17 @@ def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """
     partial = path.with_name(f"{path.name}.partial")
     try:
-        with open(partial, "wb") as file:
+        partial.unlink(missing_ok=True)
+        with open(partial, "xb") as file:  # "x" follows no link
             write(file)
-        give_name(partial, path)
+        rename_synced(partial, path)
     except (OSError, RuntimeError):
         partial.unlink(missing_ok=True)
         raise
 
 
-def give_name(partial: Path, path: Path) -> None:
-    """Sync a file that is complete, and rename it.
+def rename_synced(partial: Path, path: Path) -> None:
+    """Fsync a complete file, and rename it.
 
     Raises:
         OSError: it cannot be done; a file of that name is as it was.
@@ -36,8 +51,48 @@ def give_name(partial: Path, path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Make a file survive a crash; or a folder, with the names in it."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no folder
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
+    """Lock a file, which is made for that, against other processes.
+
+    Args:
+        path: the lock file. Remove it with `unlock`.
+        seconds: to wait for another process; -1 is for ever.
+
+    Returns:
+        The lock. None, with a warning, where the file system has no locks.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: the file cannot be made.
+    """
+    from filelock import FileLock, Timeout
+
+    found = FileLock(path)
+    try:
+        found.acquire(timeout=seconds)
+    except Timeout:
+        raise BlockingIOError(errno.EAGAIN, "another process has locked it", str(path)) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        logger.warning("Warning: %s: no locks here; let no two processes write it", path.parent)
+        return None
+    return found
+
+
+def unlock(held: "BaseFileLock | None") -> None:
+    """Release a lock, and remove its file."""
+    if held is not None:
+        # Removed while it is held: filelock takes no lock on a file that has lost its name.
+        with suppress(OSError):
+            os.unlink(held.lock_file)
+        held.release()

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import give_name
+from elmo_cli.atomic import rename_synced
 from elmo_cli.errors import OutputError, WeightsError
 from elmo_cli.model.hdf5_tensors import (
     RATIO_MATTERS_FROM,
@@ -158,7 +158,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
-        give_name(partial, path)
+        rename_synced(partial, path)
     except OSError as error:
         reason = error.strerror or error
         raise OutputError(f"{path}: cannot be written: {reason}") from None

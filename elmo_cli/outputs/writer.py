@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import give_name
+from elmo_cli.atomic import rename_synced
 from elmo_cli.errors import ElmoError, OutputError, first_line
 from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
@@ -254,7 +254,7 @@ class ActivationsWriter:
         try:
             with h5py.File(self._sink, "r") as file:
                 export(self.form.file_format, PackedFile(file), new)
-            give_name(new, self.path)
+            rename_synced(new, self.path)
             self._sink.clear()
             self._sink.discard()
         finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from elmo_cli import __version__
-from elmo_cli.atomic import give_name
+from elmo_cli.atomic import rename_synced
 
 OnProgress = Callable[[str, int, int | None], object]
 """Told the name of the file, the bytes that are there, and how many there will be, if known."""
@@ -159,7 +159,7 @@ class Transfer:
         if fault is not None:
             self._discard()
             raise FaultError(fault)
-        give_name(self._partial, self.destination)
+        rename_synced(self._partial, self.destination)
         self._record.unlink(missing_ok=True)
 
     def _discard(self) -> None:
