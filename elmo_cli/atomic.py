@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from elmo_cli.errors import OutputError
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -18,6 +20,35 @@ logger = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a file system without locks says."""
+
+
+def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
+    """Make sure that a file can be written, before anything is computed.
+
+    Args:
+        path: the file.
+        overwrite: whether it may replace one that is there.
+        source: the input, which it may not replace.
+
+    Raises:
+        OutputError: it is there already, is a directory or the input, or its folder is
+            missing or not writable.
+    """
+    path = Path(path)
+    both_there = source is not None and os.path.exists(path) and os.path.exists(source)
+    if source is not None and both_there and os.path.samefile(path, source):
+        raise OutputError(f"{path} is the input; choose another output")
+    # Not the methods of Path: they raise where a name is too long.
+    if os.path.isdir(path):
+        raise OutputError(f"{path}: expected an output file, found a directory")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OutputError(f"{path}: expected an output file, found a device or a pipe")
+    if os.path.exists(path) and not overwrite:
+        raise OutputError(f"{path} exists already; --overwrite replaces it")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
 def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:

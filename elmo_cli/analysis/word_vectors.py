@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.device import choose_device
 from elmo_cli.inference.precision import arithmetic_of
@@ -28,7 +29,6 @@ from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import load_bilm
-from elmo_cli.outputs.output_path import check_output
 from elmo_cli.pretrained.model_choice import choose_language_model, choose_model
 from elmo_cli.pretrained.model_files import ModelFiles
 

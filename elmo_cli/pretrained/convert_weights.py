@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 import elmo_cli
+from elmo_cli.atomic import check_output
 from elmo_cli.errors import OutputError, WeightsError
 from elmo_cli.inference.settings import check_dtype
 from elmo_cli.model.tensor_files import (
@@ -24,7 +25,6 @@ from elmo_cli.model.tensor_files import (
     write_tensors,
 )
 from elmo_cli.model.weights import check_kind, not_finite
-from elmo_cli.outputs.output_path import check_output
 from elmo_cli.pretrained.integrity import sha256
 
 SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
