@@ -27,22 +27,18 @@ import elmo_cli
 from elmo_cli import embed_file as file_run
 from elmo_cli.errors import ComputationError
 from elmo_cli.file_settings import FileSettings
-from elmo_cli.inference.batching import batches_by_length, distinct_sentences
-from elmo_cli.inference.device import choose_device
-from elmo_cli.inference.memory import by_halves, checked
-from elmo_cli.inference.pieces import LONG_SENTENCE
-from elmo_cli.inference.precision import arithmetic_of
-from elmo_cli.inference.selection import Selection, select
-from elmo_cli.inference.sentence_encoder import States, start_states
-from elmo_cli.inference.settings import (
+from elmo_cli.inference.batching import (
     BATCH_SENTENCES,
-    BATCH_TOKENS,
     DEFAULT_BATCH_SIZE,
-    Precision,
-    State,
-    check_settings,
+    batches_by_length,
+    distinct_sentences,
     sentence_windows,
+    tokens_per_batch,
 )
+from elmo_cli.inference.device import choose_device, result_or_raise, retry_in_halves
+from elmo_cli.inference.precision import Precision, compute_types
+from elmo_cli.inference.selection import Selection, select
+from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.weights import load_bilm
@@ -97,27 +93,27 @@ class ElmoEmbedder:
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
-        check_settings(state, precision, batch_tokens)
-        arithmetic = arithmetic_of(precision, choose_device(cuda_device))
-        self._device, self.cuda_device = arithmetic.device, cuda_device
+        check_state(state)
+        types = compute_types(precision, choose_device(cuda_device))
+        self._device, self.cuda_device = types.device, cuda_device
+        self.batch_tokens = tokens_per_batch(batch_tokens, types.device.type)
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
         self.precision = precision
-        self.batch_tokens = batch_tokens or BATCH_TOKENS[arithmetic.device.type]
         with ThreadPoolExecutor(1) as beside:  # loading has one core busy
             checksum = beside.submit(sha256, self.files.weights)
             bilm = load_bilm(self.files)
-            self._states = start_states(bilm, arithmetic, self.state)
+            self._states = make_encoder(bilm, types, self.state)
         self._weights_sha256 = checksum.result()
         self.options = bilm.options
 
     @cached_property
-    def _states_on_cpu(self) -> States:
+    def _states_on_cpu(self) -> Encoder:
         """The model once more, for sentences that are too long for the memory of a GPU."""
         logger.warning(
             "Out of memory on %s for one sentence; such are computed on the CPU", self._device
         )
-        return start_states(load_bilm(self.files), arithmetic_of(self.precision, CPU), self.state)
+        return make_encoder(load_bilm(self.files), compute_types(self.precision, CPU), self.state)
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
@@ -135,7 +131,7 @@ class ElmoEmbedder:
             (B, T), both on the device.
         """
         batch = list(map(checked_sentence, batch))
-        embedded = map(checked, self._embed_window(batch, Selection(), self._device))
+        embedded = map(result_or_raise, self._embed_window(batch, Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
         shape = len(batch), self.options.n_layers, longest, self.options.width
         activations = torch.zeros(shape, device=self._device)  # (B, L, T, W)
@@ -153,7 +149,7 @@ class ElmoEmbedder:
         """Embed sentences: float32, shape (L, T, W) each."""
         window = list(map(checked_sentence, batch))
         embedded = self._embed_window(window, Selection(), CPU)
-        return [_to_array(checked(values)) for values in embedded]
+        return [_to_array(result_or_raise(values)) for values in embedded]
 
     def embed_sentences(
         self,
@@ -187,7 +183,7 @@ class ElmoEmbedder:
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling)
         stream = self._stream(map(checked_sentence, sentences), batch_size, selection)
-        return map(checked, stream)
+        return map(result_or_raise, stream)
 
     def embed_file(
         self,
@@ -242,7 +238,9 @@ class ElmoEmbedder:
     def _stream(
         self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        for window in sentence_windows(sentences, self.state, batch_size, self.batch_tokens):
+        for window in sentence_windows(
+            sentences, batch_size, self.batch_tokens, carried=self.state == "carry"
+        ):
             # No variable that would hold the last batch while the next window is computed.
             yield from (
                 values if isinstance(values, ComputationError) else _to_array(values)
@@ -256,7 +254,7 @@ class ElmoEmbedder:
         """Embed the sentences of a window, or one batch with carried state.
 
         Returns:
-            What is selected for each sentence, on `device`: see `Selection.of_sentences`.
+            What is selected for each sentence, on `device`: see `Selection.apply`.
             An error for a sentence that memory does not suffice for.
         """
         carry = self.state == "carry"
@@ -268,20 +266,20 @@ class ElmoEmbedder:
             sentences = [distinct[place] for place in batch]
             states = self._states_on_cpu if on_cpu else self._states
             layers = states.run(sentences, slots=batch)  # (L, N, W)
-            return selection.of_sentences(layers, [len(s) for s in sentences], device)
+            return selection.apply(layers, [len(s) for s in sentences], device)
 
         elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
         lengths, rows = list(map(len, distinct)), BATCH_SENTENCES[self._device.type]
-        for batch in batches_by_length(lengths, self.batch_tokens, rows, LONG_SENTENCE):
+        for batch in batches_by_length(lengths, self.batch_tokens, rows):
             if carry:  # the states may have moved on when memory runs out: no second try
                 embedded.update(zip(batch, compute(batch), strict=True))
             else:
-                embedded.update(by_halves(compute, batch, elsewhere))
+                embedded.update(retry_in_halves(compute, batch, elsewhere))
         nothing = self._nothing(selection, device)
         return [embedded.get(place, nothing) for place in places]
 
     def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
-        return selection.of_no_tokens(self.options.n_layers, self.options.width, device)
+        return selection.empty(self.options.n_layers, self.options.width, device)
 
     def _attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """What the output file says about its making."""

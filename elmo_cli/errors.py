@@ -16,6 +16,7 @@ and what to try. The command line prints that line and exits with status 1.
 """
 
 import os
+from collections.abc import Sequence
 
 __all__ = [
     "ComputationError",
@@ -71,6 +72,12 @@ class ComputationError(ElmoError, RuntimeError):
 
 class StoppedError(ElmoError):
     """A run that was told to stop; what it did is kept."""
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise an `InputError` for a value that is none of the choices."""
+    if value not in choices:
+        raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
 
 def first_line(error: BaseException) -> str:

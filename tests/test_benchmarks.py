@@ -23,9 +23,8 @@ from stopwatch import Stopwatch
 from elmo_cli.inference.cells import TableRows
 from elmo_cli.inference.int8_product import Int8Product
 from elmo_cli.inference.linear import CompiledProduct, OneDnnProduct, Product, product
-from elmo_cli.inference.precision import arithmetic_of
+from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.recurrence import CompiledRecurrence, compiles_steps
-from elmo_cli.inference.settings import Precision
 from elmo_cli.model.token_encoder import Convolution
 
 
@@ -121,12 +120,12 @@ def test_a_step_in_c_counts_as_its_product() -> None:
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=needs_int8)])
 @pytest.mark.usefixtures("plain_products")
 def test_products_of_other_precisions_can_be_repeated(precision: Precision) -> None:
-    arithmetic = arithmetic_of(precision, torch.device("cpu"))
+    types = compute_types(precision, torch.device("cpu"))
     weight = torch.ones(128, 128)  # large enough for one in C
     log = ProductLog()
-    gates = arithmetic.recurrence(weight, weight, torch.zeros(128), arithmetic.factors).from_inputs
-    gates(torch.ones(3, 128, dtype=arithmetic.values))
-    arithmetic.product(weight)(torch.ones(4, 128, dtype=arithmetic.values))
+    gates = types.recurrence(weight, weight, torch.zeros(128), types.factors).from_inputs
+    gates(torch.ones(3, 128, dtype=types.values))
+    types.product(weight)(torch.ones(4, 128, dtype=types.values))
     assert [shape for _, shape, _ in log.calls] == [(3, 128), (4, 128)]
     assert log.flops == 2 * (3 + 4) * 128 * 128
     assert log.seconds() > 0

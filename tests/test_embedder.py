@@ -128,7 +128,7 @@ def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbou
         cached = data.draw(st.integers(1, 12), "tokens cached")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
         patch.setattr(
-            "elmo_cli.inference.settings.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
+            "elmo_cli.inference.batching.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
         )
         other = load(files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
         again = other.embed_sentences([batch[i] for i in order])

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.device import choose_device
-from elmo_cli.inference.precision import arithmetic_of
-from elmo_cli.inference.token_cache import encode_by_length
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax_file import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
+from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import load_bilm
 from elmo_cli.pretrained.model_choice import choose_language_model, choose_model
@@ -126,7 +126,7 @@ def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tu
     """The width of a model's token vectors, and those of words, some at a time."""
     bilm = load_bilm(files)
     encoder = bilm.token_encoder.to(device)
-    arithmetic_of("float32", device).use_products(encoder)
+    compute_types("float32", device).use_products(encoder)
 
     @torch.inference_mode()
     def encode(tokens: Sequence[str]) -> torch.Tensor:

@@ -38,7 +38,7 @@ def prepare_streams() -> None:
 def fault_of(error: Exception) -> str | None:
     """What is wrong with a file or with standard output, where an error says so, in one line."""
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.memory import is_out_of_memory
+        from elmo_cli.inference.device import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     if isinstance(error, OSError) and error.filename:  # of no permission, or a name too long

@@ -1,19 +1,28 @@
-"""Sentences to batches: bounded windows, like lengths together, nothing padded.
+"""Sentences to batches: bounded windows, like lengths together.
 
 A window is as much of the stream as is held in memory at once; within it,
 sentences are grouped by length under a budget of tokens.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.errors import InputError
+
 _Sized = TypeVar("_Sized", bound=Sequence[object])
+
+DEFAULT_BATCH_SIZE: Final = 64
+"""Sentences in a batch where states are carried over; it changes results only there."""
+BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768}
+"""Tokens in a batch, by device: the more, the more of them are equal, but the more memory."""
+BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768}
+"""Sentences in a batch, by device: enough for the matrix products to run at full speed."""
+WINDOW_BATCHES: Final = 2
+"""Batches in a window: enough sentences that those of a batch are of like length."""
 
 
 def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]], list[int]]:
@@ -23,36 +32,39 @@ def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]],
     return [list(sentence) for sentence in places], indices
 
 
-@dataclass(frozen=True)
-class Packing:
-    """How sentences of different lengths lie packed, step after step (see `lstm`)."""
+def tokens_per_batch(batch_tokens: int | None, device_type: str) -> int:
+    """The maximum number of tokens in a batch: as given, else the default for the device.
 
-    order: NDArray[np.int64]
-    """The sentences by falling length, shape (B,)."""
-    sizes: list[int]
-    """The number of sentences that still run at each step, falling."""
-    sentences: NDArray[np.int64]
-    """The sentence of each packed row, shape (N,)."""
-    positions: NDArray[np.int64]
-    """The position of each packed row in its sentence, shape (N,)."""
-    reversal: NDArray[np.int64]
-    """The packed row with which each row changes place when every sentence is turned around,
-    shape (N,)."""
+    Raises:
+        InputError: it is below 1.
+    """
+    if batch_tokens is None:
+        return BATCH_TOKENS[device_type]
+    if batch_tokens < 1:
+        raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
+    return batch_tokens
 
 
-def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Plan how sentences of the given lengths lie packed. Empty ones take no row."""
-    all_lengths = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-all_lengths, kind="stable")
-    falling = all_lengths[order]
-    n_steps = int(falling[0]) if len(falling) else 0
-    # How many sentences are longer than 0, 1, ... steps.
-    sizes = np.searchsorted(-falling, -np.arange(n_steps), side="left")
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.repeat(np.arange(n_steps), sizes)
-    ranks = np.arange(offsets[-1]) - offsets[positions]
-    reversal = offsets[falling[ranks] - 1 - positions] + ranks
-    return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
+def sentence_windows(
+    sentences: Iterable[_Sized], batch_size: int, batch_tokens: int, *, carried: bool
+) -> Iterator[list[_Sized]]:
+    """Cut a stream into windows, each held in memory and computed at once.
+
+    Args:
+        sentences: a stream of sentences.
+        batch_size: sentences in a window where states are carried over: one batch.
+        batch_tokens: the maximum number of tokens in a batch; a window has several batches.
+        carried: states are carried over from batch to batch.
+
+    Raises:
+        InputError: `batch_size` is below 1.
+    """
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}: expected 1 or more")
+    if carried:
+        return fixed_windows(sentences, batch_size)
+    n_tokens = WINDOW_BATCHES * batch_tokens
+    return windows(sentences, n_tokens, max_sentences=n_tokens)
 
 
 def windows(
@@ -79,31 +91,25 @@ def fixed_windows(sentences: Iterable[_Sized], n_sentences: int) -> Iterator[lis
 
 
 def batches_by_length(
-    lengths: Sequence[int],
-    batch_tokens: int,
-    batch_sentences: int | None = None,
-    long_sentence: int | None = None,
+    lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
 ) -> Iterator[list[int]]:
     """Group sentences of like length, longest first, under a budget.
 
     Args:
         lengths: tokens in each sentence.
-        batch_tokens: the most tokens in a batch; a longer sentence goes alone.
-        batch_sentences: the most sentences in a batch, any number if not given.
-        long_sentence: a sentence of more tokens goes alone if no other has half as many.
+        batch_tokens: the maximum number of tokens in a batch; a longer sentence goes alone.
+        batch_sentences: the maximum number of sentences in a batch; None is no limit.
 
     Yields:
         The indices of the sentences of a batch. Empty sentences are in none.
     """
-    long = math.inf if long_sentence is None else long_sentence
     batch: list[int] = []
     n_tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if lengths[index] == 0:
             break
         full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
-        lone = len(batch) == 1 and n_tokens > max(long, 2 * lengths[index])
-        if batch and (full or lone):
+        if batch and full:
             yield batch
             batch, n_tokens = [], 0
         batch.append(index)

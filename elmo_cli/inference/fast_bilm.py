@@ -2,8 +2,7 @@
 
 What makes it faster than the readable one: equal beginnings run once (`trie`), the
 input product of the lowest layer is made once for each distinct token (`input_gates`),
-weights and elementwise work are prepared for the processor (`fast_lstm`), and what has
-many steps of a single row gets fewer steps of several (`pieces`).
+and weights and elementwise work are prepared for the processor (`fast_lstm`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +18,7 @@ from elmo_cli.inference.allocator import keep_freed_memory
 from elmo_cli.inference.fast_lstm import FastLstm, Steps
 from elmo_cli.inference.input_gates import node_gates, table_tokens, token_gates
 from elmo_cli.inference.linear import PRODUCT_ROWS
-from elmo_cli.inference.pieces import LONG_SENTENCE, run_in_pieces
-from elmo_cli.inference.precision import Arithmetic
+from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
@@ -45,17 +43,16 @@ class Rooms(NamedTuple):
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
-    def __init__(self, bilm: BiLm, arithmetic: Arithmetic) -> None:
+    def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
         """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice."""
         self.options = bilm.options
-        self.device = arithmetic.device
+        self.device = types.device
         if self.device.type == "cpu":
             keep_freed_memory()
-        self._values = arithmetic.values
-        self._tolerance = arithmetic.tolerance
+        self._values = types.values
         stacks = zip(_taken(bilm.forward_layers), _taken(bilm.backward_layers), strict=True)
         self.layers = [
-            (FastLstm(ahead, arithmetic), FastLstm(behind, arithmetic)) for ahead, behind in stacks
+            (FastLstm(ahead, types), FastLstm(behind, types)) for ahead, behind in stacks
         ]
 
     @torch.inference_mode()
@@ -110,13 +107,6 @@ class FastBiLm:
         backward: bool,
     ) -> Plan:
         """How a stack is run over sentences."""
-        n_sentences, longest = tokens.shape
-        if n_sentences == 1 and longest > LONG_SENTENCE:
-            rows, order = torch.from_numpy(tokens[0]), torch.arange(longest)
-            if backward:
-                rows, order = rows.flip(0), order.flip(0)
-            inputs = vectors.index_select(0, rows.to(self.device))  # (N, P)
-            return partial(_run_in_pieces, inputs, self._tolerance), order.to(self.device)
         trie = build_trie(tokens, roots, backward=backward)
         steps = Steps.of(trie, self.device)
         run_layer = partial(_run_over_trie, vectors, trie, steps, rooms)
@@ -187,10 +177,3 @@ def _run_over_trie(
     outputs, final = lstm.run(gates, steps, start)
     by_sentence = torch.from_numpy(trie.ended.argsort()).to(outputs.device)
     return outputs, LstmState(*(values[by_sentence] for values in final))
-
-
-def _run_in_pieces(
-    inputs: Tensor, tolerance: float, lstm: FastLstm, below: Tensor | None, start: LstmState
-) -> tuple[Tensor, LstmState]:
-    """A `RunLayer` over the tokens of one sentence, as they are read."""
-    return run_in_pieces(lstm, inputs if below is None else below, start, tolerance)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.inference.cells import TableRows
-from elmo_cli.inference.precision import Arithmetic
+from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
@@ -59,15 +59,6 @@ class Steps(NamedTuple):
         ends_of_steps = torch.split(ends, trie.n_ended)
         return cls(trie.sizes, trie.n_ended, tuple(map(Parents.of, parents)), ends_of_steps)
 
-    @classmethod
-    def of_packed(cls, sizes: Sequence[int], device: torch.device) -> "Steps":
-        """The same of packed sequences, none of which share a step; see `lstm`."""
-        places = torch.arange(sizes[0], device=device)
-        parents = tuple(Parents(places[:n], places[:n], None) for n in sizes)
-        ends = list(zip([*sizes[1:], 0], sizes, strict=True))
-        n_ended = [b - a for a, b in ends]
-        return cls(sizes, n_ended, parents, tuple(places[a:b] for a, b in ends))
-
 
 class FastLstm:
     """One LSTM layer in one direction, prepared for inference.
@@ -75,17 +66,17 @@ class FastLstm:
     Its weights have the factors of two that `cells` wants.
     """
 
-    def __init__(self, lstm: Lstm, arithmetic: Arithmetic) -> None:
+    def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
         bias = lstm.gates.bias.detach().clone()
         bias.view(4, -1)[2] += FORGET_BIAS
         parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
         from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
-        self._projection, self._half = None, arithmetic.values
+        self._projection, self._half = None, types.values
         if lstm.projection is not None:
-            self._projection = arithmetic.product(2 * lstm.projection.weight.detach())
-            self._half = arithmetic.factors
+            self._projection = types.product(2 * lstm.projection.weight.detach())
+            self._half = types.factors
         self._dim = lstm.options.dim
-        self._recurrence = arithmetic.recurrence(from_inputs, from_hidden, bias, self._half)
+        self._recurrence = types.recurrence(from_inputs, from_hidden, bias, self._half)
         self.from_inputs = self._recurrence.from_inputs
         self._cell_clip = lstm.options.cell_clip or math.inf
         self._proj_clip = lstm.options.proj_clip or math.inf

@@ -1,21 +1,22 @@
 """What a precision means: the type of the values, and the products that are made of them."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, check_choice
 from elmo_cli.inference.cells import NextCells, next_cells
 from elmo_cli.inference.compiled_cells import compiled_next_cells
 from elmo_cli.inference.int8_product import Int8Product, sums_are_exact
 from elmo_cli.inference.kernels import processor_has
 from elmo_cli.inference.linear import Product, RoundedProduct, product
 from elmo_cli.inference.recurrence import CompiledRecurrence, Recurrence, compiles_steps
-from elmo_cli.inference.settings import Precision
+
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 
 
-class Arithmetic(NamedTuple):
+class ComputeTypes(NamedTuple):
     """How a biLM computes, and where; its cells are float32 always."""
 
     device: torch.device
@@ -24,12 +25,6 @@ class Arithmetic(NamedTuple):
     factors: torch.dtype
     """Of what is multiplied, but in the products of the gates if these are int8."""
     gates_are_int8: bool
-
-    @property
-    def tolerance(self) -> float:
-        """How far apart two states may be and count as the same: some roundings."""
-        exact = self.values == torch.float32 and not self.gates_are_int8
-        return 1e-6 if exact else 1e-2
 
     def product(self, weight: Tensor) -> Product:
         """The product of values with weights that are given in float32."""
@@ -90,15 +85,16 @@ class ProductLinear(nn.Module):
         return self._multiply(inputs)
 
 
-def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
-    """What a precision means on a device.
+def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
+    """The types of a precision on a device.
 
     Raises:
-        InputError: the device cannot compute so.
+        InputError: there is no such precision, or the device does not have it.
     """
+    check_choice("precision", precision, get_args(Precision))
     if precision != "int8":
         dtype = getattr(torch, precision)
-        return Arithmetic(device, dtype, dtype, gates_are_int8=False)
+        return ComputeTypes(device, dtype, dtype, gates_are_int8=False)
     if device.type != "cpu":
         raise InputError(f"precision int8: expected the CPU, found {device}; use float16")
     if not has_int8():
@@ -108,7 +104,7 @@ def arithmetic_of(precision: Precision, device: torch.device) -> Arithmetic:
             f"found {found} and torch {torch.__version__}; use float32"
         )
     factors = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
-    return Arithmetic(device, torch.float32, factors, gates_are_int8=True)
+    return ComputeTypes(device, torch.float32, factors, gates_are_int8=True)
 
 
 def has_int8() -> bool:

@@ -1,14 +1,62 @@
-"""What is wanted of the layers: which of them, and whether as one vector a sentence."""
+"""Which layers a sentence gets, how they are mixed, and whether as one vector."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from elmo_cli.errors import InputError
-from elmo_cli.inference.layers import ALL_LAYERS, LayerChoice, mixed_layers, parse_layers
-from elmo_cli.inference.pooling import POOLINGS, pool
+from elmo_cli.errors import InputError, shown
+
+LAYERS = ("all", "top", "average", "sum", "word_emb")
+POOLINGS = ("mean", "max", "first", "last")
+_MAX_FLOAT32 = torch.finfo(torch.float32).max
+
+
+@dataclass(frozen=True)
+class LayerChoice:
+    """A choice of layers, as `--layers` spells it, or a mix as a task has learned it."""
+
+    name: str
+    """One of `LAYERS`, `lstm1` and so on, numbers such as `0,2`, or `mix`."""
+    indices: tuple[int, ...] = ()
+    """The layers taken, where they are given by number."""
+    mix: tuple[float, ...] = ()
+    """s of gamma * sum_k softmax(s)_k * layer_k, a number a layer: see `ScalarMix`."""
+    gamma: float = 1.0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def apply(self, layers: Tensor) -> Tensor:
+        """Choose or mix.
+
+        Args:
+            layers: float, shape (L, N, W).
+
+        Returns:
+            float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`,
+            else (N, W).
+        """
+        if self.name == "all":
+            return layers
+        if self.name == "top":
+            return layers[-1]  # (N, W)
+        if self.name == "average":
+            return layers.mean(dim=0)  # (N, W)
+        if self.name == "sum":
+            return layers.sum(dim=0)  # (N, W)
+        if self.name == "word_emb":  # layer 0 is the token vector, twice side by side
+            return layers[0, :, : layers.shape[-1] // 2]  # (N, W / 2)
+        if self.mix:
+            weights = self.gamma * torch.tensor(self.mix, device=layers.device).softmax(dim=0)
+            return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
+        chosen = layers[torch.tensor(self.indices, device=layers.device)]  # (n, N, W)
+        return chosen[0] if len(self.indices) == 1 else chosen
+
+
+ALL_LAYERS = LayerChoice("all")
 
 
 @dataclass(frozen=True)
@@ -19,7 +67,7 @@ class Selection:
     pooling: str | None = None
     """One of `POOLINGS`; None keeps every token."""
 
-    def of_sentences(
+    def apply(
         self, layers: Tensor, lengths: Sequence[int], device: torch.device
     ) -> tuple[Tensor, ...]:
         """Select from the layers of a batch, before anything leaves its device.
@@ -38,13 +86,13 @@ class Selection:
             return torch.split(values.to(device), list(lengths), dim=-2)
         return pool(values, lengths, self.pooling).to(device).unbind(dim=-2)
 
-    def of_no_tokens(self, n_layers: int, width: int, device: torch.device) -> Tensor:
-        """What a sentence without tokens gets: a T of 0, or zeros if pooled."""
+    def empty(self, n_layers: int, width: int, device: torch.device) -> Tensor:
+        """The value of a sentence without tokens: T is 0, or zeros if pooled."""
         values = self.layers.apply(torch.empty(n_layers, 0, width, device=device))
         return values if self.pooling is None else values.sum(dim=-2)
 
     def attributes(self) -> dict[str, str]:
-        """What an output file says of it."""
+        """The attributes of an output file that name it."""
         attributes = {"layers": str(self.layers)}
         if self.layers.mix:
             attributes["mix"] = ",".join(map(str, self.layers.mix))
@@ -81,3 +129,74 @@ def select(
     if layers != "all":
         raise InputError(f"layers {layers!r}: expected none with a mix, which is of all layers")
     return Selection(mixed_layers(mix, 1.0 if gamma is None else gamma, n_layers), pooling)
+
+
+def parse_layers(text: str, n_layers: int) -> LayerChoice:
+    """Read a choice of layers for a model that has `n_layers`, the token layer included.
+
+    Raises:
+        InputError: it is neither a name nor numbers of layers that there are.
+    """
+    text = str(text)  # from Python a number comes as it is
+    lstms = {f"lstm{index}": index for index in range(1, n_layers)}
+    if text in LAYERS:
+        return LayerChoice(text)
+    if text in lstms:
+        return LayerChoice(text, (lstms[text],))
+    numbers = [part.strip() for part in text.split(",")]
+    if not set(numbers) <= set(map(str, range(n_layers))):
+        raise InputError(
+            f"layers {shown(text)!r}: expected {', '.join([*LAYERS, *lstms])}, or numbers "
+            f"from 0 to {n_layers - 1} with commas between"
+        )
+    return LayerChoice(",".join(numbers), tuple(map(int, numbers)))
+
+
+def mixed_layers(mix: Sequence[float], gamma: float, n_layers: int) -> LayerChoice:
+    """A mix with the parameters of a trained `ScalarMix`, for a model of `n_layers`.
+
+    Args:
+        mix: its scalar parameters, before the softmax.
+        gamma: its gamma.
+
+    Raises:
+        InputError: it is not one number a layer, or a number is not finite.
+    """
+    if len(mix) != n_layers:
+        raise InputError(
+            f"mix: expected {n_layers} numbers, one a layer from the token layer up, "
+            f"found {len(mix)}"
+        )
+    for name, values in (("mix", mix), ("gamma", [gamma])):
+        strange = [value for value in values if not abs(value) <= _MAX_FLOAT32]  # nor is nan
+        if strange:
+            raise InputError(f"{name}: expected finite float32 numbers, found {strange[0]}")
+    return LayerChoice("mix", mix=tuple(map(float, mix)), gamma=float(gamma))
+
+
+def pool(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
+    """Pool the tokens of each sentence, all sentences of a batch at once.
+
+    Args:
+        values: float, shape (N, W) or (n, N, W), sentence after sentence.
+        lengths: the tokens of each of B sentences, none 0, N together.
+        pooling: the `mean` or the largest values (`max`) of the tokens, or the `first`
+            or `last` token. Boundaries are not among the tokens.
+
+    Returns:
+        float, shape (B, W) or (n, B, W).
+    """
+    counts = torch.tensor(lengths, dtype=torch.int64, device=values.device)  # (B,)
+    ends = counts.cumsum(0)
+    if pooling == "first":
+        return values[..., ends - counts, :]
+    if pooling == "last":
+        return values[..., ends - 1, :]
+    # The vectors are a table, and a sentence a bag of its rows: 2 to 100 times faster than
+    # torch.segment_reduce on the CPU, and likewise no sum depends on another sentence.
+    table = values.reshape(-1, values.shape[-1])  # (n N, W)
+    layers = torch.arange(len(table) // sum(lengths), device=values.device)
+    starts = layers[:, None] * sum(lengths) + ends - counts  # (n, B)
+    rows = torch.arange(len(table), device=values.device)
+    pooled = functional.embedding_bag(rows, table, starts.flatten(), mode=pooling)
+    return pooled.reshape(*values.shape[:-2], len(lengths), -1)

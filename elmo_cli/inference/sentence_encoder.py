@@ -8,20 +8,21 @@ import os
 from collections.abc import Sequence
 from io import BytesIO
 from threading import Lock
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import first_line
+from elmo_cli.errors import check_choice, first_line
 from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.fast_bilm import FastBiLm
-from elmo_cli.inference.precision import Arithmetic
-from elmo_cli.inference.settings import State
+from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import TokenCache
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.text.lines import Sentence
 
+State = Literal["zero", "carry", "warm"]
 CACHED_TOKENS = 32_768
 
 _one_at_a_time = Lock()
@@ -47,19 +48,17 @@ In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the yea
 class SentenceEncoder:
     """Sentences to layers, from states that are given."""
 
-    def __init__(
-        self, bilm: BiLm, arithmetic: Arithmetic, cached_tokens: int = CACHED_TOKENS
-    ) -> None:
+    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int = CACHED_TOKENS) -> None:
         """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
 
         It is used up: see `FastBiLm`.
         """
-        self.device = arithmetic.device
-        self._values = arithmetic.values
+        self.device = types.device
+        self._values = types.values
         self._token_encoder = bilm.token_encoder.to(self.device)
-        arithmetic.use_products(self._token_encoder)
+        types.use_products(self._token_encoder)
         self.boundaries = bilm.token_encoder.boundaries
-        self._bilm = FastBiLm(bilm, arithmetic)
+        self._bilm = FastBiLm(bilm, types)
         self._cache = TokenCache(self._encode_tokens, cached_tokens)
 
     def initial_state(self, n_sentences: int) -> BiLmState:
@@ -209,16 +208,25 @@ class CarriedStates:
             )
 
 
-States = FixedStart | CarriedStates
+Encoder = FixedStart | CarriedStates
 
 
-def start_states(bilm: BiLm, arithmetic: Arithmetic, state: State) -> States:
-    """Prepare a biLM, which is used up, to run sentences from where `state` says."""
+def make_encoder(bilm: BiLm, types: ComputeTypes, state: State) -> Encoder:
+    """Prepare a biLM for inference, each sentence from the initial state that is named.
+
+    Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
+    """
     if state == "carry":
-        # States let roundings grow. Without a cache those of a batch are its own, and a run
-        # that goes on gets the same bits.
-        return CarriedStates(SentenceEncoder(bilm, arithmetic, cached_tokens=0))
-    return FixedStart(SentenceEncoder(bilm, arithmetic), warm=state == "warm")
+        # States let rounding errors grow. Without a cache, the rounding of a batch does not
+        # depend on the batches before, and a resumed run gets the same bits.
+        return CarriedStates(SentenceEncoder(bilm, types, cached_tokens=0))
+    return FixedStart(SentenceEncoder(bilm, types), warm=state == "warm")
+
+
+def check_state(state: str | None) -> None:
+    """Raise an `InputError` for an initial state that does not exist; None is not given."""
+    if state is not None:
+        check_choice("state", state, get_args(State))
 
 
 def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-CHUNK_TOKENS = 256
-"""Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
+from elmo_cli.model.token_encoder import encode_by_length
 
 
 class TokenCache:
@@ -57,17 +56,3 @@ class TokenCache:
         except BaseException:  # Ctrl-C, or want of memory: slots in use may have other vectors
             self._slots.clear()
             raise
-
-
-def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
-    """Encode tokens in chunks of like length, so that little padding is convolved.
-
-    Returns:
-        float, shape (N, P), in the order of `tokens`.
-    """
-    order = sorted(range(len(tokens)), key=lambda i: len(tokens[i].encode("utf-8", "ignore")))
-    chunks = [order[i : i + CHUNK_TOKENS] for i in range(0, len(order), CHUNK_TOKENS)]
-    encoded = torch.cat([encode([tokens[i] for i in chunk]) for chunk in chunks])
-    vectors = torch.empty_like(encoded)
-    vectors[torch.tensor(order, device=encoded.device)] = encoded
-    return vectors

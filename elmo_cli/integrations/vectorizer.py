@@ -131,7 +131,7 @@ class ElmoVectorizer(
         selection: Selection = select(
             options.n_layers, self._layers, self.mix, self.gamma, self.pooling
         )
-        nothing = selection.of_no_tokens(options.n_layers, options.width, torch.device("cpu"))
+        nothing = selection.empty(options.n_layers, options.width, torch.device("cpu"))
         return tuple(nothing.shape)
 
     def _sentences(self, texts: Iterable[str | Sequence[str]]) -> list[Sentence]:

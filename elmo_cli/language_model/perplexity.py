@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.settings import DEFAULT_BATCH_SIZE
+from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE
 from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
 from elmo_cli.text.lines import Sentence
 

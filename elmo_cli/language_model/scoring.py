@@ -15,18 +15,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.batching import batches_by_length
-from elmo_cli.inference.device import choose_device
-from elmo_cli.inference.memory import by_halves, checked
-from elmo_cli.inference.precision import arithmetic_of
-from elmo_cli.inference.sentence_encoder import CarriedStates, FixedStart, SentenceEncoder
-from elmo_cli.inference.settings import (
-    BATCH_TOKENS,
+from elmo_cli.inference.batching import (
     DEFAULT_BATCH_SIZE,
-    Precision,
-    State,
-    check_settings,
+    batches_by_length,
     sentence_windows,
+    tokens_per_batch,
+)
+from elmo_cli.inference.device import choose_device, result_or_raise, retry_in_halves
+from elmo_cli.inference.precision import Precision, compute_types
+from elmo_cli.inference.sentence_encoder import (
+    CarriedStates,
+    FixedStart,
+    SentenceEncoder,
+    State,
+    check_state,
 )
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
@@ -88,9 +90,10 @@ class LanguageModel:
             ElmoError: the model, its softmax or the device is not there, or not as it
                 should be.
         """
-        check_settings(state, precision, batch_tokens)
+        check_state(state)
         device = choose_device(cuda_device)
-        arithmetic = arithmetic_of(precision, device)
+        types = compute_types(precision, device)
+        self._batch_tokens = tokens_per_batch(batch_tokens, device.type)
         self.files = choose_language_model(
             model, options_file, weight_file, vocabulary_file, softmax_file
         )
@@ -102,8 +105,7 @@ class LanguageModel:
         self.softmax = FullSoftmax(
             self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, device
         )
-        self._batch_tokens = batch_tokens or BATCH_TOKENS[device.type]
-        self._encoder = SentenceEncoder(bilm, arithmetic)
+        self._encoder = SentenceEncoder(bilm, types)
         self._start = FixedStart(self._encoder, warm=self.state == "warm")
         self._states = CarriedStates(self._encoder) if self.state == "carry" else self._start
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
@@ -119,7 +121,9 @@ class LanguageModel:
             batch_size: sentences in a batch; it matters with carried state only.
         """
         checked = map(checked_sentence, sentences)
-        for window in sentence_windows(checked, self.state, batch_size, self._batch_tokens):
+        for window in sentence_windows(
+            checked, batch_size, self._batch_tokens, carried=self.state == "carry"
+        ):
             yield from self._score_window(window)
 
     @torch.inference_mode()
@@ -136,7 +140,7 @@ class LanguageModel:
             if self.state == "carry":  # the states may have moved on when memory runs out
                 found: Iterable[SentenceScore] = compute(batch)
             else:
-                found = (checked(score) for _, score in by_halves(compute, batch))
+                found = (result_or_raise(score) for _, score in retry_in_halves(compute, batch))
             for place, score in zip(batch, found, strict=True):
                 scores[place] = score
         return scores

@@ -10,8 +10,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.inference.batching import Packing, pack
-from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.lstm import Lstm, LstmState, Packing, pack
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder
 from elmo_cli.model.vocabulary import Vocabulary

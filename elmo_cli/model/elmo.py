@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.inference.token_cache import encode_by_length
 from elmo_cli.model.bilm import BiLm, BiLmOutput
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.token_encoder import TokenEncoder
+from elmo_cli.model.token_encoder import TokenEncoder, encode_by_length
 from elmo_cli.model.weights import load_bilm
 from elmo_cli.pretrained.loading import find_model, model_from_files
 from elmo_cli.text.lines import checked_sentence

@@ -10,9 +10,12 @@ run. So no padding is ever computed.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -20,6 +23,38 @@ from elmo_cli.model.options import LstmOptions
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time; the weights in the file are without it."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """How sentences of different lengths lie packed, step after step (see above)."""
+
+    order: NDArray[np.int64]
+    """The sentences by falling length, shape (B,)."""
+    sizes: list[int]
+    """The number of sentences that still run at each step, falling."""
+    sentences: NDArray[np.int64]
+    """The sentence of each packed row, shape (N,)."""
+    positions: NDArray[np.int64]
+    """The position of each packed row in its sentence, shape (N,)."""
+    reversal: NDArray[np.int64]
+    """The packed row with which each row changes place when every sentence is turned around,
+    shape (N,)."""
+
+
+def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
+    """Plan how sentences of the given lengths lie packed. Empty ones take no row."""
+    all_lengths = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-all_lengths, kind="stable")
+    falling = all_lengths[order]
+    n_steps = int(falling[0]) if len(falling) else 0
+    # How many sentences are longer than 0, 1, ... steps.
+    sizes = np.searchsorted(-falling, -np.arange(n_steps), side="left")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    positions = np.repeat(np.arange(n_steps), sizes)
+    ranks = np.arange(offsets[-1]) - offsets[positions]
+    reversal = offsets[falling[ranks] - 1 - positions] + ranks
+    return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
 
 
 class LstmState(NamedTuple):

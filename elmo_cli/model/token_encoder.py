@@ -5,7 +5,7 @@
 the table that word-level models have in its place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from elmo_cli.model.characters import END_TOKEN, N_CHARACTERS, START_TOKEN, char
 from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.vocabulary import Vocabulary
 
+CHUNK_TOKENS = 256
+"""Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
@@ -149,3 +151,17 @@ class WordEncoder(TokenEncoder):
         """Int64, shape (N, 1): the word's row; float, shape (N, P)."""
         vectors: Tensor = self.embedding(ids[:, 0])  # (N, P)
         return vectors
+
+
+def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
+    """Encode tokens in chunks of like length, so that little padding is convolved.
+
+    Returns:
+        float, shape (N, P), in the order of `tokens`.
+    """
+    order = sorted(range(len(tokens)), key=lambda i: len(tokens[i].encode("utf-8", "ignore")))
+    chunks = [order[i : i + CHUNK_TOKENS] for i in range(0, len(order), CHUNK_TOKENS)]
+    encoded = torch.cat([encode([tokens[i] for i in chunk]) for chunk in chunks])
+    vectors = torch.empty_like(encoded)
+    vectors[torch.tensor(order, device=encoded.device)] = encoded
+    return vectors

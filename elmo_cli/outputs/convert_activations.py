@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.inference.settings import check_dtype
 from elmo_cli.outputs.copied_records import Source, copy_records, records_of
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, check_dtype, find_output_format
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.writer import ActivationsWriter

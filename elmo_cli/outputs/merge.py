@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, StoppedError, shown
-from elmo_cli.inference.settings import DTYPES
 from elmo_cli.outputs.copied_records import Source, copy_records
 from elmo_cli.outputs.finished_output import end_attributes, state_at_end
 from elmo_cli.outputs.form import LAYOUTS
 from elmo_cli.outputs.link_shards import ShardPlace, link_packed
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, find_output_format
+from elmo_cli.outputs.output_formats import DTYPES, STANDARD_OUTPUT, find_output_format
 from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import Activations, open_activations
 from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, turns

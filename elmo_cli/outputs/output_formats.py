@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, check_choice
 from elmo_cli.text.lines import STANDARD_INPUT
 
 STANDARD_OUTPUT: Final = STANDARD_INPUT
 
+DTYPES: Final = ("float32", "float16")
+"""Data types of the stored values."""
 SUFFIXES: Final = {
     "hdf5": (".hdf5", ".h5"),
     "jsonl": (".jsonl",),
@@ -20,6 +22,12 @@ SUFFIXES: Final = {
 OUTPUT_FORMATS: Final = tuple(SUFFIXES)
 TEXT_FORMATS: Final = ("jsonl", "tsv")
 """Those that are written line by line, also to standard output."""
+
+
+def check_dtype(dtype: str | None) -> None:
+    """Raise an `InputError` for a data type that is not supported; None is not given."""
+    if dtype is not None:
+        check_choice("dtype", dtype, DTYPES)
 
 
 def has_odd_suffix(path: str | Path) -> bool:

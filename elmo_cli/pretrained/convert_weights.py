@@ -11,8 +11,7 @@ import numpy as np
 
 import elmo_cli
 from elmo_cli.atomic import check_output
-from elmo_cli.errors import OutputError, WeightsError
-from elmo_cli.inference.settings import check_dtype
+from elmo_cli.errors import OutputError, WeightsError, check_choice
 from elmo_cli.model.tensor_files import (
     HDF5_SUFFIXES,
     SAFETENSORS_SUFFIX,
@@ -58,7 +57,8 @@ def convert_weights(
         OutputError: `target` is there already or cannot be written.
         ElmoError: `source` is safetensors, and the package for it is not installed.
     """
-    check_dtype(dtype)
+    if dtype is not None:
+        check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
     if target.suffix not in SUFFIXES:
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")

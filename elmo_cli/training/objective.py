@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.inference.batching import pack
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.model.lstm import pack
 from elmo_cli.training.batches import Batch
 from elmo_cli.training.sampled_softmax import Samples, sampled_loss
 from elmo_cli.training.softmax import Predictions, Softmax

@@ -1,67 +1,14 @@
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import pairwise
 
-import numpy as np
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.utils.rnn import pack_sequence
 
-from elmo_cli.inference.batching import batches_by_length, index_tokens, pack, windows
+from elmo_cli.inference.batching import batches_by_length, index_tokens, windows
 
 lengths_of_sentences = st.lists(st.integers(0, 7), max_size=8)
 streams = st.lists(st.lists(st.just("x"), max_size=5), max_size=20)
 bounds = st.integers(1, 12)
-
-
-# Packing
-
-
-@given(lengths=lengths_of_sentences)
-def test_sentences_lie_packed_step_after_step(lengths: list[int]) -> None:
-    order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
-    rows = [
-        (sentence, step)
-        for step in range(max(lengths, default=0))
-        for sentence in order
-        if step < lengths[sentence]
-    ]
-    packing = pack(lengths)
-    assert packing.order.tolist() == order
-    assert list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True)) == rows
-    assert packing.sizes == [
-        sum(length > step for length in lengths) for step in range(max(lengths, default=0))
-    ]
-    turned = [rows[i] for i in packing.reversal]
-    assert turned == [(sentence, lengths[sentence] - 1 - step) for sentence, step in rows]
-
-
-@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6))
-def test_packing_is_that_of_torch(lengths: list[int]) -> None:
-    sequences = [
-        torch.tensor([100 * sentence + step for step in range(length)])
-        for sentence, length in enumerate(lengths)
-    ]
-    packing = pack(lengths)
-    expected = pack_sequence([sequences[sentence] for sentence in packing.order])
-    assert packing.sizes == expected.batch_sizes.tolist()
-    assert (100 * packing.sentences + packing.positions).tolist() == expected.data.tolist()
-
-
-def test_an_array_of_lengths_is_packed_like_a_list() -> None:
-    assert pack(np.array([2, 0, 3])).order.tolist() == pack([2, 0, 3]).order.tolist() == [2, 0, 1]
-
-
-@given(lengths=lengths_of_sentences)
-def test_packed_rows_are_found_again_sentence_after_sentence(lengths: list[int]) -> None:
-    packing = pack(lengths)
-    rows = np.lexsort((packing.positions, packing.sentences))
-    found = zip(packing.sentences[rows].tolist(), packing.positions[rows].tolist(), strict=True)
-    assert list(found) == [
-        (sentence, position)
-        for sentence, length in enumerate(lengths)
-        for position in range(length)
-    ]
 
 
 # Windows
@@ -142,20 +89,6 @@ def test_sentences_come_longest_first_and_equal_ones_in_order(
     indices = [index for batch in batches_by_length(lengths, budget, most) for index in batch]
     keys = [(-lengths[index], index) for index in indices]
     assert keys == sorted(keys)
-
-
-@given(lengths=lengths_of_sentences, budget=bounds, most=bounds, long=bounds)
-def test_a_long_sentence_without_company_of_half_its_length_goes_alone(
-    lengths: list[int], budget: int, most: int, long: int
-) -> None:
-    batches = list(batches_by_length(lengths, budget, most, long))
-    shared = list(batches_by_length(lengths, budget, most))
-    assert list(chain(*batches)) == list(chain(*shared))
-    for first, second, *_ in (batch for batch in batches if len(batch) > 1):
-        assert lengths[first] <= max(long, 2 * lengths[second])
-    for batch, following in pairwise(batches):
-        full = len(batch) == most or sum(lengths[i] for i in [*batch, following[0]]) > budget
-        assert full or lengths[batch[0]] > max(long, 2 * lengths[following[0]])
 
 
 # Tokens

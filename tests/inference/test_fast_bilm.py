@@ -22,9 +22,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from elmo_cli import ElmoEmbedder
-from elmo_cli.inference import input_gates, pieces
-from elmo_cli.inference.batching import pack
+from elmo_cli.inference import input_gates
 from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.input_gates import _groups, _groups_by_tokens
 from elmo_cli.inference.linear import (
@@ -37,8 +35,9 @@ from elmo_cli.inference.linear import (
     product,
     product_kernel,
 )
-from elmo_cli.inference.precision import arithmetic_of
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.model.lstm import pack
 from elmo_cli.model.weights import load_bilm
 
 CPU = torch.device("cpu")
@@ -267,7 +266,7 @@ def assert_fast_equals_readable(
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)
-    found, found_state = FastBiLm(deepcopy(bilm), arithmetic_of("float32", CPU)).contextualize(
+    found, found_state = FastBiLm(deepcopy(bilm), compute_types("float32", CPU)).contextualize(
         vectors, tokens, start
     )
     assert_allclose(found, expected, atol=TOLERANCE)
@@ -422,13 +421,13 @@ def test_any_number_of_threads_gives_the_same_result(n_threads: int, tmp_path: P
 
 def test_the_fast_bilm_takes_the_lstms_out_of_the_readable_one(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    assert len(FastBiLm(bilm, arithmetic_of("float32", CPU)).layers) == 2
+    assert len(FastBiLm(bilm, compute_types("float32", CPU)).layers) == 2
     assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
 
 
 def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    state = FastBiLm(bilm, arithmetic_of("bfloat16", CPU)).initial_state(4)
+    state = FastBiLm(bilm, compute_types("bfloat16", CPU)).initial_state(4)
     assert len(state) == 2
     for layer in state:
         for direction in layer:
@@ -445,7 +444,7 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
 
     def run() -> Tensor:
-        fast = FastBiLm(load_bilm(files), arithmetic_of("float32", CPU))
+        fast = FastBiLm(load_bilm(files), compute_types("float32", CPU))
         return fast.contextualize(vectors, tokens, fast.initial_state(1))[0]
 
     expected = run()
@@ -460,94 +459,11 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
 def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
-    on_cpu = FastBiLm(deepcopy(bilm), arithmetic_of("float32", CPU))
+    on_cpu = FastBiLm(deepcopy(bilm), compute_types("float32", CPU))
     expected, _ = on_cpu.contextualize(vectors, tokens, on_cpu.initial_state(1))
-    fast = FastBiLm(bilm, arithmetic_of("float32", torch.device("cuda", 0)))
+    fast = FastBiLm(bilm, compute_types("float32", torch.device("cuda", 0)))
     found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))
     assert_allclose(found.cpu(), expected, atol=TOLERANCE)
-
-
-# Long sentences in pieces
-
-
-@pytest.fixture
-def rounds(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Grows by one with each round of pieces."""
-    seen: list[Any] = []
-
-    def record(*arguments: Any) -> None:
-        seen.append(arguments)
-        run_round(*arguments)
-
-    run_round = pieces._run_round
-    monkeypatch.setattr(pieces, "_run_round", record)
-    return seen
-
-
-@given(
-    content=architectures(),
-    seed=seeds,
-    sentence=st.lists(st.integers(0, 3), min_size=1, max_size=60),
-    n_pieces=st.integers(1, 20),
-    side_by_side=st.integers(1, 8),
-)
-def test_a_sentence_in_pieces_gives_the_layers_and_states_of_the_readable_one(
-    content: dict[str, Any],
-    seed: int,
-    sentence: list[int],
-    n_pieces: int,
-    side_by_side: int,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    bilm = load_bilm(make_model(content, seed, tmp_path_factory.mktemp("model")))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo_cli.inference.fast_bilm.LONG_SENTENCE", 0)
-        patch.setattr(pieces, "N_PIECES", n_pieces)
-        patch.setattr(pieces, "SIDE_BY_SIDE", side_by_side)
-        assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, seed % 1000))
-
-
-@pytest.mark.parametrize(("forget_bias", "n_rounds"), [(-40.0, 9), (40.0, 64)])
-def test_pieces_take_as_many_rounds_as_the_model_remembers(
-    forget_bias: float,
-    n_rounds: int,
-    rounds: list[Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Cells alone: no hidden state reaches the next step."""
-    content = small_architecture(n_layers=1, cell_clip=None)
-    bilm = load_bilm(make_model(content, 1, tmp_path))
-    for lstm in bilm.layer_pairs()[0]:
-        with torch.no_grad():
-            lstm.gates.weight[:, lstm.options.projection_dim :] = 0
-            lstm.gates.weight *= 0.01  # so that sums of all steps are small
-            lstm.gates.bias.zero_().view(4, -1)[2] = forget_bias
-    monkeypatch.setattr("elmo_cli.inference.fast_bilm.LONG_SENTENCE", 0)
-    sentence = np.random.default_rng(1).integers(0, 50, 64 * 5).tolist()
-    assert_fast_equals_readable(bilm, [sentence], random_state(bilm, 1, 2))
-    assert len(rounds) == 2 * n_rounds
-
-
-@pytest.mark.parametrize("state", ["zero", "carry"])
-def test_a_long_sentence_is_run_in_pieces(
-    state: Any, rounds: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the bundled model, which was trained and remembers, beside a short sentence."""
-    # Words at random would not do: they had roundings grow beyond 1e-5 in one text of ten.
-    batch = [ALICE.read_text(encoding="utf-8").split()[:4200], ["he", "crossed"]]
-    found = ElmoEmbedder(state=state).embed_batch(batch)
-    assert 9 < len(rounds) / 4 < 40
-    monkeypatch.setattr("elmo_cli.inference.fast_bilm.LONG_SENTENCE", 10_000)
-    embedder = ElmoEmbedder(state=state)
-    whole = embedder.embed_batch(batch)
-    with torch.inference_mode():
-        readable = embedder.elmo_bilm(embedder.elmo_bilm.sentence_ids(batch)).layers
-    for place, sentence in enumerate(batch):
-        assert_allclose(found[place], whole[place], atol=TOLERANCE)
-        # In float32 either is up to 1e-5 from what the readable one gives in float64 here.
-        expected = readable[:, place, 1 : 1 + len(sentence)]
-        assert_allclose(found[place], expected, atol=5e-5)
 
 
 class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -569,10 +485,10 @@ def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_pa
     """On "meta", which has shapes and no values: what is true there is true of a GPU."""
     bilm = load_bilm(make_model(small_architecture(n_layers=2), 1, tmp_path))
     tokens = np.array([[0, 1, 2, -1], [0, 1, 1, 2], [3, -1, -1, -1]])
-    arithmetic = arithmetic_of(precision, torch.device("meta"))
-    fast = FastBiLm(bilm, arithmetic)
+    types = compute_types(precision, torch.device("meta"))
+    fast = FastBiLm(bilm, types)
     shape = 4, bilm.options.lstm.projection_dim
-    vectors = torch.empty(shape, dtype=arithmetic.values, device="meta")
+    vectors = torch.empty(shape, dtype=types.values, device="meta")
     with OneDevice():  # type: ignore[no-untyped-call]
         layers, ended = fast.contextualize(vectors, tokens, fast.initial_state(n_starts))
     assert layers.shape == (3, 8, 2 * shape[1])

@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.layers import LayerChoice, mixed_layers, parse_layers
+from elmo_cli.inference.selection import LayerChoice, mixed_layers, parse_layers
 from elmo_cli.model.scalar_mix import ScalarMix
 
 

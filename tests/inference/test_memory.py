@@ -14,7 +14,7 @@ from strategies import make_language_model, small_architecture
 
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
-from elmo_cli.inference.memory import by_halves, is_out_of_memory
+from elmo_cli.inference.device import is_out_of_memory, retry_in_halves
 from elmo_cli.model.weights import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence
@@ -30,7 +30,7 @@ def test_all_that_fits_is_computed_and_what_does_not_is_named(sizes: list[int], 
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
 
-    found = dict(by_halves(compute, list(range(len(sizes)))))
+    found = dict(retry_in_halves(compute, list(range(len(sizes)))))
     assert sorted(found) == list(range(len(sizes)))
     for index, size in enumerate(sizes):
         if size <= room:
@@ -46,7 +46,7 @@ def test_other_errors_are_not_tried_again() -> None:
 
     calls: list[object] = []
     with pytest.raises(RuntimeError, match="launch failure") as caught:
-        list(by_halves(compute, [0, 1]))
+        list(retry_in_halves(compute, [0, 1]))
     assert calls == [[0, 1]]
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
@@ -125,7 +125,7 @@ def test_a_sentence_that_is_too_long_for_the_cpu_too_is_an_error() -> None:
     def elsewhere(batch: object) -> list[int]:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
 
-    [(index, found)] = by_halves(compute, [3], elsewhere)
+    [(index, found)] = retry_in_halves(compute, [3], elsewhere)
     assert (index, type(found)) == (3, ComputationError)
     assert str(found) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
 

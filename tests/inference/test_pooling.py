@@ -13,8 +13,7 @@ from strategies import architectures, batches, make_model, seeds, word_architect
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.pooling import POOLINGS, pool
-from elmo_cli.inference.selection import select
+from elmo_cli.inference.selection import POOLINGS, pool, select
 
 Array = NDArray[np.float32]
 

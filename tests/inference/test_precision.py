@@ -20,8 +20,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference.int8_product import Int8Product
 from elmo_cli.inference.linear import PRODUCT_ROWS
-from elmo_cli.inference.precision import ProductLinear, arithmetic_of
-from elmo_cli.inference.settings import Precision
+from elmo_cli.inference.precision import Precision, ProductLinear, compute_types
 from elmo_cli.model.token_encoder import Highway
 
 CPU = torch.device("cpu")
@@ -156,7 +155,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 def test_int8_is_for_the_cpu() -> None:
     message = "precision int8: expected the CPU, found cuda:1; use float16"
     with pytest.raises(InputError, match=f"^{message}$"):
-        arithmetic_of("int8", torch.device("cuda", 1))
+        compute_types("int8", torch.device("cuda", 1))
 
 
 @needs_int8
@@ -164,8 +163,8 @@ def test_without_bfloat16_the_other_products_of_int8_are_float32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False, raising=False)
-    arithmetic = arithmetic_of("int8", CPU)
-    assert (arithmetic.values, arithmetic.factors) == (torch.float32, torch.float32)
+    types = compute_types("int8", CPU)
+    assert (types.values, types.factors) == (torch.float32, torch.float32)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +174,7 @@ def test_linear_modules_become_products(precision: Precision) -> None:
     highway = Highway(6)
     inputs = random_tensor(5, 6)
     expected = highway(inputs).detach()
-    arithmetic_of(precision, CPU).use_products(highway)
+    compute_types(precision, CPU).use_products(highway)
     assert {type(child) for child in highway.children()} == {ProductLinear}
     assert not list(highway.parameters())
     found = highway(inputs)

@@ -24,7 +24,7 @@ from strategies import (
 )
 from torch import Tensor
 
-from elmo_cli.inference.precision import arithmetic_of
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.sentence_encoder import (
     WARM_TEXT,
     CarriedStates,
@@ -46,7 +46,7 @@ any_architecture = st.one_of(architectures(), word_architectures())
 
 
 def sentence_encoder(bilm: BiLm) -> SentenceEncoder:
-    return SentenceEncoder(deepcopy(bilm), arithmetic_of("float32", CPU))
+    return SentenceEncoder(deepcopy(bilm), compute_types("float32", CPU))
 
 
 def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
-from elmo_cli.inference import token_cache
-from elmo_cli.inference.token_cache import TokenCache, encode_by_length
+from elmo_cli.inference.token_cache import TokenCache
+from elmo_cli.model import token_encoder
+from elmo_cli.model.token_encoder import encode_by_length
 
 
 class Encoder:
@@ -105,7 +106,7 @@ def test_a_cache_of_any_size_gives_every_token_its_vector(
 def test_chunks_of_like_length_come_back_in_order(chunk_tokens: int, tokens: list[str]) -> None:
     encode = Encoder()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_cache, "CHUNK_TOKENS", chunk_tokens)
+        patch.setattr(token_encoder, "CHUNK_TOKENS", chunk_tokens)
         assert torch.equal(encode_by_length(encode, tokens), expected(tokens))
     assert all(len(call) <= chunk_tokens for call in encode.calls)
     sizes = [len(token.encode()) for token in encode.encoded]

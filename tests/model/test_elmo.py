@@ -26,10 +26,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from elmo_cli.errors import ElmoError
-from elmo_cli.inference.batching import pack
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.elmo import Elmo, ElmoOutput, batch_to_ids
-from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.options import LstmOptions, parse_options
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.weights import load_bilm
