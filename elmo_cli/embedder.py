@@ -41,9 +41,8 @@ from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.integrity import sha256
-from elmo_cli.pretrained.model_choice import choose_model
+from elmo_cli.pretrained.loading import choose_model, load_bilm
+from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 logger = logging.getLogger(__name__)

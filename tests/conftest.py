@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from elmo_cli.inference.precision import has_int8
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 # Each example builds a model, so few of them, and no clock: machines differ.

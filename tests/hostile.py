@@ -278,8 +278,7 @@ def _read_softmax(path: Path) -> None:
 
 
 def _read_many_langs(path: Path) -> None:
-    from elmo_cli.model.weights import load_bilm
-    from elmo_cli.pretrained.loading import find_model
+    from elmo_cli.pretrained.loading import find_model, load_bilm
 
     load_bilm(find_model(path.parent))
 

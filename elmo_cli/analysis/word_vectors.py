@@ -28,8 +28,7 @@ from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
 from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.model_choice import choose_language_model, choose_model
+from elmo_cli.pretrained.loading import choose_language_model, choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 DATASET: Final = "embedding"

@@ -270,7 +270,7 @@ def get_files(
         raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
     from elmo_cli.cli.download import progress_bars
-    from elmo_cli.pretrained.model_choice import choose_language_model, choose_model
+    from elmo_cli.pretrained.loading import choose_language_model, choose_model
 
     named = (model, options_file, weight_file, vocabulary_file)
     with usage_errors(), progress_bars() as on_progress:  # nothing to show for files that are there

@@ -56,7 +56,7 @@ def _of_files(files: "ModelFiles") -> dict[str, Any]:
     from elmo_cli.model.options import read_options
     from elmo_cli.model.parameters import parameters_by_part
     from elmo_cli.model.vocabulary import read_vocabulary
-    from elmo_cli.pretrained.integrity import sha256
+    from elmo_cli.pretrained.model_files import sha256
 
     options = read_options(files.options)
     n_words, n_characters = None, N_CHARACTERS

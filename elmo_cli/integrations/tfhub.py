@@ -10,8 +10,7 @@ from torch.nn import functional
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 

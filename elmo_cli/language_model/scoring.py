@@ -35,8 +35,7 @@ from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, read_vocabulary
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.model_choice import choose_language_model
+from elmo_cli.pretrained.loading import choose_language_model, load_bilm
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 

@@ -13,8 +13,7 @@ from elmo_cli.model.bilm import BiLm, BiLmOutput
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import TokenEncoder, encode_by_length
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
 from elmo_cli.text.lines import checked_sentence
 
 # AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.

@@ -28,11 +28,10 @@ from elmo_cli.errors import WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.many_langs import Lexicons, ManyLangsOptions, read_lexicons
+from elmo_cli.model.many_langs import Lexicons, ManyLangsOptions
 from elmo_cli.model.options import CharacterOptions, LstmOptions
 from elmo_cli.model.tensor_files import check_claim
 from elmo_cli.model.weights import Uninitialized
-from elmo_cli.pretrained.model_files import ModelFiles
 
 Shape = tuple[int, ...]
 
@@ -45,18 +44,24 @@ class Entry(NamedTuple):
     to_parameter: Callable[..., Tensor] = lambda values: values
 
 
-def load_many_langs(files: ModelFiles, options: ManyLangsOptions) -> BiLm:
-    """Build a model from its folder, in float32.
+def read_many_langs(
+    encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
+) -> BiLm:
+    """Build a model, in float32.
+
+    Args:
+        encoder: encoder.pkl, the weights of the LSTMs.
+        token_encoder: token_embedder.pkl.
+        options: the architecture.
+        lexicons: those that the model uses.
 
     Raises:
-        ElmoError: a file is missing, holds anything but tensors, or does not fit the
+        WeightsError: a file is missing, holds anything but tensors, or does not fit the
             options and the lexicons (all mismatches of a file are named).
     """
-    folder = files.weights.parent
-    lexicons = read_lexicons(folder, options)
     state = {
-        **_read(folder / "token_embedder.pkl", list(token_table(options, lexicons))),
-        **_read(files.weights, list(lstm_table(options.lstm))),
+        **_read(token_encoder, list(token_table(options, lexicons))),
+        **_read(encoder, list(lstm_table(options.lstm))),
     }
     with torch.device("meta"), Uninitialized():  # the shapes only
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))

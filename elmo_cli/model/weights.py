@@ -20,10 +20,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.errors import WeightsError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.many_langs import ManyLangsOptions
-from elmo_cli.model.options import ModelOptions, read_options
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.tensor_files import (
     TensorFile,
     check_claim,
@@ -31,8 +30,7 @@ from elmo_cli.model.tensor_files import (
     open_tensors,
     write_tensors,
 )
-from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.model.vocabulary import Vocabulary
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -99,28 +97,6 @@ def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
             yield _entry(f"{cell}/B", f"{lstm}.gates.bias")
             if projects:
                 yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
-
-
-def load_bilm(files: ModelFiles) -> BiLm:
-    """Build a model from its files; see `read_weights`.
-
-    Raises:
-        ElmoError: a file is missing, faulty or does not fit the others.
-    """
-    options = read_options(files.options)
-    if isinstance(options, ManyLangsOptions):
-        from elmo_cli.model.many_langs_weights import load_many_langs  # which builds on this module
-
-        return load_many_langs(files, options)
-    vocabulary = None
-    if options.char_cnn is None:
-        if files.vocabulary is None:
-            raise ModelError(
-                f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
-                f"expected vocab.txt beside {files.weights}"
-            )
-        vocabulary = read_vocabulary(files.vocabulary)
-    return read_weights(files.weights, options, vocabulary)
 
 
 def read_weights(

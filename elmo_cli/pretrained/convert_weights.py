@@ -24,7 +24,7 @@ from elmo_cli.model.tensor_files import (
     write_tensors,
 )
 from elmo_cli.model.weights import check_kind, not_finite
-from elmo_cli.pretrained.integrity import sha256
+from elmo_cli.pretrained.model_files import sha256
 
 SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 

@@ -5,7 +5,6 @@ they end, which tells a file that is cut off. Which file it was is remembered on
 in `checksums.json` beside it.
 """
 
-import hashlib
 import json
 import os
 import struct
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.download import Check
+from elmo_cli.pretrained.model_files import sha256
 
 CHECKSUMS: Final = "checksums.json"
 
@@ -169,15 +169,6 @@ def _current(path: Path, record: dict[str, Any] | None) -> dict[str, Any]:
             f"{path.parent / CHECKSUMS} to accept it"
         )
     return {"sha256": found, **unchanged}
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _read_checksums(folder: Path) -> dict[str, dict[str, Any]]:

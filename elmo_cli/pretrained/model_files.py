@@ -4,11 +4,14 @@ Usual names come first; else the only file that may be it is taken, so that Alle
 bilm-tf's, NLPL's and ELMoForManyLangs' folders are found as they are.
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import ModelError
+from elmo_cli.model.many_langs import ManyLangsOptions
+from elmo_cli.model.options import read_options
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -18,10 +21,12 @@ FILE_NAMES: Final = {
 }
 """The role of a file, and its name in the cache folder."""
 
+TOKEN_ENCODER: Final = "token_embedder.pkl"
+"""Beside encoder.pkl in a model of ELMoForManyLangs."""
 MANY_LANGS_FILES: Final = {
     "options": "config.json",
     "weights": "encoder.pkl",
-    "token encoder": "token_embedder.pkl",
+    "token encoder": TOKEN_ENCODER,
 }
 """What every model of ELMoForManyLangs has; see `many_langs`."""
 
@@ -108,3 +113,36 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     return ModelFiles(
         name, options, weights, only_file(folder, "vocabulary"), only_file(folder, "softmax")
     )
+
+
+def content_sha256(files: ModelFiles) -> str:
+    """The SHA-256, in hexadecimal, of all tensors and words that a model computes with.
+
+    That of the weights file where it alone holds them, as in character models; else one
+    over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
+    The options are not part of it: outputs record them beside it.
+    """
+    digests = [sha256(path) for path in (files.weights, *_beside_weights(files))]
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _beside_weights(files: ModelFiles) -> list[Path]:
+    """The files, besides the options and the weights, that the numbers of a model depend on."""
+    options, folder = read_options(files.options), files.weights.parent
+    if isinstance(options, ManyLangsOptions):
+        names = [TOKEN_ENCODER]
+        names += ["char.dic"] if options.char_cnn is not None else []
+        names += ["word.dic"] if options.word_dim else []
+        return [folder / name for name in names]
+    return [files.vocabulary] if options.char_cnn is None and files.vocabulary else []
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        digest = hashlib.sha256()
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -15,8 +15,7 @@ from elmo_cli.model.many_langs import ManyLangsOptions
 from elmo_cli.model.options import parse_options, read_json, read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
 from elmo_cli.training.checkpoint import CHECKPOINT, other_run, write_text

@@ -12,7 +12,7 @@ from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import loading as pretrained
-from elmo_cli.pretrained.integrity import sha256
+from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.pretrained.registry import MODELS
 
 OPTIONS = {

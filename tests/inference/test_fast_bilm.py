@@ -38,7 +38,7 @@ from elmo_cli.inference.linear import (
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import pack
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 
 CPU = torch.device("cpu")
 ALICE = Path(__file__).parents[2] / "examples" / "alice.txt"

@@ -15,7 +15,7 @@ from strategies import make_language_model, small_architecture
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.device import is_out_of_memory, retry_in_halves
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence
 

@@ -34,7 +34,7 @@ from elmo_cli.inference.sentence_encoder import (
 )
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState, select_state
 from elmo_cli.model.lstm import LstmState
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 Array = np.ndarray[Any, np.dtype[np.float32]]

@@ -24,7 +24,7 @@ from elmo_cli.model.bilm import BiLm, BiLmState, LayerState, map_state, select_s
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.options import parse_options
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 

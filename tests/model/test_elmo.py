@@ -31,7 +31,7 @@ from elmo_cli.model.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.options import LstmOptions, parse_options
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 SENTENCES = [["The", "cat", "sat", "."], ["Hi"], ["naïve", "cat"]]

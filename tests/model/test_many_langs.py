@@ -18,8 +18,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.many_langs import Lexicon, Lexicons, ManyLangsOptions
 from elmo_cli.model.options import read_options
 from elmo_cli.model.parameters import parameters_by_part
-from elmo_cli.model.weights import load_bilm
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.pretrained.registry import published_model
 
 MANY_LANGS = GOLDEN / "many-langs"

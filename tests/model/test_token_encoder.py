@@ -22,7 +22,7 @@ from strategies import (
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.model.weights import load_bilm
+from elmo_cli.pretrained.loading import load_bilm
 
 
 def small_encoder(filters: list[list[int]], activation: str = "relu") -> CharacterEncoder:

@@ -23,7 +23,8 @@ from strategies import (
 
 from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.model.options import parse_options, read_options
-from elmo_cli.model.weights import load_bilm, read_weights, write_weights
+from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"

@@ -26,13 +26,13 @@ from elmo_cli.language_model.softmax_file import read_softmax
 from elmo_cli.model.many_langs import ManyLangsOptions, read_lexicons
 from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.model.weights import load_bilm, read_weights
+from elmo_cli.model.weights import read_weights
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.convert_weights import convert_weights
 from elmo_cli.pretrained.integrity import check_unchanged, safetensors_fault
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.pretrained.transfer import Transfer
 from elmo_cli.text.lines import line_record
 from elmo_cli.training.checkpoint import load_checkpoint

@@ -25,8 +25,9 @@ from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.convert_weights import convert_weights
-from elmo_cli.pretrained.integrity import safetensors_fault, sha256
+from elmo_cli.pretrained.integrity import safetensors_fault
 from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.model_files import sha256
 
 safetensors = pytest.importorskip("safetensors")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")

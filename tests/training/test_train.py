@@ -29,7 +29,8 @@ from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax_file import read_softmax
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.model.weights import load_bilm, write_weights
+from elmo_cli.model.weights import write_weights
+from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.training.checkpoint import save_checkpoint, write_text
 from elmo_cli.training.train import train_model
 

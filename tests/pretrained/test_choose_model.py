@@ -8,8 +8,7 @@ from website import folder_with
 from elmo_cli.errors import ModelError
 from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.pretrained import loading as pretrained
-from elmo_cli.pretrained.loading import download_model, model_named
-from elmo_cli.pretrained.model_choice import choose_language_model
+from elmo_cli.pretrained.loading import choose_language_model, download_model, model_named
 
 MODEL = ("options.json", "weights.hdf5")
 
