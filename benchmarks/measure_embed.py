@@ -32,7 +32,7 @@ def main() -> None:
 
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
-    from elmo_cli.text.run_input import RunInput
+    from elmo_cli.text.records import RunInput
 
     n_tokens = 0
     files = Stopwatch()

@@ -27,8 +27,7 @@ from elmo_cli.outputs.output_size import (
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.quantities import counted
 from elmo_cli.text.lines import Record, Sentence
-from elmo_cli.text.records import InputFormat, open_records
-from elmo_cli.text.run_input import Place, RunInput
+from elmo_cli.text.records import InputFormat, Place, RunInput, open_records
 
 logger = logging.getLogger(__name__)
 

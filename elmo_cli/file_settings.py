@@ -10,8 +10,7 @@ from elmo_cli.outputs.checkpoints import CHECKPOINT_SECONDS
 from elmo_cli.outputs.form import choose_form
 from elmo_cli.outputs.output_formats import check_dtype
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.text.records import InputFormat, find_format
-from elmo_cli.text.shard import WHOLE, Shard, check_shard, parse_shard
+from elmo_cli.text.records import WHOLE, InputFormat, Shard, check_shard, find_format, parse_shard
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from elmo_cli.outputs.numbered_texts import NumberedTexts
 from elmo_cli.outputs.object_header import check_attributes
 from elmo_cli.outputs.sentence_index import read_pairs
 from elmo_cli.text.lines import Record, known_record
-from elmo_cli.text.shard import shard_of
+from elmo_cli.text.records import shard_of
 
 SENTENCE_TO_INDEX = "sentence_to_index"
 

@@ -37,7 +37,7 @@ from elmo_cli.outputs.root_names import (
 )
 from elmo_cli.outputs.sentence_index import SentenceIndex
 from elmo_cli.text.lines import Record
-from elmo_cli.text.shard import WHOLE, shard_of
+from elmo_cli.text.records import WHOLE, shard_of
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError, first_line
 from elmo_cli.outputs.finished_output import end_attributes
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.text.run_input import Place
+from elmo_cli.text.records import Place
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from elmo_cli.outputs.checkpoints import CHECKPOINT_SECONDS, Checkpoints
 from elmo_cli.outputs.reader import Activations, Array
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.text.lines import Record
-from elmo_cli.text.run_input import Place
+from elmo_cli.text.records import Place
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from elmo_cli.text.run_input import Place
+from elmo_cli.text.records import Place
 
 _END_ATTRIBUTES = ("records", "input_records", "input_sha256", "skipped")
 

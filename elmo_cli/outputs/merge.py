@@ -17,8 +17,7 @@ from elmo_cli.outputs.output_path import check_output
 from elmo_cli.outputs.reader import Activations, open_activations
 from elmo_cli.outputs.shard_records import nameless, shard_records, state_of, turns
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.text.run_input import Place
-from elmo_cli.text.shard import shard_of
+from elmo_cli.text.records import Place, shard_of
 
 _SHOWN: Final = 5
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo_cli.outputs.damage import check_claim, check_count, check_kind, checked_texts, part_of
 from elmo_cli.outputs.linked_files import RANGES, LinkedFiles
 from elmo_cli.text.lines import Record, known_record
-from elmo_cli.text.shard import shard_of
+from elmo_cli.text.records import shard_of
 
 Array = NDArray[Any]
 

@@ -25,7 +25,7 @@ from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.damage import check_count
 from elmo_cli.outputs.numbered_texts import disk_named
 from elmo_cli.outputs.superblock import Superblock, read_superblock, write_end
-from elmo_cli.text.shard import Shard
+from elmo_cli.text.records import Shard
 
 PARTS: Final = "parts"
 """The group of groups in which datasets are named until all are there."""

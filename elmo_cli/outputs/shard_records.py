@@ -12,8 +12,7 @@ from elmo_cli.outputs.copied_records import FoundRecord, records_of
 from elmo_cli.outputs.finished_output import state_at_end
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.fasta import ORIGINAL_ID
-from elmo_cli.text.run_input import Place, hashed_text
-from elmo_cli.text.shard import shard_of
+from elmo_cli.text.records import Place, hashed_text, shard_of
 
 _SHOWN: Final = 5
 

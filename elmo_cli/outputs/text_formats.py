@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmo_cli.outputs.checkpointed_file import CheckpointedFile
 from elmo_cli.outputs.standard_output import StandardOutput
 from elmo_cli.text.lines import Record
-from elmo_cli.text.shard import WHOLE, shard_of
+from elmo_cli.text.records import WHOLE, shard_of
 
 Array = NDArray[Any]
 

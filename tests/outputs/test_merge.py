@@ -19,8 +19,7 @@ from elmo_cli.outputs.convert_activations import convert_activations
 from elmo_cli.outputs.merge import merge_shards
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.text.lines import Record, line_record
-from elmo_cli.text.run_input import RunInput
-from elmo_cli.text.shard import Shard, parse_shard
+from elmo_cli.text.records import RunInput, Shard, parse_shard
 
 TEXT = (
     "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nwhile the cat sat\nx y\n"

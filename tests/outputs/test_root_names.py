@@ -22,8 +22,7 @@ from elmo_cli.outputs.metadata_cache import _KEPT_BYTES
 from elmo_cli.outputs.root_names import _in_order_of_text
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.text.lines import line_record
-from elmo_cli.text.run_input import Place
-from elmo_cli.text.shard import parse_shard
+from elmo_cli.text.records import Place, parse_shard
 
 N_FEW = 3
 
