@@ -1,4 +1,4 @@
-"""The command `elmo`: a command a file, the options they share in `flags`.
+"""The command `elmo`: a command a file, the options they share in `options`.
 
 Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from elmo_cli import __version__
-from elmo_cli.cli.streams import fault_of, prepare_streams
+from elmo_cli.cli.streams import error_line, prepare_streams
 from elmo_cli.errors import ElmoError, StoppedError
 
 COMMANDS = {
@@ -42,10 +42,10 @@ class ElmoGroup(click.Group):
         try:
             return super().main(*args, **settings)
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
-            fault = fault_of(error)
-            if fault is None:
+            message = error_line(error)
+            if message is None:
                 raise
-            click.echo(f"Error: {_one_line(fault)}", err=True)
+            click.echo(f"Error: {_one_line(message)}", err=True)
             sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

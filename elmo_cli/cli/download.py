@@ -1,16 +1,8 @@
 """`elmo download`: get a published model before it is needed."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from elmo_cli.cli import flags
-
-if TYPE_CHECKING:
-    from elmo_cli.pretrained.download import OnProgress
 
 
 @click.command()
@@ -29,32 +21,10 @@ def download(name: str, with_softmax: bool) -> None:
     \b
     $ elmo download original
     """
+    from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import download_model, model_named
 
     model = model_named(name)
-    with progress_bars() as on_progress:
+    with download_bars() as on_progress:
         files = download_model(model, with_softmax=with_softmax, on_progress=on_progress)
     click.echo(files.weights.parent)
-
-
-@contextmanager
-def progress_bars() -> Iterator["OnProgress"]:
-    """Give an `OnProgress` that draws a bar a file on stderr, if that is a terminal."""
-    from tqdm import tqdm
-
-    bars: dict[str, Any] = {}
-
-    def show(name: str, n_bytes: int, total: int | None) -> None:
-        if name not in bars:
-            # What an earlier run has brought does not count for the speed.
-            bars[name] = tqdm(
-                **{"desc": name, "total": total, "initial": n_bytes, "disable": None},
-                **{"unit": "B", "unit_scale": True, "file": sys.stderr},
-            )
-        bars[name].update(n_bytes - bars[name].n)
-
-    try:
-        yield show
-    finally:
-        for bar in bars.values():
-            bar.close()

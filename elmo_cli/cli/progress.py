@@ -1,11 +1,16 @@
-"""Progress of a run over a text file, on standard error."""
+"""Progress bars of runs over a text file and of downloads, on standard error."""
 
 import sys
 import time
-from typing import IO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
+
+if TYPE_CHECKING:
+    from elmo_cli.pretrained.download import OnProgress
 
 
 class _Lines:
@@ -66,3 +71,24 @@ class Progress:
             rate = self.n_tokens / max(self.seconds, 1e-9)
             self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
         self._bar.update(n_bytes)
+
+
+@contextmanager
+def download_bars() -> Iterator["OnProgress"]:
+    """Give an `OnProgress` that draws a bar a file, if standard error is a terminal."""
+    bars: dict[str, tqdm[None]] = {}
+
+    def show(name: str, n_bytes: int, total: int | None) -> None:
+        if name not in bars:
+            # What an earlier run has brought does not count for the speed.
+            bars[name] = tqdm(
+                **{"desc": name, "total": total, "initial": n_bytes, "disable": None},
+                **{"unit": "B", "unit_scale": True, "file": sys.stderr},
+            )
+        bars[name].update(n_bytes - bars[name].n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars.values():
+            bar.close()

@@ -1,15 +1,44 @@
-"""The standard streams: read some lines at a time; closed, full or of another encoding."""
+"""The standard streams: every byte is written or the command fails; streams in pieces."""
 
 import errno
 import io
 import os
+import select
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
+
+import click
 
 from elmo_cli.errors import InputError, first_line
 
 _Item = TypeVar("_Item")
+
+
+class _WholeFile(io.FileIO):
+    """A file that takes every byte: in several pieces, and waiting for a pipe that is full.
+
+    It fails once. What is written after that is lost, so that nothing is left to fail when
+    Python flushes its streams at exit.
+    """
+
+    _has_failed = False
+
+    def write(self, data: Any, /) -> int:
+        """Write all bytes; their number."""
+        rest = memoryview(data)
+        while rest and not self._has_failed:
+            try:
+                n_written = super().write(rest)
+            except OSError:
+                self._has_failed = True
+                raise
+            if n_written is None:  # not blocking, and full
+                select.select([], [self], [])
+            else:
+                rest = rest[n_written:]
+        return len(data)
 
 
 class _LossyFile(io.FileIO):
@@ -18,36 +47,57 @@ class _LossyFile(io.FileIO):
     def write(self, data: Any, /) -> int:
         """Write bytes, or not; their number."""
         try:
-            return super().write(data)
+            return super().write(data) or len(data)
         except OSError:
             return len(data)
 
 
 def prepare_streams() -> None:
-    """Have writing to a closed standard output fail, and to a standard error never."""
+    """Let standard output take every byte or fail, and standard error never fail."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull)  # noqa: SIM115 (for reading, until the process ends)
+    elif sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):  # of no test
+        whole = io.BufferedWriter(_WholeFile(sys.stdout.fileno(), "w", closefd=False))
+        sys.stdout = _like(sys.stdout, whole)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
-    elif sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):  # of no test
-        file = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
-        encoding, errors = sys.stderr.encoding, sys.stderr.errors
-        sys.stderr = io.TextIOWrapper(file, encoding, errors, write_through=True)
+    elif sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        lossy = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = _like(sys.stderr, lossy)
 
 
-def fault_of(error: Exception) -> str | None:
-    """What is wrong with a file or with standard output, where an error says so, in one line."""
+def _like(stream: io.TextIOWrapper, file: Any) -> io.TextIOWrapper:
+    """A text stream in the encoding of another, which hands each text to a file at once."""
+    return io.TextIOWrapper(file, stream.encoding, stream.errors, write_through=True)
+
+
+def echo(line: str) -> None:
+    """Print a line on standard output: on a terminal `escaped`, in a pipe or file as it is."""
+    click.echo(escaped(line) if sys.stdout.isatty() else line)
+
+
+def escaped(text: str) -> str:
+    r"""A text with its control characters as `\x1b`: those of a file must not drive a terminal."""
+    return "".join(
+        char if char in "\n\t" or unicodedata.category(char) != "Cc" else f"\\x{ord(char):02x}"
+        for char in text
+    )
+
+
+def error_line(error: Exception) -> str | None:
+    """What is wrong with a file, memory or standard output; None for any other error."""
     if isinstance(error, (MemoryError, RuntimeError)):
         from elmo_cli.inference.device import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     if isinstance(error, OSError) and error.filename:  # of no permission, or a name too long
         return f"{error.filename}: {error.strerror}"
-    fault = _output_fault(error)
-    return fault and f"standard output: {fault}"
+    reason = _output_reason(error)
+    return reason and f"standard output: {reason}"
 
 
-def _output_fault(error: Exception) -> str | None:
+def _output_reason(error: Exception) -> str | None:
+    """Why standard output cannot be written, if that is the error."""
     if isinstance(error, UnicodeEncodeError):
         if error.encoding.startswith("utf"):
             return None
@@ -65,7 +115,7 @@ def _output_fault(error: Exception) -> str | None:
 
 
 def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Some items of a stream at a time; where one is wrong, first those before it."""
+    """Lists of `size` items of a stream; before an `InputError`, the items before it."""
     chunk = []
     try:
         for item in items:

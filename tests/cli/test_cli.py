@@ -9,7 +9,6 @@ import pytest
 from commands import TINY, elmo
 
 import elmo_cli
-from elmo_cli import open_activations
 from elmo_cli.cli.signals import stop_on_signal
 from elmo_cli.errors import first_line
 
@@ -87,69 +86,6 @@ def test_an_error_has_its_traceback_where_asked() -> None:
     assert elmo(*arguments, "-v").stderr.startswith("Error: ")
     result = elmo(*arguments, "-vv")
     assert isinstance(result.exception, elmo_cli.ElmoError)
-
-
-def run_shell(command: str, folder: Path) -> tuple[int, str]:
-    """Run a line of the shell: its status, and what it prints."""
-    elmo = f"{sys.executable} -m elmo_cli"
-    found = subprocess.run(
-        ["bash", "-c", command.replace("elmo", elmo, 1)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=folder,
-    )
-    return found.returncode, found.stdout + found.stderr
-
-
-@pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
-def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
-    status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
-    message = "Error: standard input is closed; name a file, or pipe a text into it\n"
-    assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
-    assert "Traceback" not in printed
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("redirection", "fault"),
-    [(">&-", "it is closed"), ("> /dev/full", "No space left on device")],
-)
-@pytest.mark.parametrize(
-    "command", ["--help", "models", "info mini", "embed text - --format jsonl -q"]
-)
-def test_a_standard_output_that_takes_nothing_is_an_error(
-    command: str, redirection: str, fault: str, tmp_path: Path
-) -> None:
-    (tmp_path / "text").write_text("a bank\n")
-    found = run_shell(f"elmo {command} {redirection}", tmp_path)
-    assert found == (1, f"Error: standard output: cannot write it: {fault}\n")
-
-
-def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> None:
-    pair = "'a € bank' 'x bank'"
-    status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
-    assert (status, printed.splitlines()[-1]) == (
-        1,
-        "Error: standard output: cannot write '\\u20ac' in latin-1; PYTHONIOENCODING=utf-8 has it "
-        "take all characters",
-    )
-
-
-def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a bank\n")
-    assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-", tmp_path) == (0, "")
-    with open_activations(tmp_path / "out.hdf5") as activations:
-        assert [values.shape for values in activations] == [(3, 2, 1024)]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_run_goes_on_where_its_messages_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a bank\n")
-    assert run_shell("elmo embed text out.hdf5 2> /dev/full", tmp_path) == (0, "")
-    assert (tmp_path / "out.hdf5").exists()
-    assert run_shell("elmo embed nothing out2.hdf5 2> /dev/full", tmp_path) == (1, "")
 
 
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner, Result
 from website import weights_file
 
-from elmo_cli.cli.download import download, progress_bars
+from elmo_cli.cli.download import download
 from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
+from elmo_cli.cli.progress import download_bars
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import loading as pretrained
 from elmo_cli.pretrained.model_files import sha256
@@ -104,7 +105,7 @@ def test_progress_is_for_terminals(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, shows: bool
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress_bars() as on_progress:
+    with download_bars() as on_progress:
         for n_bytes in (10, 100, 50, 100):
             on_progress("weights.hdf5", n_bytes, 100)
     assert ("weights.hdf5: 100%" in stream.getvalue()) == shows

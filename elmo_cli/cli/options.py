@@ -1,0 +1,289 @@
+"""Options that several commands share: each exists once and means the same everywhere."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
+from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.text.tokenizers import TOKENIZERS
+
+if TYPE_CHECKING:
+    from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.pretrained.model_files import ModelFiles
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_PATH = click.Path(path_type=str)
+
+
+def model_options(command: _Command) -> _Command:
+    """Add the options that choose a model and how it runs, for `load_embedder`."""
+    return _add([*_FILE_OPTIONS, *_RUN_OPTIONS], command)
+
+
+def file_options(command: _Command) -> _Command:
+    """Add those that choose a model and a device, for `get_files`."""
+    return _add(_FILE_OPTIONS, command)
+
+
+def _add(options: list[Callable[[_Command], _Command]], command: _Command) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_FILE_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--model",
+        metavar="NAME|FOLDER",
+        help="A model of `elmo models`, or a folder or zip that holds one. "
+        "[default: the bundled one, or ELMO_MODEL]",
+    ),
+    click.option(
+        "--options-file",
+        metavar="FILE|URL",
+        help="options.json of a model, together with --weight-file.",
+    ),
+    click.option(
+        "--weight-file",
+        metavar="FILE|URL",
+        help="weights.hdf5 or weights.safetensors of a model.",
+    ),
+    click.option(
+        "--vocabulary-file",
+        type=_PATH,
+        metavar="FILE",
+        help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
+    ),
+    click.option(
+        "--cuda",
+        "--cuda-device",
+        "cuda_device",
+        type=click.IntRange(min=-1),
+        default=-1,
+        metavar="N",
+        help="Run on GPU number N. [default: the CPU]",
+    ),
+]
+_RUN_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--state",
+        type=click.Choice(["zero", "warm", "carry"]),
+        help="Where sentences start: at zero; after a fixed text; or where an earlier one ended, "
+        "as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
+    ),
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
+        default="float32",
+        show_default=True,
+        help="Of the arithmetic; int8 is for processors with AVX-512 VNNI.",
+    ),
+]
+
+
+softmax_option = click.option(
+    "--softmax-file",
+    metavar="FILE|URL",
+    help="softmax.hdf5 of a model. [default: that beside the weights]",
+)
+
+
+def language_model_options(command: _Command) -> _Command:
+    """Add the options of `model_options` and that of a softmax, for `load_language_model`."""
+    return model_options(softmax_option(command))
+
+
+tokenizer_option = click.option(
+    "--tokenizer",
+    type=click.Choice(list(TOKENIZERS)),
+    default="moses",
+    show_default=True,
+    help="How sentences are cut into tokens.",
+)
+batch_tokens_option = click.option(
+    "--batch-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tokens computed at once. [default: 8192 on the CPU, 32768 on a GPU]",
+)
+batch_size_option = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    metavar="N",
+    help="Sentences that carry their state together; for --state carry only.",
+)
+
+
+def output_options(command: _Command) -> _Command:
+    """Add the options that say how a file of activations holds them."""
+    return _add(_OUTPUT_OPTIONS, command)
+
+
+_OUTPUT_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--layout",
+        type=click.Choice(["allennlp", "packed"]),
+        help="Of HDF5: a dataset a line, or one for all lines, for large corpora. "
+        "[default: allennlp; of `elmo convert` that of IN]",
+    ),
+    click.option(
+        "--compression",
+        type=click.Choice(["gzip", "lzf", "zstd"]),
+        help="Of HDF5. [default: none]",
+    ),
+]
+
+
+def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
+    step = 1 if parameter.name == "verbose" else -1
+    verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
+    return count
+
+
+def verbosity_options(command: _Command) -> _Command:
+    """Add -v and -q."""
+    quiet = click.option(
+        "-q",
+        "--quiet",
+        count=True,
+        expose_value=False,
+        callback=_set_verbosity,
+        help="Say nothing but errors.",
+    )
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=_set_verbosity,
+        help="Say more; twice, with the traceback of an error.",
+    )
+    return verbose(quiet(command))
+
+
+def is_quiet() -> bool:
+    """Whether -q was given."""
+    verbosity: int = click.get_current_context().meta.get("verbosity", 0)
+    return verbosity < 0
+
+
+def say(message: str) -> None:
+    """Print a line about the run on standard error, unless -q was given."""
+    if not is_quiet():
+        click.echo(message, err=True)
+
+
+def given(*names: str) -> list[str]:
+    """The options on the command line, of those whose parameters have these names."""
+    context = click.get_current_context()
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def check_effect(has_effect: bool, where: str, *names: str) -> None:
+    """Refuse options that would do nothing, and say where they do something."""
+    for option in [] if has_effect else given(*names):
+        raise click.UsageError(f"{option} goes {where}")
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Show an `InputError`, of options that do not go together, as wrong usage."""
+    try:
+        yield
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def refuse_standard_input(argument: str, *paths: str | Path) -> None:
+    """Refuse `-` for a file that is read more than once, or not from its beginning to its end."""
+    if STANDARD_INPUT in map(str, paths):
+        raise click.UsageError(f"{argument}: expected a file, found -; standard input is not read")
+
+
+def name_of_output(path: str) -> str:
+    """What messages call an output."""
+    return "standard output" if path == STANDARD_OUTPUT else path
+
+
+def warn_of_odd_suffix(path: str, file_format: str | None) -> None:
+    """Say that an output is HDF5, where its name says something else."""
+    if file_format is None and has_odd_suffix(path):
+        say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
+
+
+def load_embedder(cuda_device: int, **settings: Any) -> "ElmoEmbedder":
+    """Load the model of the shared options, and say which one it is."""
+    get_files(**{name: settings[name] for name in _FILES})
+
+    from elmo_cli.embedder import ElmoEmbedder
+
+    embedder = ElmoEmbedder(cuda_device=cuda_device, **settings)
+    say_model(embedder.files.name)
+    return embedder
+
+
+def load_language_model(cuda_device: int, **settings: Any) -> "LanguageModel":
+    """The same with its softmax."""
+    files = {name: settings[name] for name in (*_FILES, "softmax_file")}
+    get_files(**files, with_softmax=True)
+
+    from elmo_cli.language_model.scoring import LanguageModel
+
+    model = LanguageModel(cuda_device=cuda_device, **settings)
+    say_model(model.files.name)
+    return model
+
+
+_FILES = ("model", "options_file", "weight_file", "vocabulary_file")
+
+
+def get_files(
+    model: str | None,
+    options_file: str | None,
+    weight_file: str | None,
+    vocabulary_file: str | None,
+    softmax_file: str | None = None,
+    *,
+    with_softmax: bool = False,
+) -> "ModelFiles":
+    """The files of a model, those that are not there downloaded with a bar each."""
+    if (options_file is None) != (weight_file is None):
+        raise click.UsageError("--options-file and --weight-file go together")
+    if model is not None and options_file is not None:
+        raise click.UsageError("--model takes the place of --options-file and --weight-file")
+
+    from elmo_cli.cli.progress import download_bars
+    from elmo_cli.pretrained.loading import choose_language_model, choose_model
+
+    named = (model, options_file, weight_file, vocabulary_file)
+    with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
+        if with_softmax:
+            return choose_language_model(*named, softmax_file, on_progress)
+        return choose_model(*named, on_progress)
+
+
+def say_model(name: str) -> None:
+    """Say which model runs."""
+    from elmo_cli.pretrained.loading import DEFAULT_MODEL
+
+    note = f"Model: {name}"
+    if name == DEFAULT_MODEL:
+        note += " (bundled, small; --model original is the published one)"
+    say(note)

@@ -1,0 +1,118 @@
+"""The standard streams as a shell gives them: full, closed, not blocking, of another encoding."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elmo_cli import open_activations
+from elmo_cli.cli.streams import chunks, escaped
+from elmo_cli.errors import InputError
+
+F_SETPIPE_SZ = 1031
+
+
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+def buffering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run what starts with and without PYTHONUNBUFFERED."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", request.param)
+
+
+def run_shell(command: str, folder: Path) -> tuple[int, str]:
+    """Run a line of the shell: its status, and what it prints."""
+    elmo = f"{sys.executable} -m elmo_cli"
+    found = subprocess.run(
+        ["bash", "-c", command.replace("elmo", elmo, 1)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=folder,
+    )
+    return found.returncode, found.stdout + found.stderr
+
+
+@pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
+def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
+    status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
+    message = "Error: standard input is closed; name a file, or pipe a text into it\n"
+    assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
+    assert "Traceback" not in printed
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("buffering")
+@pytest.mark.parametrize(
+    ("redirection", "reason"),
+    [(">&-", "it is closed"), ("> /dev/full", "No space left on device")],
+)
+@pytest.mark.parametrize(
+    "command", ["--help", "models", "info mini", "embed text - --format jsonl -q"]
+)
+def test_a_standard_output_that_takes_nothing_is_an_error(
+    command: str, redirection: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_text("a bank\n")
+    found = run_shell(f"elmo {command} {redirection}", tmp_path)
+    assert found == (1, f"Error: standard output: cannot write it: {reason}\n")
+
+
+@pytest.mark.usefixtures("buffering")
+def test_a_pipe_that_does_not_block_gets_every_byte() -> None:
+    command = [sys.executable, "-m", "elmo_cli", "models", "--json"]
+    whole = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    fcntl.fcntl(writing, F_SETPIPE_SZ, 4096)
+    with subprocess.Popen(command, stdout=writing) as run:
+        os.close(writing)
+        time.sleep(0.5)  # until the pipe is full
+        with os.fdopen(reading, "rb") as pipe:
+            assert pipe.read() == whole
+    assert run.returncode == 0
+
+
+def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> None:
+    pair = "'a € bank' 'x bank'"
+    status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
+    assert (status, printed.splitlines()[-1]) == (
+        1,
+        "Error: standard output: cannot write '\\u20ac' in latin-1; PYTHONIOENCODING=utf-8 has it "
+        "take all characters",
+    )
+
+
+def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a bank\n")
+    assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-", tmp_path) == (0, "")
+    with open_activations(tmp_path / "out.hdf5") as activations:
+        assert [values.shape for values in activations] == [(3, 2, 1024)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a bank\n")
+    assert run_shell("elmo embed text out.hdf5 2> /dev/full", tmp_path) == (0, "")
+    assert (tmp_path / "out.hdf5").exists()
+    assert run_shell("elmo embed nothing out2.hdf5 2> /dev/full", tmp_path) == (1, "")
+
+
+def test_control_characters_are_escaped_and_all_others_kept() -> None:
+    assert escaped("a\x1b[31mb\x9bc\x7f\r") == r"a\x1b[31mb\x9bc\x7f\x0d"
+    assert escaped("Größe\t日本語 👩‍🔬\n") == "Größe\t日本語 👩‍🔬\n"
+
+
+def test_the_items_before_an_error_are_answered_first() -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise InputError("no more")
+
+    found = chunks(items(), 2)
+    assert [next(found), next(found)] == [[0, 1], [2]]
+    with pytest.raises(InputError, match="no more"):
+        next(found)
