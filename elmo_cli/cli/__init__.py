@@ -14,20 +14,30 @@ from elmo_cli import __version__
 from elmo_cli.cli.streams import error_line, prepare_streams
 from elmo_cli.errors import ElmoError, StoppedError
 
-COMMANDS = {
-    "convert": "Convert weights or activations to another format.",
-    "cosine": "Compare the vectors of a word in two sentences.",
-    "download": "Download a published model.",
-    "embed": "Embed a text or FASTA file.",
-    "info": "Show what a model is.",
-    "merge": "Merge the outputs of all shards.",
-    "models": "List the models that have a name.",
-    "perplexity": "Measure how well a model predicts a text.",
-    "predict": "Predict words after a text, before it or in it.",
-    "tokens": "Write vectors of words without a sentence.",
-    "train": "Train a model on text, or fine-tune one.",
+COMMAND_GROUPS = {
+    "Vectors": {
+        "embed": "Embed a text or FASTA file.",
+        "cosine": "Compare the vectors of a word in two sentences.",
+        "word-vectors": "Write vectors of words without a sentence.",
+        "merge": "Merge the outputs of all shards.",
+    },
+    "Language models": {
+        "perplexity": "Measure how well a model predicts a text.",
+        "predict": "Predict words after a text, before it or in it.",
+        "train": "Train a model on text, or fine-tune one.",
+    },
+    "Models": {
+        "models": "List the models that have a name.",
+        "info": "Show what a model is.",
+        "download": "Download a published model.",
+        "convert": "Convert weights or activations to another format.",
+    },
 }
-"""Each is in the file of its name, which is imported when it runs: half the time of `--help`."""
+"""What each command does, by heading, common first.
+
+Each is in the file of its name, which is imported when it runs: half the time of `--help`.
+"""
+COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -50,16 +60,18 @@ class ElmoGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, if there is one."""
         return find_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the help says of the commands."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """Write what each command does, group by group."""
+        width = max(map(len, COMMANDS))
+        for heading, commands in COMMAND_GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
@@ -79,7 +91,8 @@ class ElmoGroup(click.Group):
 
 def find_command(name: str) -> click.Command:
     """The command of a name in `COMMANDS`."""
-    command: click.Command = getattr(import_module(f"elmo_cli.cli.{name}"), name)
+    module = name.replace("-", "_")
+    command: click.Command = getattr(import_module(f"elmo_cli.cli.{module}"), module)
     return command
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from strategies import WORDS, make_language_model, make_model, small_architecture
 
 from elmo_cli import ElmoEmbedder, write_token_vectors
-from elmo_cli.analysis import word_vectors as token_vectors
+from elmo_cli.analysis import word_vectors
 from elmo_cli.errors import InputError, OutputError
 
 MODEL = ("--model", "model")
@@ -41,7 +41,7 @@ def read(path: str) -> NDArray[np.float32]:
 
 
 def test_vectors_are_those_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_vectors, "CHUNK_WORDS", 2)
+    monkeypatch.setattr(word_vectors, "CHUNK_WORDS", 2)
     words = ["<S>", "</S>", "New York", "", "cat", "cat", "x" * 70]
     seen: list[int] = []
     n_words = write_token_vectors(
@@ -101,7 +101,7 @@ def test_text_is_that_of_word2vec(name: str) -> None:
 
 
 def test_vectors_of_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_vectors, "CHUNK_WORDS", 4)
+    monkeypatch.setattr(word_vectors, "CHUNK_WORDS", 4)
     words = words_file("東京", "the", "cat", "sat", "dog", "naïve")
     write_token_vectors(words, "out.hdf5", softmax=True, model="model")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
@@ -109,34 +109,37 @@ def test_vectors_of_the_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command(folder: Path) -> None:
-    result = elmo("tokens", words_file("the", "cat"), "out.hdf5", *MODEL)
+    result = elmo("word-vectors", words_file("the", "cat"), "out.hdf5", *MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "Model: model\nout.hdf5: 2 words\n"
-    whole = elmo("tokens", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, "-q")
+    whole = elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, "-q")
     assert (whole.exit_code, whole.stderr) == (0, "")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     assert_array_equal(read("w.hdf5"), weight)
     (folder / "model" / "softmax.hdf5").rename("other.hdf5")
     other = ("--softmax-file", "other.hdf5", "--overwrite", "-q")
-    assert elmo("tokens", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, *other).exit_code == 0
-    without = elmo("tokens", "model/vocab.txt", "x.hdf5", "--softmax", *MODEL)
+    assert (
+        elmo("word-vectors", "model/vocab.txt", "w.hdf5", "--softmax", *MODEL, *other).exit_code
+        == 0
+    )
+    without = elmo("word-vectors", "model/vocab.txt", "x.hdf5", "--softmax", *MODEL)
     assert "Error: model: no softmax, which" in without.stderr
     assert not Path("x.hdf5").exists()
 
 
 def test_what_goes_wrong(folder: Path) -> None:
     words = words_file("the", "New York")
-    suffix = elmo("tokens", words, "out.npy", *MODEL)
+    suffix = elmo("word-vectors", words, "out.npy", *MODEL)
     assert_fails(
         suffix,
         "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, or in .txt, .vec, .w2v for "
         "word2vec's text (.gz may follow)",
     )
     assert_fails(
-        elmo("tokens", words, words, *MODEL), "words.txt is the input; choose another output"
+        elmo("word-vectors", words, words, *MODEL), "words.txt is the input; choose another output"
     )
     Path("out.vec").touch()
-    there = elmo("tokens", words, "out.vec", *MODEL)
+    there = elmo("word-vectors", words, "out.vec", *MODEL)
     assert_fails(there, "out.vec exists already; --overwrite replaces it")
     with pytest.raises(InputError, match=r"words.txt, line 2: .* white space, found 'New York'"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
@@ -144,13 +147,13 @@ def test_what_goes_wrong(folder: Path) -> None:
     Path("words.txt").write_bytes(b"")
     with pytest.raises(InputError, match=r"words.txt: expected a word a line, found nothing"):
         write_token_vectors(words, "out.hdf5", model="model")
-    missing = elmo("tokens", "no.txt", "out.hdf5", *MODEL, "-q")
+    missing = elmo("word-vectors", "no.txt", "out.hdf5", *MODEL, "-q")
     assert_fails(missing, "no.txt: cannot read the vocabulary: No such file or directory")
-    softmax = elmo("tokens", words, "out.hdf5", *MODEL, "--softmax-file", "s.hdf5")
-    assert_misused(softmax, "--softmax-file goes with --softmax")
-    device = elmo("tokens", words, "o.h5", *MODEL, "--softmax", "--cuda", "0")
+    softmax = elmo("word-vectors", words, "out.hdf5", *MODEL, "--softmax-file", "s.hdf5")
+    assert_misused(softmax, "--softmax-file requires --softmax")
+    device = elmo("word-vectors", words, "o.h5", *MODEL, "--softmax", "--cuda", "0")
     assert_misused(device, "--cuda goes without --softmax, which is read and not run")
-    stream = elmo("tokens", "-", "out.hdf5", *MODEL)
+    stream = elmo("word-vectors", "-", "out.hdf5", *MODEL)
     assert_misused(stream, "VOCABULARY: expected a file, found -; standard input is not read")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")

@@ -238,7 +238,7 @@ def test_any_bytes_as_a_vocabulary_are_named_or_read(content: bytes, whole: bool
         ):
             ends_well(*command)
         for out in ("out.hdf5", "out.vec"):
-            ends_well("tokens", "words", out, *model, output=out)
+            ends_well("word-vectors", "words", out, *model, output=out)
         Path("model/softmax.hdf5").write_bytes(content)
         assert not ends_well("predict", "the cat", *model)
         assert not ends_well("perplexity", "text", *model)

@@ -1,4 +1,4 @@
-"""`elmo tokens`: vectors of words without a sentence."""
+"""`elmo word-vectors`: vectors of words without a sentence."""
 
 import sys
 from pathlib import Path
@@ -10,19 +10,19 @@ from elmo_cli.cli import flags
 from elmo_cli.quantities import counted
 
 
-@click.command()
+@click.command("word-vectors")
 @click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
 @click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
 @click.option(
     "--softmax",
     is_flag=True,
-    help="The vectors by which the softmax predicts words; <UNK>'s for those it does not know.",
+    help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @flags.file_options
 @flags.softmax_option
 @flags.verbosity_options
-def tokens(
+def word_vectors(
     words_file: Path,
     output: Path,
     softmax: bool,
@@ -31,21 +31,21 @@ def tokens(
     softmax_file: str | None,
     **files: Any,
 ) -> None:
-    """Write the vectors of the words of VOCABULARY, one a line, to OUT.
+    """Write the vectors of the words in VOCABULARY, one a line, to OUT.
 
-    They are those of the token encoder, which do not depend on a sentence: layer 0 of
-    `elmo embed`. OUT is HDF5 (.hdf5, .h5), with a dataset "embedding", float32 of shape
-    (words, projection_dim), as bilm-tf has it; or word2vec's text (.txt, .vec, .w2v, also with
-    .gz). It appears when it is complete.
+    The vectors come from the token encoder and do not depend on a sentence: layer 0 of
+    `elmo embed`. OUT is HDF5 (.hdf5, .h5) with a dataset "embedding", float32 of shape
+    (words, projection_dim), as in bilm-tf; or word2vec's text format (.txt, .vec, .w2v,
+    optionally followed by .gz). OUT appears when it is complete.
 
     \b
-    $ elmo tokens vocab.txt tokens.hdf5
-    $ elmo tokens vocab.txt tokens.vec.gz --model original
-    $ elmo tokens vocab.txt output.hdf5 --softmax --model my-model
+    $ elmo word-vectors vocab.txt vectors.hdf5
+    $ elmo word-vectors vocab.txt vectors.vec.gz --model original
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
     flags.refuse_standard_input("VOCABULARY", words_file)
     if softmax_file is not None and not softmax:
-        raise click.UsageError("--softmax-file goes with --softmax")
+        raise click.UsageError("--softmax-file requires --softmax")
     flags.check_effect(not softmax, "without --softmax, which is read and not run", "cuda_device")
 
     from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
