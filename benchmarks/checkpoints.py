@@ -29,26 +29,18 @@ def measure(text: Path, output: Path, seconds: float, layout: str) -> dict[str, 
         original(self, run_state)
         spent.append(time.perf_counter() - started)
 
-    n_tokens = 0
-
-    def count(_: int, tokens: int | None) -> None:
-        nonlocal n_tokens
-        n_tokens += tokens or 0
-
     embedder = ElmoEmbedder()
     started = time.perf_counter()
     ActivationsWriter.checkpoint = timed  # type: ignore[method-assign]
     try:
-        embedder.embed_file(
-            text, output, layout=layout, checkpoint_seconds=seconds, on_progress=count
-        )
+        summary = embedder.embed_file(text, output, layout=layout, checkpoint_seconds=seconds)
     finally:
         ActivationsWriter.checkpoint = original  # type: ignore[method-assign]
     total = time.perf_counter() - started
     return {
         "every_seconds": seconds,
         "run_seconds": round(total, 2),
-        "tokens_per_second": round(n_tokens / total, 1),
+        "tokens_per_second": round(summary.n_tokens / total, 1),
         "checkpoints": len(spent),
         "mean_checkpoint_seconds": round(sum(spent) / max(1, len(spent)), 4),
         "share_of_run": round(sum(spent) / total, 5),

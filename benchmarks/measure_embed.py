@@ -34,15 +34,10 @@ def main() -> None:
     from elmo_cli.outputs.writer import ActivationsWriter
     from elmo_cli.text.records import RunInput
 
-    n_tokens = 0
     files = Stopwatch()
-    for method in ("write", "checkpoint", "complete", "__exit__"):
+    for method in ("write", "checkpoint", "finish"):
         files.watch(ActivationsWriter, method)
     files.watch(RunInput, "__next__")
-
-    def count(_n_bytes: int, tokens: int | None) -> None:
-        nonlocal n_tokens
-        n_tokens += tokens or 0
 
     started = time.perf_counter()
     embedder = ElmoEmbedder(
@@ -54,16 +49,16 @@ def main() -> None:
     )
     loaded = time.perf_counter()
     log = ProductLog() if arguments.products else None
-    embedder.embed_file(
+    summary = embedder.embed_file(
         *(arguments.input, arguments.output, arguments.layers),
         layout=arguments.layout,
         dtype=arguments.dtype,
-        on_progress=count,
+        overwrite=True,
     )
     figures = {
         "load_seconds": loaded - started,
         "embed_seconds": time.perf_counter() - loaded,
-        "tokens": n_tokens,
+        "tokens": summary.n_tokens,
         "files_seconds": files.seconds,
         "peak_memory_mb": peak_memory_mb(),
     }

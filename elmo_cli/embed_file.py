@@ -1,256 +1,462 @@
-"""A file to an output file: records in, activations out, checkpoints between."""
+"""A text file to an output file: read, embed, write, checkpoint.
+
+parse options                        plan_file
+open the input and the output        text.records, outputs.writer
+records, a window at a time          inference.batching
+records -> activations               embedder
+write, checkpoint                    outputs.writer
+rename, summary                      Summary
+"""
 
 import logging
-import math
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ComputationError, OtherInputError, OutputError
-from elmo_cli.file_settings import FileSettings
-from elmo_cli.outputs.checkpoints import Checkpoints
-from elmo_cli.outputs.output_formats import TEXT_FORMATS
-from elmo_cli.outputs.output_path import check_output
-from elmo_cli.outputs.output_size import (
-    PACKED_RECORD_BYTES,
-    RECORD_BYTES,
-    RecordSize,
-    check_room,
-    count_input,
+from elmo_cli.atomic import check_output
+from elmo_cli.errors import (
+    ComputationError,
+    ElmoError,
+    InputError,
+    OtherInputError,
+    OutputError,
+    StoppedError,
+    first_line,
 )
-from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.quantities import counted
-from elmo_cli.text.lines import Record, Sentence
-from elmo_cli.text.records import InputFormat, Place, RunInput, open_records
+from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
+from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.selection import Selection
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat, choose_output_format
+from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.quantities import counted, size_text
+from elmo_cli.text.lines import Record, size_in_bytes
+from elmo_cli.text.records import (
+    WHOLE,
+    InputFormat,
+    Place,
+    RunInput,
+    Shard,
+    check_shard,
+    find_format,
+    open_records,
+    parse_shard,
+)
+
+if TYPE_CHECKING:
+    from elmo_cli.embedder import ElmoEmbedder
 
 logger = logging.getLogger(__name__)
 
-TEXT_VALUE_BYTES = 15
-"""The most that a float32 takes as text, and what separates it from the next."""
+CHECKPOINT_SECONDS: Final = 30.0
+"""Seconds between checkpoints."""
+_MAX_SHOWN_ERRORS: Final = 20
+"""Records that are skipped are named in the log, up to so many."""
+_RECORD_BYTES: Final = 400
+"""About what HDF5 itself takes for a dataset."""
+_TEXT_VALUE_BYTES: Final = 15
+"""The maximum that a float32 takes as text, with what separates it from the next."""
 
 
-class Embed(NamedTuple):
-    """What turns a stream of sentences into activations, and can go on in the middle."""
+@dataclass(frozen=True)
+class FilePlan:
+    """What is read, and what is written; see `plan_file`."""
 
-    stream: Callable[[Iterable[Sentence]], Iterator[NDArray[Any] | ComputationError]]
-    """The activations of each sentence, in order; an error for one that has none."""
-    nothing: NDArray[Any]
-    """Those of a sentence without tokens."""
-    save: Callable[[int], dict[str, Any] | None]
-    """What it takes to go on after so many sentences, JSON; None if it cannot go on there."""
-    restore: Callable[[dict[str, Any]], None]
-    """Go on from what `save` gave."""
+    source: IO[str] | str | Path
+    output: str | Path
+    input_format: InputFormat
+    output_format: OutputFormat
+    shard: Shard | None
+    skip_errors: bool
+    overwrite: bool
+    checkpoint_seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; of one that resumed, since then."""
+
+    n_bytes: int = 0
+    """Bytes of the input that are read, with those of an earlier run."""
+    n_sentences: int = 0
+    n_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did."""
+
+    n_sentences: int
+    """Sentences that this run has embedded."""
+    n_tokens: int
+    """Their tokens."""
+    seconds: float
+    """Time since the input was opened."""
+    resumed_from: int = 0
+    """Sentences that an earlier run had read; 0 where there was none."""
+    was_complete: bool = False
+    """Whether the output was complete already, and is left as it was."""
+
+
+def plan_file(
+    source: IO[str] | str | Path,
+    output: str | Path,
+    *,
+    input_format: str | None = None,
+    file_format: str | None = None,
+    layout: str | None = None,
+    compression: str | None = None,
+    dtype: str = "float32",
+    pooling: str | None = None,
+    state: str | None = None,
+    forget_sentences: bool = False,
+    use_sentence_keys: bool = False,
+    shard: str | None = None,
+    skip_errors: bool = False,
+    overwrite: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> FilePlan:
+    """Choose the formats of the input and the output; nothing is opened.
+
+    Args:
+        state: the initial state of sentences; None where that is not known yet.
+
+    The other arguments are those of `ElmoEmbedder.embed_file`.
+
+    Raises:
+        InputError: there is no such choice, or two contradict each other.
+        ElmoError: a package for one of them is not installed.
+    """
+    read_as = find_format(source, input_format)
+    if use_sentence_keys and read_as.has_keys:
+        raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
+    if shard is not None:
+        check_shard(shard, state)
+    if not checkpoint_seconds >= 0:  # nan neither
+        raise InputError(f"checkpoint_seconds {checkpoint_seconds}: expected 0 or more")
+    output_format = choose_output_format(
+        *(output, file_format, layout, compression, dtype),
+        pooled=pooling is not None,
+        forget_sentences=forget_sentences or read_as.has_keys,
+        use_sentence_keys=use_sentence_keys,
+    )
+    share = None if shard is None else parse_shard(shard)
+    return FilePlan(
+        *(source, output, read_as, output_format, share),
+        *(skip_errors, overwrite, checkpoint_seconds),
+    )
 
 
 def embed_file(
-    embed: Embed,
-    source: IO[str] | str | Path,
-    output: str | Path,
-    attributes: Mapping[str, str],
-    settings: FileSettings,
-    on_progress: Callable[[int, int | None], object],
-    should_stop: Callable[[], bool],
-) -> None:
+    embedder: "ElmoEmbedder",
+    plan: FilePlan,
+    selection: Selection,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    on_progress: Callable[[Progress], object] = lambda progress: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Summary:
     """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
 
-    Args:
-        embed: sentences to activations.
-        attributes: what the output says about its making.
-    """
-    pooled = "pooling" in attributes
-    format_ = settings.check(source, output, pooled=pooled, state=attributes["state"])
-    attributes = {**attributes, "format": format_.name}
-    if settings.shard is not None:
-        attributes["shard"] = str(settings.share)
-    if isinstance(source, (str, Path)):
-        check_output(output, overwrite=True, source=source)
-    skip_errors = settings.skip_errors
-    opened = open_records(
-        source, format_, lambda n_bytes: on_progress(n_bytes, None), skip_errors=skip_errors
-    )
-    with opened as read, settings.open_output(output, attributes, format_) as writer:
-        if settings.replaces and not _began_with(source, format_, writer, skip_errors=skip_errors):
-            writer.clear()
-        records = RunInput(read, settings.share)
-        rest = _rest(embed, records, writer, format_.unit, append=settings.append)
-        if rest is None:
-            logger.info("%s is complete already", output)
-            return
-        _check_room(embed, source, format_, settings, writer)
-        seconds = settings.checkpoint_seconds
-        checkpoints = Checkpoints(writer, embed.save, format_.unit, seconds)
-        with checkpoints.kept_on_failure():
-            run(
-                *(embed, rest, writer, checkpoints, format_),
-                skip_errors=skip_errors,
-                on_tokens=lambda n_tokens: on_progress(0, n_tokens),
-                should_stop=should_stop,
-            )
-        checkpoints.finish(records.place)
-
-
-def run(
-    embed: Embed,
-    records: Iterable[tuple[Record, Place]],
-    writer: ActivationsWriter,
-    checkpoints: Checkpoints,
-    format_: InputFormat,
-    *,
-    skip_errors: bool = False,
-    on_tokens: Callable[[int], object] = lambda n_tokens: None,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Embed records.
-
-    Args:
-        embed: sentences to activations.
-        records: those that the writer does not have yet, each with where it ends.
-        writer: an open output file; not finished here.
-        checkpoints: made on the way.
-        format_: of the input.
-        skip_errors: note what is wrong with a record, and go on.
-        on_tokens: told of each record that is written, by its tokens.
-        should_stop: asked after each record; True makes a checkpoint and stops.
-
     Raises:
+        InputError: a record cannot be read.
+        OtherInputError: an earlier run, finished or not, was of another input.
+        OutputError: the output cannot be written, or was made with other settings.
+        ComputationError: memory does not suffice for a record, or the GPU is lost.
         StoppedError: it was told to stop.
-        InputError: a record is at fault.
-        ComputationError: memory does not suffice for a record.
     """
-    pending: deque[tuple[Record, Place]] = deque()  # those that are read and not yet written
-    for values in embed.stream(_sentences(records, pending)):
-        record, place = pending.popleft()
-        number = place.n_records
-        if isinstance(values, ComputationError):
-            fault = f"{format_.unit} {number:,}: {values}"
-            if not skip_errors:
-                raise ComputationError(fault)
-            record, values = record._replace(fault=fault), embed.nothing
-        if record.fault is not None:
-            name = f"{format_.unit} {number}" if format_.has_keys else str(number - 1)
-            checkpoints.skip(record.key or name, record.fault)
-        if record.fault is None or record.key or not format_.has_keys:  # else it has no name
-            writer.write(record, values)
-        checkpoints.place = place
-        on_tokens(len(record.tokens))
-        checkpoints.make_if_due()
-        if should_stop() and checkpoints.make():
-            raise checkpoints.stopped()
-
-
-def _rest(
-    embed: Embed, records: RunInput, writer: ActivationsWriter, unit: str, *, append: bool
-) -> Iterable[tuple[Record, Place]] | None:
-    """The records that the writer does not have yet; None where its file is complete with all.
-
-    Raises:
-        OtherInputError: the input does not start with those that it has.
-        OutputError: there are more than the finished file has, and it may not be continued.
-    """
-    if not writer.run_state:
-        return records
-    place = Place(*writer.run_state["place"])
-    for record in records.skip_to(place.n_records):
-        writer.skip(record)
-    if records.place != place:
-        is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
-        raise OtherInputError(
-            f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: its "
-            f"first {place.n_records:,} {unit}s are not those of this one; --overwrite starts anew"
-        )
-    first = next(records, None)
-    if first is None and (not writer.is_complete or records.place == place):
-        return None if writer.is_complete else ()
-    if writer.is_complete and not append:
-        raise OutputError(
-            f"{writer.path} exists already, of the first {counted(place.n_records, unit)} of this "
-            "input; --append adds the others, --overwrite replaces it"
-        )
-    _restore(embed, writer)
-    writer.open()
-    logger.info("Going on after %s %s", unit, f"{place.n_records:,}")
-    # Where only other shards have grown, there is nothing to embed but the end to note.
-    return () if first is None else chain([first], records)
-
-
-def _restore(embed: Embed, writer: ActivationsWriter) -> None:
-    """Go on from the states in which the sentences that are written ended.
-
-    Raises:
-        OutputError: the file does not hold them, or they are damaged.
-    """
-    state = writer.run_state["embed"]
-    if state is None:
-        raise OutputError(
-            f"{writer.path} is of --state carry and cannot be added to: it does not hold the "
-            "states at its end; --overwrite embeds all lines anew"
-        )
+    if isinstance(plan.source, (str, Path)) and str(plan.output) != STANDARD_OUTPUT:
+        check_output(plan.output, overwrite=True, source=plan.source)
+    arguments = (embedder, plan, selection, batch_size, on_progress, should_stop)
     try:
-        embed.restore(state)
-    except ValueError as error:
-        raise OutputError(
-            f"{writer.partial}.log: the states in it are damaged: {error}; remove it to start anew"
-        ) from None
+        return _run(*arguments)
+    except OtherInputError:
+        if not plan.overwrite or size_in_bytes(plan.source) is None:
+            raise
+        return _run(*arguments)  # the unfinished run over another input is removed
 
 
-def _began_with(
-    source: object, format_: InputFormat, writer: ActivationsWriter, *, skip_errors: bool
-) -> bool:
-    """Whether an unfinished run, if there is one, began with this input, as far as can be known."""
-    if not writer.run_state:
-        return True
-    if not isinstance(source, (str, Path)) or not os.path.isfile(source):
-        return False  # a stream can be read only once
-    place = Place(*writer.run_state["place"])
-    with open_records(source, format_, skip_errors=skip_errors) as records:
-        found = RunInput(records)
-        for _ in found.skip_to(place.n_records):
-            pass
-        return found.place == place
+def _run(
+    embedder: "ElmoEmbedder",
+    plan: FilePlan,
+    selection: Selection,
+    batch_size: int,
+    on_progress: Callable[[Progress], object],
+    should_stop: Callable[[], bool],
+) -> Summary:
+    attributes = {**embedder.attributes(selection, batch_size), "format": plan.input_format.name}
+    if plan.shard is not None:
+        attributes["shard"] = str(plan.shard)
+    n_bytes = _Count()
+    with (
+        open_records(
+            plan.source, plan.input_format, n_bytes.add, skip_errors=plan.skip_errors
+        ) as read,
+        ActivationsWriter(
+            plan.output, plan.output_format, attributes, overwrite=plan.overwrite
+        ) as writer,
+    ):
+        records = RunInput(read, plan.shard or WHOLE)
+        run = _Run(embedder, plan, selection, writer, n_bytes)
+        rest = run.resume(records)
+        if writer.is_complete:
+            logger.info("%s is complete already", plan.output)
+            return run.summary()
+        try:
+            for window in _windows(embedder, rest, batch_size):
+                run.embed(window)
+                on_progress(run.progress())
+                run.checkpoint_if_due()
+                if should_stop():
+                    raise run.stopped()
+        except InputError:
+            run.checkpoint()
+            raise
+        run.finish(records.place)
+    return run.summary()
 
 
-def _check_room(
-    embed: Embed,
-    source: object,
-    format_: InputFormat,
-    settings: FileSettings,
-    writer: ActivationsWriter,
-) -> None:
-    """See `output_size.check_room`."""
-    if not writer.can_go_on:  # a stream
-        return
-    form, shape = writer.form, list(embed.nothing.shape)
-    if not form.pooled:
-        del shape[-2]  # the axis of tokens
-    as_text = form.file_format in TEXT_FORMATS
-    value_bytes = TEXT_VALUE_BYTES if as_text else np.dtype(settings.dtype).itemsize
-    # What is made of a packed file lies beside it in the end.
-    n_bytes = math.prod(shape) * value_bytes * (2 if form.is_exported else 1)
-    record_bytes = PACKED_RECORD_BYTES if form.is_packed else RECORD_BYTES
-    size = RecordSize(
-        token_bytes=0 if form.pooled else n_bytes,
-        record_bytes=record_bytes + (n_bytes if form.pooled else 0),
-        text_share=int(not form.forget_sentences),
-    )
-    check_room(
-        writer.path,
-        count_input(source, format_),
-        size,
-        share=1 / settings.share.total,
-        n_bytes_there=0 if writer.is_complete else writer.partial.stat().st_size,
-        is_bound=form.compression is not None or as_text,
-    )
+class _Count:
+    """A number that grows."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, number: int) -> None:
+        self.total += number
 
 
-def _sentences(
-    records: Iterable[tuple[Record, Place]], pending: deque[tuple[Record, Place]]
-) -> Iterator[Sentence]:
-    for record, place in records:
-        pending.append((record, place))
-        yield record.tokens
+_Window = list[tuple[Record, Place]]
+
+
+def _windows(
+    embedder: "ElmoEmbedder", records: Iterable[tuple[Record, Place]], batch_size: int
+) -> Iterator[_Window]:
+    """The records in windows; those before one that cannot be read are a window too."""
+    errors: list[ElmoError] = []
+
+    def readable() -> Iterator[tuple[Record, Place]]:
+        try:
+            yield from records
+        except InputError as error:
+            errors.append(error)
+
+    carried = embedder.state == "carry"
+    for window in sentence_windows(
+        readable(),
+        *(batch_size, embedder.batch_tokens),
+        carried=carried,
+        length=lambda pair: len(pair[0].tokens),
+    ):
+        # Carried states depend on the places in a batch: one that is not full comes last.
+        if not (errors and carried and len(window) < batch_size):
+            yield window
+    if errors:
+        raise errors[0]
+
+
+class _Run:
+    """The state of one run over a file."""
+
+    def __init__(
+        self,
+        embedder: "ElmoEmbedder",
+        plan: FilePlan,
+        selection: Selection,
+        writer: ActivationsWriter,
+        n_bytes: _Count,
+    ) -> None:
+        self._embedder, self._plan, self._selection = embedder, plan, selection
+        self._writer = writer
+        self._was_complete = writer.is_complete
+        self._n_bytes = n_bytes
+        self._started = self._checkpointed = time.monotonic()
+        self._place: Place | None = None  # where the record ends that was written last
+        self._kept: Place | None = None  # that of the last checkpoint
+        self._skipped: dict[str, str] = {}
+        self._n_sentences = self._n_tokens = self._n_values = self._resumed_from = 0
+        self._n_bytes_before = 0  # of the input, that an earlier run had read
+
+    def resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
+        """Go on from an earlier run, if there is one.
+
+        Returns:
+            The records that the writer does not have yet; none where it is complete.
+
+        Raises:
+            OtherInputError: the earlier run was over another input.
+            OutputError: the output is complete, and the input has more records.
+        """
+        writer = self._writer
+        if not writer.run_state:
+            return records
+        place, unit = Place(*writer.run_state["place"]), self._plan.input_format.unit
+        for record in records.skip_to(place.n_records):
+            writer.skip(record)
+        if records.place != place:
+            if self._plan.overwrite:
+                writer.clear()
+            is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
+            raise OtherInputError(
+                f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: "
+                f"its first {place.n_records:,} {unit}s are not those of this one; --overwrite "
+                "starts anew"
+            )
+        if writer.is_complete:
+            if next(records, None) is not None or records.place != place:
+                raise OutputError(
+                    f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
+                    "of this input; --overwrite replaces it"
+                )
+            return ()
+        self._embedder.restore_states(writer.run_state["states"])
+        self._skipped = dict(writer.run_state["skipped"])
+        self._place = self._kept = place
+        self._resumed_from = place.n_records
+        self._n_bytes_before = self._n_bytes.total
+        logger.info("Resumed after %s %s", unit, f"{place.n_records:,}")
+        return records
+
+    def embed(self, window: _Window) -> None:
+        """Embed the records of a window, and write them.
+
+        Raises:
+            ComputationError: memory does not suffice for one, or the GPU is lost.
+        """
+        is_first = self._n_sentences == 0
+        try:
+            sentences = [record.tokens for record, _ in window]
+            embedded = self._embedder.embed_window(sentences, self._selection)
+            for (record, place), values in zip(window, embedded, strict=True):
+                self._write(record, place, values)
+        except OutputError:
+            raise
+        except Exception as error:
+            # What came before can be kept; carried states have moved on, and cannot.
+            if self._embedder.state != "carry":
+                with suppress(OutputError):
+                    self.checkpoint()
+            if isinstance(error, ElmoError) or not _is_of_device(error):
+                raise
+            raise ComputationError(
+                f"the computation failed after {self._plan.input_format.unit} "
+                f"{self._place.n_records if self._place else 0:,}: {first_line(error)}; "
+                "the same command goes on from the last checkpoint"
+            ) from error
+        if is_first:
+            self._tell_size()
+
+    def _write(
+        self, record: Record, place: Place, values: NDArray[np.float32] | ComputationError
+    ) -> None:
+        input_format = self._plan.input_format
+        if isinstance(values, ComputationError):
+            fault = f"{input_format.unit} {place.n_records:,}: {values}"
+            if not self._plan.skip_errors:
+                raise ComputationError(fault)
+            record, values = record._replace(fault=fault), self._embedder.nothing(self._selection)
+        if record.fault is not None:
+            self._skip(record, place, record.fault)
+        # The packed layout keeps the place of one without a name; elsewhere it has none.
+        is_packed = self._plan.output_format.layout == "packed"
+        if record.key is not None or not input_format.has_keys or is_packed:
+            self._writer.write(record, values)
+        self._place = place
+        self._n_sentences += 1
+        self._n_tokens += len(record.tokens)
+        self._n_values += values.size
+
+    def _skip(self, record: Record, place: Place, fault: str) -> None:
+        """Note what is wrong with a record that is skipped."""
+        unit = self._plan.input_format.unit
+        has_keys = self._plan.input_format.has_keys
+        name = f"{unit} {place.n_records}" if has_keys else str(place.n_records - 1)
+        self._skipped[record.key or name] = fault
+        if len(self._skipped) <= _MAX_SHOWN_ERRORS:
+            logger.warning("Skipped: %s", fault)
+
+    def checkpoint_if_due(self) -> None:
+        """Make a checkpoint if it is time."""
+        if time.monotonic() - self._checkpointed >= self._plan.checkpoint_seconds:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint, where there is something new."""
+        if self._place is not None and self._place != self._kept:
+            self._writer.checkpoint(self._state(self._place))
+            self._checkpointed, self._kept = time.monotonic(), self._place
+
+    def stopped(self) -> StoppedError:
+        """Make a checkpoint.
+
+        Returns:
+            What to say of the run that ends there.
+        """
+        self.checkpoint()
+        n_records = self._place.n_records if self._place else 0
+        kept = (
+            f", which is kept with all before it in {self._writer.partial}; "
+            "the same command goes on from there"
+        )
+        return StoppedError(
+            f"Stopped after {self._plan.input_format.unit} {n_records:,}"
+            f"{kept if self._writer.can_resume else ''}"
+        )
+
+    def finish(self, place: Place) -> None:
+        """Complete the output, at the end of the input."""
+        if len(self._skipped) > _MAX_SHOWN_ERRORS:
+            counted_records = counted(len(self._skipped), self._plan.input_format.unit)
+            logger.warning("Skipped %s in all", counted_records)
+        attributes = end_attributes(self._writer.n_records, place, self._skipped)
+        self._writer.finish(self._state(place), attributes)
+
+    def progress(self) -> Progress:
+        """How far the run is."""
+        return Progress(self._n_bytes.total, self._n_sentences, self._n_tokens)
+
+    def summary(self) -> Summary:
+        """What the run did."""
+        return Summary(
+            self._n_sentences,
+            self._n_tokens,
+            time.monotonic() - self._started,
+            self._resumed_from,
+            was_complete=self._was_complete,
+        )
+
+    def _state(self, place: Place) -> dict[str, Any]:
+        """What a run has to know to go on from a place."""
+        states = self._embedder.save_states()
+        return {"place": place, "states": states, "skipped": self._skipped}
+
+    def _tell_size(self) -> None:
+        """Say how large the output will be, by the first window, and warn if there is no room."""
+        n_input = size_in_bytes(self._plan.source)
+        n_read = self._n_bytes.total - self._n_bytes_before
+        if not n_input or not n_read or str(self._plan.output) == STANDARD_OUTPUT:
+            return
+        output_format = self._plan.output_format
+        is_text = output_format.name == "jsonl"
+        value_bytes = _TEXT_VALUE_BYTES if is_text else np.dtype(output_format.dtype).itemsize
+        n_written = value_bytes * self._n_values + _RECORD_BYTES * self._n_sentences
+        n_bytes = n_written / n_read * (n_input - self._n_bytes_before)
+        free = shutil.disk_usage(self._writer.path.parent).free
+        qualifier = "at most" if is_text or output_format.compression else "about"
+        text = f"{qualifier} {size_text(n_bytes)} to be written, {size_text(free)} free"
+        logger.info("Output: %s", text)
+        if n_bytes - n_written > free:
+            logger.warning(
+                "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
+                *(self._writer.path, text),
+            )
+
+
+def _is_of_device(error: Exception) -> bool:
+    """Whether memory ran out or a GPU was lost, and not our code is at fault."""
+    return is_out_of_memory(error) or (isinstance(error, RuntimeError) and "CUDA" in str(error))

@@ -12,11 +12,10 @@ order restored
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,9 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import elmo_cli
-from elmo_cli import embed_file as file_run
 from elmo_cli.errors import ComputationError
-from elmo_cli.file_settings import FileSettings
 from elmo_cli.inference.batching import (
     BATCH_SENTENCES,
     DEFAULT_BATCH_SIZE,
@@ -42,8 +39,11 @@ from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, mak
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.pretrained.loading import choose_model, load_bilm
-from elmo_cli.pretrained.model_files import sha256
+from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
+
+if TYPE_CHECKING:
+    from elmo_cli.embed_file import Progress, Summary
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,7 @@ CPU = torch.device("cpu")
 class ElmoEmbedder:
     """Turns sentences into activations, as AllenNLP's class of that name did.
 
-    Nothing a sentence gets depends on its neighbours, its batch or what came before,
-    unless `state` is "carry".
+    The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class ElmoEmbedder:
         weight_file: str | Path | None = None,
         cuda_device: int = -1,
         *,
-        model: str | Path | None = None,
+        model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
         state: State | None = None,
         precision: Precision = "float32",
@@ -78,16 +77,16 @@ class ElmoEmbedder:
             options_file: options.json, a path or URL; with `weight_file`.
             weight_file: weights.hdf5, a path or URL.
             cuda_device: the number of a GPU; -1 is the CPU.
-            model: a name or folder, in place of the two files; the default model
-                if none is given.
+            model: a name, a folder or the files of a model, in place of the two files; the
+                default model if none is given.
             vocabulary_file: the words of a word-level model; vocab.txt beside the
                 weights if not given.
-            state: where sentences start. "zero": the zero state. "warm": the state
-                after a fixed text. "carry": where the sentence in the same place of
-                the batch before ended, as AllenNLP and bilm-tf did. Not given: "zero", or
+            state: the initial LSTM state of each sentence. "zero": the zero state. "warm": the
+                state after a fixed text. "carry": the last state of the sentence in the same
+                place of the batch before, as in AllenNLP and bilm-tf. Not given: "zero", or
                 "warm" for a model that says it was trained with carried state.
-            precision: of the arithmetic; "int8" needs a processor with AVX-512 VNNI.
-            batch_tokens: the most tokens that are computed at once.
+            precision: of the computation; "int8" needs a processor with AVX-512 VNNI.
+            batch_tokens: the maximum number of tokens that are computed at once.
 
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
@@ -99,15 +98,17 @@ class ElmoEmbedder:
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
         self.precision = precision
-        with ThreadPoolExecutor(1) as beside:  # loading has one core busy
-            checksum = beside.submit(sha256, self.files.weights)
-            bilm = load_bilm(self.files)
-            self._states = make_encoder(bilm, types, self.state)
-        self._weights_sha256 = checksum.result()
+        bilm = load_bilm(self.files)
         self.options = bilm.options
+        self._encoder = make_encoder(bilm, types, self.state)
 
     @cached_property
-    def _states_on_cpu(self) -> Encoder:
+    def content_sha256(self) -> str:
+        """The SHA-256 of all that the numbers of the model depend on; read on first use."""
+        return content_sha256(self.files)
+
+    @cached_property
+    def _encoder_on_cpu(self) -> Encoder:
         """The model once more, for sentences that are too long for the memory of a GPU."""
         logger.warning(
             "Out of memory on %s for one sentence; such are computed on the CPU", self._device
@@ -130,7 +131,7 @@ class ElmoEmbedder:
             (B, T), both on the device.
         """
         batch = list(map(checked_sentence, batch))
-        embedded = map(result_or_raise, self._embed_window(batch, Selection(), self._device))
+        embedded = map(result_or_raise, self._embedded(batch, Selection(), self._device))
         longest = max((len(sentence) for sentence in batch), default=0)
         shape = len(batch), self.options.n_layers, longest, self.options.width
         activations = torch.zeros(shape, device=self._device)  # (B, L, T, W)
@@ -147,8 +148,7 @@ class ElmoEmbedder:
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
         window = list(map(checked_sentence, batch))
-        embedded = self._embed_window(window, Selection(), CPU)
-        return [_to_array(result_or_raise(values)) for values in embedded]
+        return list(map(result_or_raise, self.embed_window(window, Selection())))
 
     def embed_sentences(
         self,
@@ -181,8 +181,16 @@ class ElmoEmbedder:
             InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling)
-        stream = self._stream(map(checked_sentence, sentences), batch_size, selection)
-        return map(result_or_raise, stream)
+        windows = sentence_windows(
+            map(checked_sentence, sentences),
+            *(batch_size, self.batch_tokens),
+            carried=self.state == "carry",
+        )
+        return (
+            result_or_raise(values)
+            for window in windows
+            for values in self.embed_window(window, selection)
+        )
 
     def embed_file(
         self,
@@ -196,66 +204,112 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
-        on_progress: Callable[[int, int | None], object] = lambda n_bytes, n_tokens: None,
+        input_format: str | None = None,
+        file_format: str | None = None,
+        layout: str | None = None,
+        compression: str | None = None,
+        dtype: str = "float32",
+        shard: str | None = None,
+        skip_errors: bool = False,
+        overwrite: bool = False,
+        checkpoint_seconds: float = 30.0,
+        on_progress: "Callable[[Progress], object]" = lambda progress: None,
         should_stop: Callable[[], bool] = lambda: False,
-        **settings: Any,
-    ) -> None:
-        """Embed a text file, a sentence a line, or FASTA into HDF5 (see `activations`).
+    ) -> "Summary":
+        """Embed a text file, a sentence a line, or FASTA into HDF5 or another format.
+
+        A run that was interrupted goes on from its last checkpoint when it is called again. A
+        finished output of the same input and settings is left as it is.
 
         Args:
             input_file: a path (`-` is standard input, `.gz` is decompressed) or an
                 open text file.
-            output_file_path: appears only when it is complete.
+            output_file_path: appears only when it is complete; `-` is standard output.
             output_format: the layers, as in `embed_sentences`.
             batch_size: as in `embed_sentences`.
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
-            on_progress: told of bytes read; and of each sentence written, with its tokens.
-            should_stop: asked after each sentence; True stops the run, which can go on.
-            settings: the other fields of `FileSettings`: `layout`, `dtype`, `overwrite`, ...
+            input_format: `text` or `fasta`; by the suffix of the input if not given.
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix of the output
+                if not given, else HDF5.
+            layout: of HDF5: `allennlp`, a dataset a sentence, if not given; or `packed`.
+            compression: of HDF5: `gzip`, `lzf` or `zstd`.
+            dtype: data type of the stored values, `float32` or `float16`.
+            shard: `3/16` embeds every 16th sentence from the third.
+            skip_errors: give sentences that cannot be read, or are too long for memory, an empty
+                dataset, and name them in the attribute `skipped`.
+            overwrite: replace an output that is there, and an unfinished run that differs.
+            checkpoint_seconds: seconds between checkpoints.
+            on_progress: told of what is read and written, after each window of sentences.
+            should_stop: asked after each window; True stops the run, which can go on.
+
+        Returns:
+            What was done: sentences, tokens, seconds, and where it went on.
 
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
+            StoppedError: it was told to stop.
         """
+        from elmo_cli.embed_file import embed_file, plan_file
+
         selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
-        embed = file_run.Embed(
-            lambda sentences: self._stream(sentences, batch_size, selection),
-            self._nothing(selection, CPU).numpy(),
-            lambda n: None if self.state == "carry" and n % batch_size else self._states.save(),
-            self._states.restore,
+        plan = plan_file(
+            input_file,
+            output_file_path,
+            input_format=input_format,
+            file_format=file_format,
+            layout=layout,
+            compression=compression,
+            dtype=dtype,
+            pooling=pooling,
+            state=self.state,
+            forget_sentences=forget_sentences,
+            use_sentence_keys=use_sentence_keys,
+            shard=shard,
+            skip_errors=skip_errors,
+            overwrite=overwrite,
+            checkpoint_seconds=checkpoint_seconds,
         )
-        settings |= {"forget_sentences": forget_sentences, "use_sentence_keys": use_sentence_keys}
-        file_run.embed_file(
-            *(embed, input_file, output_file_path),
-            self._attributes(selection, batch_size),
-            FileSettings(**settings),
-            on_progress,
-            should_stop,
-        )
+        return embed_file(self, plan, selection, batch_size, on_progress, should_stop)
 
-    def _stream(
-        self, sentences: Iterable[Sentence], batch_size: int, selection: Selection
+    def embed_window(
+        self, window: list[Sentence], selection: Selection
     ) -> Iterator[Array | ComputationError]:
-        for window in sentence_windows(
-            sentences, batch_size, self.batch_tokens, carried=self.state == "carry"
-        ):
-            # No variable that would hold the last batch while the next window is computed.
-            yield from (
-                values if isinstance(values, ComputationError) else _to_array(values)
-                for values in self._embed_window(window, selection, CPU)
-            )
-
-    @torch.inference_mode()
-    def _embed_window(
-        self, window: list[Sentence], selection: Selection, device: torch.device
-    ) -> list[Tensor | ComputationError]:
         """Embed the sentences of a window, or one batch with carried state.
 
         Returns:
-            What is selected for each sentence, on `device`: see `Selection.apply`.
-            An error for a sentence that memory does not suffice for.
+            What is selected for each sentence, float32: see `Selection.apply`. An error for a
+            sentence that memory does not suffice for.
         """
+        # Copied one by one, while they are taken: the copies of a window are never all there.
+        return (
+            values if isinstance(values, ComputationError) else values.numpy().copy()
+            for values in self._embedded(window, selection, CPU)
+        )
+
+    def nothing(self, selection: Selection) -> Array:
+        """The value of a sentence without tokens, float32."""
+        array: Array = self._nothing(selection, CPU).numpy()
+        return array
+
+    def save_states(self) -> dict[str, str]:
+        """The carried states after the last batch, as JSON takes them; nothing for other states."""
+        return self._encoder.save()
+
+    def restore_states(self, saved: dict[str, str]) -> None:
+        """Go on from what `save_states` gave.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        self._encoder.restore(saved)
+
+    @torch.inference_mode()
+    def _embedded(
+        self, window: list[Sentence], selection: Selection, device: torch.device
+    ) -> list[Tensor | ComputationError]:
+        """The same on a device, as tensors that may share their memory."""
         carry = self.state == "carry"
         # Equal sentences are computed once.
         distinct, places = (window, range(len(window))) if carry else distinct_sentences(window)
@@ -263,8 +317,8 @@ class ElmoEmbedder:
 
         def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
-            states = self._states_on_cpu if on_cpu else self._states
-            layers = states.run(sentences, slots=batch)  # (L, N, W)
+            encoder = self._encoder_on_cpu if on_cpu else self._encoder
+            layers = encoder.run(sentences, slots=batch)  # (L, N, W)
             return selection.apply(layers, [len(s) for s in sentences], device)
 
         elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
@@ -280,11 +334,11 @@ class ElmoEmbedder:
     def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
         return selection.empty(self.options.n_layers, self.options.width, device)
 
-    def _attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
+    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """What the output file says about its making."""
         return {
             "model": self.files.name,
-            "weights_sha256": self._weights_sha256,
+            "model_sha256": self.content_sha256,
             "options": json.dumps(asdict(self.options)),
             **selection.attributes(),
             "state": self.state,
@@ -292,8 +346,3 @@ class ElmoEmbedder:
             "elmo_cli_version": elmo_cli.__version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
-
-
-def _to_array(values: Tensor) -> Array:
-    array: Array = values.numpy()
-    return array.copy()  # of its own: neither shared with equal sentences nor part of a batch

@@ -1,7 +1,8 @@
 """Random records with their activations, and how tests write and compare them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.outputs.formats import choose_output_format
+from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Place
 
 Array = NDArray[Any]
 
@@ -56,36 +59,47 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
     return Corpus(records, values, attributes)
 
 
+def open_writer(
+    path: str | Path,
+    attributes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    overwrite: bool = False,
+    **options: Any,
+) -> ActivationsWriter:
+    """A writer; the options are those of `choose_output_format`."""
+    output_format = choose_output_format(path, pooled="pooling" in attributes, **options)
+    return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
+
+
+def finish(writer: ActivationsWriter) -> None:
+    """Complete a file, as a run does at the end of its input."""
+    place = Place(writer.n_records, "0" * 64)
+    writer.finish({"place": place}, end_attributes(writer.n_records, place, {}))
+
+
 def write(
     corpus: Corpus,
     path: str | Path,
     layout: str | None = None,
     *,
     stops: Iterable[int] = (),
-    **settings: Any,
+    **options: Any,
 ) -> None:
     """Write a file, in one go or with an interruption after so many records each."""
     for stop in (*sorted(stop for stop in stops if stop < len(corpus.records)), None):
-        try:
-            _write_on(corpus, path, layout, stop, **settings)
-        except KeyboardInterrupt:
-            continue
-
-
-def _write_on(
-    corpus: Corpus, path: str | Path, layout: str | None, stop: int | None, **settings: Any
-) -> None:
-    with ActivationsWriter(path, corpus.attributes, layout=layout, **settings) as writer:
-        n_written = writer.n_records
-        for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
-            if number < n_written:
-                writer.skip(record)
-                continue
-            if number == stop:
-                writer.checkpoint({})
-            writer.write(record, values)  # after the checkpoint: lost
-            if number == stop:
-                raise KeyboardInterrupt
+        with open_writer(path, corpus.attributes, layout=layout, **options) as writer:
+            n_written = writer.n_records
+            for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+                if number < n_written:
+                    writer.skip(record)
+                    continue
+                if number == stop:
+                    writer.checkpoint({"place": Place(number, "")})
+                writer.write(record, values)  # after the checkpoint: lost
+                if number == stop:
+                    break
+            if stop is None:
+                finish(writer)
 
 
 def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> None:

@@ -31,9 +31,9 @@ from strategies import (
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, open_activations
-from elmo_cli.errors import DeviceError, InputError
+from elmo_cli.embed_file import Progress
+from elmo_cli.errors import DeviceError, InputError, OutputError
 from elmo_cli.inference import sentence_encoder as sentence_states
-from elmo_cli.outputs.convert_activations import convert_activations
 from elmo_cli.pretrained.convert_weights import convert_weights
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -152,13 +152,13 @@ def test_equal_sentences_of_a_window_are_computed_once(
     tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[list[str]] = []
-    run = tiny._states.run
+    run = tiny._encoder.run
 
     def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
         computed.extend(sentences)
         return run(sentences, slots)
 
-    monkeypatch.setattr(tiny._states, "run", counting)
+    monkeypatch.setattr(tiny._encoder, "run", counting)
     found = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
     assert sorted(computed) == [["a", "b"], ["c"]]
     found[0][:] = 0  # an array is its sentence's own
@@ -450,7 +450,7 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
     assert attributes == {
         "model": str(WEIGHTS),
-        "weights_sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
+        "model_sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
         "layers": "top",
         "state": "warm",
         "precision": "bfloat16",
@@ -479,15 +479,14 @@ def test_sentences_may_name_the_datasets(tiny: ElmoEmbedder, tmp_path: Path) -> 
     assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"]))
 
 
-def test_a_file_is_replaced_as_by_allennlps_class_unless_told_not_to(
-    tiny: ElmoEmbedder, tmp_path: Path
-) -> None:
+def test_a_file_is_replaced_where_asked_only(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     output = tmp_path / "out"
     tiny.embed_file(io.StringIO("a\n"), output)
-    tiny.embed_file(io.StringIO("a\nb\n"), output)
-    assert sorted(read_output(output)[0]) == ["0", "1"]
+    with pytest.raises(OutputError, match="of the first 1 line of this input"):
+        tiny.embed_file(io.StringIO("a\nb\n"), output)
+    tiny.embed_file(io.StringIO("a\nb\n"), output, overwrite=True)
     with pytest.raises(InputError, match="is complete, of another input"):
-        tiny.embed_file(io.StringIO("c\n"), output, overwrite=False)
+        tiny.embed_file(io.StringIO("c\n"), output)
     assert read_output(output)[1] == {"a": "0", "b": "1"}
 
 
@@ -506,19 +505,20 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_pa
     if overwrites:
         output.write_bytes(b"old")
     with pytest.raises(InputError) as caught:
-        ElmoEmbedder(OPTIONS, WEIGHTS, batch_tokens=8).embed_file(text, output)
+        ElmoEmbedder(OPTIONS, WEIGHTS, batch_tokens=8).embed_file(text, output, overwrite=True)
     assert str(caught.value).startswith(f"{text}, line 100, column 4: expected UTF-8, found the")
     assert output.exists() == overwrites
     assert not overwrites or output.read_bytes() == b"old"
 
 
-def test_progress_is_told_of_bytes_and_of_sentences(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+def test_progress_is_told_of_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT, encoding="utf-8")
-    told: list[tuple[int, int | None]] = []
-    tiny.embed_file(text, tmp_path / "out", on_progress=lambda *update: told.append(update))
-    assert sum(n_bytes for n_bytes, _ in told) == len(TEXT)
-    assert [n_tokens for _, n_tokens in told if n_tokens is not None] == [3, 0, 1, 3]
+    told: list[Progress] = []
+    summary = tiny.embed_file(text, tmp_path / "out", on_progress=told.append)
+    assert told[-1] == Progress(n_bytes=len(TEXT), n_sentences=4, n_tokens=7)
+    assert (summary.n_sentences, summary.n_tokens, summary.resumed_from) == (4, 7, 0)
+    assert summary.seconds > 0
 
 
 def test_threads_do_not_disturb_one_another(
@@ -574,5 +574,3 @@ def test_values_of_a_file_are_of_a_known_type(
         tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", dtype=dtype)
     with pytest.raises(InputError, match=match):
         convert_weights(WEIGHTS, tmp_path / "out.hdf5", dtype)
-    with pytest.raises(InputError, match=match):
-        convert_activations(tmp_path / "none", tmp_path / "out", dtype)

@@ -15,21 +15,11 @@ PACKAGE = Path(elmo_cli.__file__).parent
 HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
 MAY_IMPORT_H5PY = {
-    "outputs/writer.py",
-    "outputs/allennlp_file.py",
-    "outputs/allennlp_layout.py",
-    "outputs/damage.py",
-    "outputs/earlier_run.py",
-    "outputs/heap_string.py",
-    "outputs/link_shards.py",
-    "outputs/linked_files.py",
-    "outputs/metadata_cache.py",
-    "outputs/packed_file.py",
-    "outputs/object_header.py",
-    "outputs/packed_layout.py",
+    "outputs/allennlp.py",
+    "outputs/hdf5.py",
+    "outputs/packed.py",
     "outputs/reader.py",
-    "outputs/recognition.py",
-    "outputs/root_names.py",
+    "outputs/writer.py",
     "model/hdf5_tensors.py",
 }
 """The files of the package that read or write HDF5."""
@@ -39,7 +29,7 @@ TORCH_FREE = (
     "text.lines",
     "text.fasta",
     "text.records",
-    "outputs.output_formats",
+    "outputs.formats",
     "model.characters",
     "model.vocabulary",
     "model.options",

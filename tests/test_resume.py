@@ -1,7 +1,6 @@
 """Runs that end early go on, and end as if nothing had happened."""
 
 import itertools
-import json
 import multiprocessing
 import os
 import random
@@ -9,19 +8,18 @@ import re
 import signal
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
+from runs import assert_equal, content, embed, stop_after
 
-from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli import open_activations
+from elmo_cli.embed_file import Progress
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
 from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
-GOLDEN = Path(__file__).parent / "golden" / "relu"
 WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "sang"]
 
 
@@ -35,62 +33,28 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def embed(text: Path, output: Path, state: Any = "zero", **settings: Any) -> None:
-    """Embed with small windows, so that there is much to interrupt."""
-    embedder = ElmoEmbedder(
-        GOLDEN / "options.json", GOLDEN / "weights.hdf5", state=state, batch_tokens=8
-    )
-    embedder.embed_file(text, output, batch_size=3, **{"overwrite": False, **settings})
-
-
-def stop_after(n_lines: int) -> Any:
-    """An answer to `should_stop` that is yes from the n-th line on."""
-    asked = iter(range(1, 1_000_000))
-    return lambda: next(asked) >= n_lines
-
-
-def content(path: Path) -> tuple[dict[str, str], dict[str, str], dict[str, np.ndarray]]:
-    """Attributes, index and datasets of an output file."""
-    with h5py.File(path) as file:
-        index = json.loads(file["sentence_to_index"][0])
-        data = {key: file[key][:] for key in file if key != "sentence_to_index"}
-        return dict(file.attrs), index, data
-
-
-def assert_equal(found: Path, expected: Path, tolerance: float = 2e-6) -> None:
-    """The same keys, attributes and index; values within the tolerance."""
-    attributes, index, data = content(found)
-    expected_attributes, expected_index, expected_data = content(expected)
-    assert attributes == expected_attributes
-    assert index == expected_index
-    assert data.keys() == expected_data.keys()
-    for key, values in data.items():
-        np.testing.assert_allclose(values, expected_data[key], atol=tolerance)
-
-
 def test_a_run_that_was_stopped_says_where_its_lines_are(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     with pytest.raises(StoppedError) as caught:
-        embed(text, output, should_stop=stop_after(5))
-    assert str(caught.value) == (
-        f"Stopped after line 5, which is kept with all before it in {output}.partial; "
+        embed(text, output, "carry", should_stop=stop_after(2))
+    assert str(caught.value) == (  # two windows of three lines
+        f"Stopped after line 6, which is kept with all before it in {output}.partial; "
         "the same command goes on from there"
     )
     assert not output.exists()
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-@pytest.mark.parametrize("stops", [[1], [7, 1, 13], [39]])
+@pytest.mark.parametrize("stops", [[1], [3, 1, 2], [6]])
 def test_a_run_that_was_stopped_goes_on_and_ends_like_one_that_was_not(
     text: Path, tmp_path: Path, state: str, stops: list[int]
 ) -> None:
     embed(text, tmp_path / "whole.hdf5", state)
     output = tmp_path / "out.hdf5"
-    for n_lines in stops:
-        with suppress(StoppedError):
-            embed(text, output, state, should_stop=stop_after(n_lines))
-    if not output.exists():
-        embed(text, output, state)
+    for n_windows in stops:
+        with pytest.raises(StoppedError):
+            embed(text, output, state, should_stop=stop_after(n_windows))
+    embed(text, output, state)
     assert_equal(output, tmp_path / "whole.hdf5")
     if state == "carry":  # to the bit: roundings would grow from line to line
         _, _, data = content(output)
@@ -105,9 +69,9 @@ def test_a_packed_file_goes_on_and_holds_the_same(
 ) -> None:
     embed(text, tmp_path / "whole.hdf5", pooling=pooling)
     output = tmp_path / "out.hdf5"
-    for n_lines in (7, 1):
+    for n_windows in (3, 1):
         with pytest.raises(StoppedError):
-            embed(text, output, layout="packed", pooling=pooling, should_stop=stop_after(n_lines))
+            embed(text, output, layout="packed", pooling=pooling, should_stop=stop_after(n_windows))
     with pytest.raises(OutputError, match=r"layout \(packed there, allennlp here\)"):
         embed(text, output, pooling=pooling)
     embed(text, output, layout="packed", pooling=pooling)
@@ -121,37 +85,39 @@ def test_a_packed_file_goes_on_and_holds_the_same(
         assert found.number_of(lines[0]) == expected.number_of(lines[0]) == 38
 
 
-def test_a_run_that_goes_on_says_from_where_and_computes_nothing_twice(
+def test_a_run_that_resumes_says_from_where_and_computes_nothing_twice(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    with pytest.raises(StoppedError, match="after line 20"):
-        embed(text, tmp_path / "out.hdf5", should_stop=stop_after(20))
-    written = []
-    embed(text, tmp_path / "out.hdf5", on_progress=lambda _, n: written.append(n))
-    assert len([n_tokens for n_tokens in written if n_tokens is not None]) == 20
-    assert "Going on after line 20" in caplog.messages
+    with pytest.raises(StoppedError, match="after line 9"):
+        embed(text, tmp_path / "out.hdf5", "carry", should_stop=stop_after(3))
+    shown: list[Progress] = []
+    summary = embed(text, tmp_path / "out.hdf5", "carry", on_progress=shown.append)
+    assert (summary.resumed_from, summary.n_sentences) == (9, 31)
+    assert (shown[-1].n_sentences, shown[-1].n_tokens) == (31, summary.n_tokens)
+    assert shown[-1].n_bytes == text.stat().st_size
+    assert "Resumed after line 9" in caplog.messages
 
 
 def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     with pytest.raises(StoppedError):
-        embed(text, output, should_stop=stop_after(9))
+        embed(text, output, "carry", should_stop=stop_after(3))
     other = tmp_path / "other.txt"
     other.write_text("x" + text.read_text())
     with pytest.raises(InputError, match="another input: its first 9 lines"):
-        embed(other, output)
-    embed(text, tmp_path / "whole.hdf5")
-    with pytest.raises(StoppedError):  # the refusal lost nothing
-        embed(text, output, should_stop=stop_after(1))
-    embed(text, output, overwrite=True)
+        embed(other, output, "carry")
+    embed(text, tmp_path / "whole.hdf5", "carry")
+    with pytest.raises(StoppedError, match="after line 12"):  # the refusal lost nothing
+        embed(text, output, "carry", should_stop=stop_after(1))
+    embed(text, output, "carry", overwrite=True)
     assert_equal(output, tmp_path / "whole.hdf5")
 
 
 def test_an_input_that_grew_goes_on(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     with pytest.raises(StoppedError):
-        embed(text, output, should_stop=stop_after(9))
+        embed(text, output, should_stop=stop_after(3))
     with open(text, "a") as file:
         file.write("one more\n")
     embed(text, output)
@@ -162,7 +128,7 @@ def test_an_input_that_grew_goes_on(text: Path, tmp_path: Path) -> None:
 def test_other_settings_are_refused_by_name(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     with pytest.raises(StoppedError):
-        embed(text, output, should_stop=stop_after(9))
+        embed(text, output, should_stop=stop_after(3))
     with pytest.raises(
         OutputError, match=r"differs in layers \(all there, top here\); --overwrite"
     ):
@@ -177,9 +143,7 @@ def test_a_faulty_line_keeps_what_came_before_it(text: Path, tmp_path: Path) -> 
     with pytest.raises(InputError, match="line 41, column 4"):
         embed(text, output)
     text.write_bytes(good + b"cafe\n")
-    written = []
-    embed(text, output, on_progress=lambda _, n: written.append(n))
-    assert len([n_tokens for n_tokens in written if n_tokens is not None]) < 20
+    assert embed(text, output).resumed_from == 40
     embed(text, tmp_path / "whole.hdf5")
     assert_equal(output, tmp_path / "whole.hdf5")
 
@@ -230,9 +194,8 @@ def test_a_line_too_long_for_memory_is_named_and_costs_nothing_before_it(
         patch.setattr(SentenceEncoder, "run", little)
         with pytest.raises(ComputationError, match=r"^line 41: out of memory: .* 9 bytes$"):
             embed(text, output)
-    written = []
-    embed(text, output, on_progress=lambda _, n: written.append(n))
-    assert [n for n in written if n is not None] == [50, 2]
+    summary = embed(text, output)
+    assert (summary.resumed_from, summary.n_tokens) == (40, 52)
     assert_equal(output, tmp_path / "whole.hdf5")
 
 
@@ -251,11 +214,7 @@ def test_two_runs_cannot_write_the_same_output(text: Path, tmp_path: Path) -> No
 def _embed_in_child(text: str, output: str, state: str) -> None:
     import torch
 
-    from elmo_cli.outputs import allennlp_layout
-
     torch.set_num_threads(1)
-    if state == "zero":  # once as in very large files
-        vars(allennlp_layout)["NAMES_BY_HDF5"] = 5
     embed(Path(text), Path(output), state, checkpoint_seconds=0.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import GOLDEN
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, StoppedError
 from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
 
@@ -84,13 +84,13 @@ def test_sequences_at_fault_are_skipped_with_a_dataset_if_their_id_is_good(tmp_p
 def test_what_was_skipped_before_an_interruption_is_named_too(tmp_path: Path) -> None:
     path, output = tmp_path / "text", tmp_path / "out"
     path.write_bytes(b"a b\n\xff\nc\nd\n")
-    asked = iter(range(9))
-    with pytest.raises(Exception, match="Stopped after line 2"):
-        embed(path, output, should_stop=lambda: next(asked) == 1, overwrite=False)
-    embed(path, output, overwrite=False)
+    path.write_bytes(b"a b\n\xff\n" + b"c d e\n" * 9)
+    with pytest.raises(StoppedError, match="Stopped after line 7"):
+        embed(path, output, should_stop=lambda: True)
+    embed(path, output)
     with open_activations(output) as found:
         assert list(json.loads(found.attributes["skipped"])) == ["1"]
-        assert len(found) == 4
+        assert len(found) == 11
 
 
 def test_many_faults_are_named_in_the_file_and_not_all_of_them_shown(

@@ -47,7 +47,7 @@ def write_token_vectors(
     options_file: str | Path | None = None,
     weight_file: str | Path | None = None,
     cuda_device: int = -1,
-    model: str | Path | None = None,
+    model: str | Path | ModelFiles | None = None,
     vocabulary_file: str | Path | None = None,
     softmax_file: str | Path | None = None,
     overwrite: bool = False,

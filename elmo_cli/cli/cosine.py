@@ -43,7 +43,7 @@ Pair = tuple[str, str]
     help="Print the bare cosine of that layer, or of the average of all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in an object a pair.")
-@flags.model_options
+@flags.run_options
 @flags.verbosity_options
 def cosine(
     word: str,

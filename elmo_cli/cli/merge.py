@@ -2,26 +2,21 @@
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.quantities import counted
 
 
 @click.command()
 @click.argument("output_file", metavar="OUTPUT")
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
-@click.option(
-    "--link",
-    is_flag=True,
-    help="Write links to the shards, which have to stay as they are, in place of their values.",
-)
 @click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
-@flags.verbosity_options
-def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool) -> None:
-    """Merge the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
+@options.verbosity_options
+def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
+    """Copy the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
 
     OUTPUT is what `elmo embed` would have written without --shard. All shards have to
-    be there, of the same input and settings; they are left as they are. What was
-    interrupted goes on when the same command is given again.
+    be there, of the same input and settings; they are left as they are. Few need to
+    merge: `open_activations` reads all shards as one file.
 
     \b
     $ elmo embed corpus.txt shard-1.hdf5 --shard 1/2
@@ -32,7 +27,5 @@ def merge(output_file: str, shards: tuple[str, ...], link: bool, overwrite: bool
     from elmo_cli.outputs.merge import merge_shards
 
     with stop_on_signal("record") as should_stop:
-        n_records = merge_shards(
-            output_file, shards, link=link, overwrite=overwrite, should_stop=should_stop
-        )
-    flags.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")
+        n_records = merge_shards(output_file, shards, overwrite=overwrite, should_stop=should_stop)
+    options.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

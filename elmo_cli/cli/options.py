@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.output_formats import STANDARD_OUTPUT, has_odd_suffix
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, has_unknown_suffix
 from elmo_cli.text.lines import STANDARD_INPUT
 from elmo_cli.text.tokenizers import TOKENIZERS
 
@@ -24,13 +24,23 @@ _PATH = click.Path(path_type=str)
 
 
 def model_options(command: _Command) -> _Command:
-    """Add the options that choose a model and how it runs, for `load_embedder`."""
-    return _add([*_FILE_OPTIONS, *_RUN_OPTIONS], command)
+    """Add the options that choose a model and its initial states."""
+    return _add([*_FILE_OPTIONS, _STATE_OPTION], command)
+
+
+def speed_options(command: _Command) -> _Command:
+    """Add those that choose a device and a precision."""
+    return _add([_CUDA_OPTION, _PRECISION_OPTION], command)
+
+
+def run_options(command: _Command) -> _Command:
+    """Add those that choose a model and how it runs, for `load_embedder`."""
+    return model_options(speed_options(command))
 
 
 def file_options(command: _Command) -> _Command:
-    """Add those that choose a model and a device, for `get_files`."""
-    return _add(_FILE_OPTIONS, command)
+    """Add those that choose a model and a device, for `take_files`."""
+    return _add([*_FILE_OPTIONS, _CUDA_OPTION], command)
 
 
 def _add(options: list[Callable[[_Command], _Command]], command: _Command) -> _Command:
@@ -62,31 +72,29 @@ _FILE_OPTIONS: list[Callable[[Any], Any]] = [
         metavar="FILE",
         help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
     ),
-    click.option(
-        "--cuda",
-        "--cuda-device",
-        "cuda_device",
-        type=click.IntRange(min=-1),
-        default=-1,
-        metavar="N",
-        help="Run on GPU number N. [default: the CPU]",
-    ),
 ]
-_RUN_OPTIONS: list[Callable[[Any], Any]] = [
-    click.option(
-        "--state",
-        type=click.Choice(["zero", "warm", "carry"]),
-        help="Where sentences start: at zero; after a fixed text; or where an earlier one ended, "
-        "as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
-    ),
-    click.option(
-        "--precision",
-        type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
-        default="float32",
-        show_default=True,
-        help="Of the arithmetic; int8 is for processors with AVX-512 VNNI.",
-    ),
-]
+_CUDA_OPTION = click.option(
+    "--cuda",
+    "--cuda-device",
+    "cuda_device",
+    type=click.IntRange(min=-1),
+    default=-1,
+    metavar="N",
+    help="Run on GPU number N. [default: the CPU]",
+)
+_STATE_OPTION = click.option(
+    "--state",
+    type=click.Choice(["zero", "warm", "carry"]),
+    help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carried over, "
+    "as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
+)
+_PRECISION_OPTION = click.option(
+    "--precision",
+    type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
+    default="float32",
+    show_default=True,
+    help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
+)
 
 
 softmax_option = click.option(
@@ -97,8 +105,8 @@ softmax_option = click.option(
 
 
 def language_model_options(command: _Command) -> _Command:
-    """Add the options of `model_options` and that of a softmax, for `load_language_model`."""
-    return model_options(softmax_option(command))
+    """Add the options of `run_options` and that of a softmax, for `load_language_model`."""
+    return run_options(softmax_option(command))
 
 
 tokenizer_option = click.option(
@@ -106,13 +114,13 @@ tokenizer_option = click.option(
     type=click.Choice(list(TOKENIZERS)),
     default="moses",
     show_default=True,
-    help="How sentences are cut into tokens.",
+    help="Tokenizer of the sentences.",
 )
 batch_tokens_option = click.option(
     "--batch-tokens",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Tokens computed at once. [default: 8192 on the CPU, 32768 on a GPU]",
+    help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
 batch_size_option = click.option(
     "--batch-size",
@@ -120,28 +128,8 @@ batch_size_option = click.option(
     default=64,
     show_default=True,
     metavar="N",
-    help="Sentences that carry their state together; for --state carry only.",
+    help="Sentences in a batch, with --state carry.",
 )
-
-
-def output_options(command: _Command) -> _Command:
-    """Add the options that say how a file of activations holds them."""
-    return _add(_OUTPUT_OPTIONS, command)
-
-
-_OUTPUT_OPTIONS: list[Callable[[Any], Any]] = [
-    click.option(
-        "--layout",
-        type=click.Choice(["allennlp", "packed"]),
-        help="Of HDF5: a dataset a line, or one for all lines, for large corpora. "
-        "[default: allennlp; of `elmo convert` that of IN]",
-    ),
-    click.option(
-        "--compression",
-        type=click.Choice(["gzip", "lzf", "zstd"]),
-        help="Of HDF5. [default: none]",
-    ),
-]
 
 
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
@@ -160,7 +148,7 @@ def verbosity_options(command: _Command) -> _Command:
         count=True,
         expose_value=False,
         callback=_set_verbosity,
-        help="Say nothing but errors.",
+        help="Print errors only.",
     )
     verbose = click.option(
         "-v",
@@ -168,7 +156,7 @@ def verbosity_options(command: _Command) -> _Command:
         count=True,
         expose_value=False,
         callback=_set_verbosity,
-        help="Say more; twice, with the traceback of an error.",
+        help="Print more; twice, the traceback of an error too.",
     )
     return verbose(quiet(command))
 
@@ -196,10 +184,16 @@ def given(*names: str) -> list[str]:
     ]
 
 
-def check_effect(has_effect: bool, where: str, *names: str) -> None:
-    """Refuse options that would do nothing, and say where they do something."""
+def check_effect(has_effect: bool, reason: str, *names: str) -> None:
+    """Refuse options that would have no effect.
+
+    Args:
+        has_effect: whether they have one.
+        reason: what follows the name of the option, as `requires --sample`.
+        names: of their parameters.
+    """
     for option in [] if has_effect else given(*names):
-        raise click.UsageError(f"{option} goes {where}")
+        raise click.UsageError(f"{option} {reason}")
 
 
 @contextmanager
@@ -222,61 +216,64 @@ def name_of_output(path: str) -> str:
     return "standard output" if path == STANDARD_OUTPUT else path
 
 
-def warn_of_odd_suffix(path: str, file_format: str | None) -> None:
-    """Say that an output is HDF5, where its name says something else."""
-    if file_format is None and has_odd_suffix(path):
+def warn_of_unknown_suffix(path: str, file_format: str | None) -> None:
+    """Warn that an output is HDF5, where its name says something else."""
+    if file_format is None and has_unknown_suffix(path):
         say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
 
 
-def load_embedder(cuda_device: int, **settings: Any) -> "ElmoEmbedder":
-    """Load the model of the shared options, and say which one it is."""
-    get_files(**{name: settings[name] for name in _FILES})
+def load_embedder(files: "ModelFiles | None" = None, **named: Any) -> "ElmoEmbedder":
+    """Load the model of the shared options, and print its name.
+
+    Args:
+        files: those of the model, where they are taken already.
+        named: the options of `run_options`, and others of `ElmoEmbedder`.
+    """
+    files = files or take_files(named)
 
     from elmo_cli.embedder import ElmoEmbedder
 
-    embedder = ElmoEmbedder(cuda_device=cuda_device, **settings)
-    say_model(embedder.files.name)
+    embedder = ElmoEmbedder(model=files, **named)
+    say_model(files.name)
     return embedder
 
 
-def load_language_model(cuda_device: int, **settings: Any) -> "LanguageModel":
+def load_language_model(**named: Any) -> "LanguageModel":
     """The same with its softmax."""
-    files = {name: settings[name] for name in (*_FILES, "softmax_file")}
-    get_files(**files, with_softmax=True)
+    files = take_files(named, with_softmax=True)
 
     from elmo_cli.language_model.scoring import LanguageModel
 
-    model = LanguageModel(cuda_device=cuda_device, **settings)
-    say_model(model.files.name)
+    model = LanguageModel(model=files, **named)
+    say_model(files.name)
     return model
 
 
-_FILES = ("model", "options_file", "weight_file", "vocabulary_file")
+def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
+    """The files of a model, those that are not there downloaded with a bar each.
 
-
-def get_files(
-    model: str | None,
-    options_file: str | None,
-    weight_file: str | None,
-    vocabulary_file: str | None,
-    softmax_file: str | None = None,
-    *,
-    with_softmax: bool = False,
-) -> "ModelFiles":
-    """The files of a model, those that are not there downloaded with a bar each."""
+    Args:
+        named: options, from which those that name the files are taken out.
+        with_softmax: those of a language model.
+    """
+    model, options_file, weight_file, vocabulary_file, softmax_file = (
+        named.pop(name, None)
+        for name in ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
+    )
     if (options_file is None) != (weight_file is None):
-        raise click.UsageError("--options-file and --weight-file go together")
+        given_one, other = ("--options-file", "--weight-file")[:: 1 if options_file else -1]
+        raise click.UsageError(f"{given_one} requires {other}")
     if model is not None and options_file is not None:
         raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
     from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import choose_language_model, choose_model
 
-    named = (model, options_file, weight_file, vocabulary_file)
+    files = (model, options_file, weight_file, vocabulary_file)
     with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
         if with_softmax:
-            return choose_language_model(*named, softmax_file, on_progress)
-        return choose_model(*named, on_progress)
+            return choose_language_model(*files, softmax_file, on_progress)
+        return choose_model(*files, on_progress)
 
 
 def say_model(name: str) -> None:

@@ -65,9 +65,9 @@ def perplexity(
             f"FILE is a file of text, and there is no {shlex.quote(text)}; "
             f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
         )
-    flags.check_effect(settings["state"] == "carry", "with --state carry", "batch_size")
+    flags.check_effect(settings["state"] == "carry", "requires --state carry", "batch_size")
 
-    from elmo_cli.cli.progress import Progress
+    from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.language_model.perplexity import Totals
     from elmo_cli.text.lines import check_input, open_lines, size_in_bytes, tokens
 
@@ -76,13 +76,13 @@ def perplexity(
     totals = Totals()
     print_rows = _printer(per_sentence, per_token, as_json)
     with (
-        Progress(size_in_bytes(text), quiet=flags.is_quiet(), as_lines=False) as progress,
-        open_lines(text, lambda n_bytes: progress.update(n_bytes, None)) as lines,
+        ProgressBar(size_in_bytes(text), quiet=flags.is_quiet(), as_lines=False) as bar,
+        open_lines(text, bar.add_bytes) as lines,
     ):
         for number, score in enumerate(model.score(map(tokens, lines), batch_size)):
             totals.add(score)
             print_rows(number, score)
-            progress.update(0, len(score.tokens))
+            bar.add_tokens(len(score.tokens))
     found = totals.perplexity()
     if per_sentence or per_token:
         average = found.all_words.average

@@ -95,8 +95,8 @@ def predict(
             f"line from it, `echo {name} | elmo predict -` takes its name as one"
         )
     samples = n_samples is not None
-    flags.check_effect(samples, "with --sample", "temperature", "max_words", "seed")
-    flags.check_effect(not samples, "without --sample", "top")
+    flags.check_effect(samples, "requires --sample", "temperature", "max_words", "seed")
+    flags.check_effect(not samples, "has no effect with --sample", "top")
 
     from elmo_cli.language_model.prediction import predict_words, sample_sentences
 

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 if TYPE_CHECKING:
+    from elmo_cli.embed_file import Progress
     from elmo_cli.pretrained.download import OnProgress
 
 
@@ -28,16 +29,15 @@ class _Lines:
         self.stream.flush()
 
 
-class Progress:
+class ProgressBar:
     """A bar by bytes read, with tokens a second and the time left.
 
     A context manager. It shows on a terminal only, or, as lines, where asked.
     """
 
     def __init__(self, n_bytes: int | None, *, quiet: bool, as_lines: bool) -> None:
-        self.n_tokens = 0
-        self.n_sentences = 0
         self._started = time.monotonic()
+        self._n_tokens = 0
         self._logs = logging_redirect_tqdm()  # what is logged does not tear the bar
         self._bar = tqdm(
             total=n_bytes,
@@ -50,7 +50,7 @@ class Progress:
             dynamic_ncols=not as_lines,
         )
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "ProgressBar":
         self._logs.__enter__()
         return self
 
@@ -58,18 +58,19 @@ class Progress:
         self._bar.close()
         self._logs.__exit__(None, None, None)
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self._started
+    def show(self, progress: "Progress") -> None:
+        """Show how far a run is."""
+        self.add_tokens(progress.n_tokens - self._n_tokens)
+        self.add_bytes(progress.n_bytes - self._bar.n)
 
-    def update(self, n_bytes: int, n_tokens: int | None) -> None:
-        """Count bytes read; or a sentence written, with its tokens."""
-        if n_tokens is not None:
-            self.n_tokens += n_tokens
-            self.n_sentences += 1
-            rate = self.n_tokens / max(self.seconds, 1e-9)
-            self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
+    def add_tokens(self, n_tokens: int) -> None:
+        """Count tokens that are computed."""
+        self._n_tokens += n_tokens
+        rate = self._n_tokens / max(time.monotonic() - self._started, 1e-9)
+        self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
+
+    def add_bytes(self, n_bytes: int) -> None:
+        """Count bytes that are read."""
         self._bar.update(n_bytes)
 
 

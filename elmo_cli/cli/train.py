@@ -172,9 +172,11 @@ def _check_effects(settings: dict[str, Any]) -> None:
     carries = settings["state"] == "carry"
     adagrad = settings["optimizer"] == "adagrad"
     counts_words = settings["vocabulary_file"] is None
-    flags.check_effect(carries, "with --state carry", "batch_size")
+    flags.check_effect(carries, "requires --state carry", "batch_size")
     # The loss of Adagrad is multiplied by it.
-    flags.check_effect(carries or adagrad, "with --state carry or --optimizer adagrad", "unroll")
-    flags.check_effect(not carries, "with --state zero", "batch_tokens", "longest_sentence")
-    flags.check_effect(not adagrad, "with --optimizer adamw", "weight_decay")
-    flags.check_effect(counts_words, "without --vocabulary-file", "vocabulary_size")
+    flags.check_effect(
+        carries or adagrad, "requires --state carry or --optimizer adagrad", "unroll"
+    )
+    flags.check_effect(not carries, "requires --state zero", "batch_tokens", "longest_sentence")
+    flags.check_effect(not adagrad, "requires --optimizer adamw", "weight_decay")
+    flags.check_effect(counts_words, "has no effect with --vocabulary-file", "vocabulary_size")

@@ -28,8 +28,7 @@ def word_vectors(
     softmax: bool,
     overwrite: bool,
     cuda_device: int,
-    softmax_file: str | None,
-    **files: Any,
+    **named: Any,
 ) -> None:
     """Write the vectors of the words in VOCABULARY, one a line, to OUT.
 
@@ -44,15 +43,16 @@ def word_vectors(
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
     flags.refuse_standard_input("VOCABULARY", words_file)
-    if softmax_file is not None and not softmax:
-        raise click.UsageError("--softmax-file requires --softmax")
-    flags.check_effect(not softmax, "without --softmax, which is read and not run", "cuda_device")
+    flags.check_effect(softmax, "requires --softmax", "softmax_file")
+    flags.check_effect(
+        not softmax, "has no effect with --softmax, which is read and not run", "cuda_device"
+    )
 
     from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
 
     check_output_form(output, overwrite=overwrite, source=words_file)
-    found = flags.get_files(**files, softmax_file=softmax_file, with_softmax=softmax)
-    flags.say_model(found.name)
+    files = flags.take_files(named, with_softmax=softmax)
+    flags.say_model(files.name)
 
     from tqdm import tqdm
 
@@ -62,9 +62,8 @@ def word_vectors(
             output,
             softmax=softmax,
             cuda_device=cuda_device,
-            softmax_file=softmax_file,
+            model=files,
             overwrite=overwrite,
             on_progress=bar.update,
-            **files,
         )
     flags.say(f"{output}: {counted(n_words, 'word')}")

@@ -4,16 +4,16 @@ A window is as much of the stream as is held in memory at once; within it,
 sentences are grouped by length under a budget of tokens.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 
-_Sized = TypeVar("_Sized", bound=Sequence[object])
+_Item = TypeVar("_Item")
 
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences in a batch where states are carried over; it changes results only there."""
@@ -23,6 +23,10 @@ BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768}
 """Sentences in a batch, by device: enough for the matrix products to run at full speed."""
 WINDOW_BATCHES: Final = 2
 """Batches in a window: enough sentences that those of a batch are of like length."""
+
+
+def _length(sentence: Any) -> int:
+    return len(sentence)
 
 
 def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]], list[int]]:
@@ -46,8 +50,13 @@ def tokens_per_batch(batch_tokens: int | None, device_type: str) -> int:
 
 
 def sentence_windows(
-    sentences: Iterable[_Sized], batch_size: int, batch_tokens: int, *, carried: bool
-) -> Iterator[list[_Sized]]:
+    sentences: Iterable[_Item],
+    batch_size: int,
+    batch_tokens: int,
+    *,
+    carried: bool,
+    length: Callable[[_Item], int] = _length,
+) -> Iterator[list[_Item]]:
     """Cut a stream into windows, each held in memory and computed at once.
 
     Args:
@@ -55,6 +64,7 @@ def sentence_windows(
         batch_size: sentences in a window where states are carried over: one batch.
         batch_tokens: the maximum number of tokens in a batch; a window has several batches.
         carried: states are carried over from batch to batch.
+        length: the number of tokens in a sentence.
 
     Raises:
         InputError: `batch_size` is below 1.
@@ -64,18 +74,22 @@ def sentence_windows(
     if carried:
         return fixed_windows(sentences, batch_size)
     n_tokens = WINDOW_BATCHES * batch_tokens
-    return windows(sentences, n_tokens, max_sentences=n_tokens)
+    return windows(sentences, n_tokens, max_sentences=n_tokens, length=length)
 
 
 def windows(
-    sentences: Iterable[_Sized], max_tokens: int, max_sentences: int
-) -> Iterator[list[_Sized]]:
+    sentences: Iterable[_Item],
+    max_tokens: int,
+    max_sentences: int,
+    *,
+    length: Callable[[_Item], int] = _length,
+) -> Iterator[list[_Item]]:
     """Cut a stream into lists, each closed by the sentence that reaches a bound."""
-    window: list[_Sized] = []
+    window: list[_Item] = []
     n_tokens = 0
     for sentence in sentences:
         window.append(sentence)
-        n_tokens += len(sentence)
+        n_tokens += length(sentence)
         if n_tokens >= max_tokens or len(window) >= max_sentences:
             yield window
             window, n_tokens = [], 0
@@ -83,7 +97,7 @@ def windows(
         yield window
 
 
-def fixed_windows(sentences: Iterable[_Sized], n_sentences: int) -> Iterator[list[_Sized]]:
+def fixed_windows(sentences: Iterable[_Item], n_sentences: int) -> Iterator[list[_Item]]:
     """Cut a stream into lists of `n_sentences`; the last one may have fewer."""
     stream = iter(sentences)
     while window := list(islice(stream, n_sentences)):

@@ -36,6 +36,7 @@ from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.loading import choose_language_model, load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 
@@ -68,7 +69,7 @@ class LanguageModel:
         weight_file: str | Path | None = None,
         cuda_device: int = -1,
         *,
-        model: str | Path | None = None,
+        model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
         softmax_file: str | Path | None = None,
         state: State | None = None,

@@ -1,63 +1,52 @@
-"""An output file to activations: by number, by name or one after another, of either layout."""
+"""Output files to activations: by number, by name or one after another, of either layout."""
 
+import glob
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import chain
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex, TypeVar, overload
 
 import h5py
-import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.outputs.allennlp_file import AllenNlpFile
-from elmo_cli.outputs.compression import check_readable
-from elmo_cli.outputs.damage import check_count, damage_named
-from elmo_cli.outputs.object_header import check_attributes
-from elmo_cli.outputs.packed_file import PackedFile
-from elmo_cli.outputs.packed_layout import LAYOUT, PACKED
-from elmo_cli.outputs.recognition import open_hdf5
+from elmo_cli.errors import ElmoError, InputError, shown, system_reason
+from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.formats import LAYOUTS, load_zstd
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, checked_count, damage_named
+from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Shard, shard_of
 
 Array = NDArray[Any]
+_Answer = TypeVar("_Answer")
+
+_WEIGHTS: Final = ("char_embed", "embedding", "RNN_0", "softmax")
+"""Names in files of weights, which are HDF5 too."""
+_SAME: Final = ("model_sha256", "layers", "mix", "gamma", "pooling", "format")
+"""Attributes in which files that are read as one agree."""
 
 
-class _LayoutFile(Protocol):
-    """An open file, whose records are numbered from 0."""
+def open_activations(*paths: str | Path) -> "Activations":
+    """Open files that `elmo embed` or `allennlp elmo` wrote, of either layout.
 
-    n_records: int
-    n_known_at_once: int
-    """So many records are best asked for what is known of them, before their shapes."""
-    has_keys: bool
-    has_sentences: bool
-    pooled: bool
+    Several files are read as one: the shards of an input in the order of its lines, others one
+    after another.
 
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-    def shapes(self, start: int, stop: int) -> list[tuple[int, ...]]: ...
-    def block(self, start: int, stop: int) -> list[Array]: ...
-    def blocks(self, start: int) -> Iterator[list[Array]]: ...
-    def text(self, number: int) -> str | None: ...
-    def key(self, number: int) -> str | None: ...
-    def known(self, start: int, stop: int) -> list[Record]: ...
-    def find(self, name: str) -> int | None: ...
-    def close(self) -> None: ...
-
-
-def open_activations(path: str | Path) -> "Activations":
-    """Open a file that `elmo embed` or `allennlp elmo` wrote, of either layout.
+    Args:
+        paths: files of HDF5, or patterns of their names such as `"part-*.hdf5"`.
 
     Raises:
-        InputError: the file is missing, or is none of these.
+        InputError: a file is missing, or is none of these; or the files do not fit together.
     """
-    return Activations(path)
+    return Activations(*paths)
 
 
 class Activations:
-    """The activations of a file, read when they are asked for.
+    """The activations of a file, or of several as one, read when they are asked for.
 
         with open_activations("vectors.hdf5") as activations:
             activations[0]                  # the first line: float32, (L, T, W)
@@ -69,18 +58,41 @@ class Activations:
     keys (the ids of FASTA), the keys take the place of sentences. Shapes are (L, T, W), or (T, W)
     where one layer was chosen or mixed, without the T where tokens were pooled.
 
-    A context manager. It can be pickled and used after a fork: each process opens the file for
+    A context manager. It can be pickled and used after a fork: each process opens the files for
     itself.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._open()
-        self.layout: str = self.attributes.get(LAYOUT, "allennlp")
+    def __init__(self, *paths: str | Path) -> None:
+        self.paths = _matching(paths)
+        """The files, shards in their order."""
+        self._files: list[_File] = []
+        try:
+            self._files += map(_File, self.paths)
+            shards = [shard_of(file.attributes) for file in self._files]
+            _check_same(self._files)
+            if len(shards) > 1 and any(shard.total > 1 for shard in shards):
+                _check_shards(self.paths, shards)
+                self._files.sort(key=lambda file: shard_of(file.attributes).number)
+                self.paths = [file.path for file in self._files]
+                self._takes_turns = all(file.layout_file.is_ordered for file in self._files)
+            else:
+                self._takes_turns = False
+        except ElmoError:
+            self.close()
+            raise
+        self._ends = list(accumulate(file.layout_file.n_records for file in self._files))
+        first = self._files[0]
+        self.attributes = first.attributes
+        """What the file says of its making; of several, the first one."""
+        self.layout: str = self.attributes.get("layout", "allennlp")
         """`allennlp` or `packed`."""
+        self.has_keys = first.layout_file.has_keys
+        """Whether records have keys."""
+        self.has_sentences = all(file.layout_file.has_sentences for file in self._files)
+        """Whether the file knows sentences."""
 
     def __len__(self) -> int:
-        return self._file.n_records
+        return self._ends[-1]
 
     @overload
     def __getitem__(self, which: SupportsIndex | str) -> Array: ...
@@ -95,27 +107,16 @@ class Activations:
         """
         if isinstance(which, str):
             which = self.number_of(which)
-        if not isinstance(which, slice):
-            number = self._number(which)
-            with self._damage_named():
-                return self._file.block(number, number + 1)[0]
-        start, stop, step = which.indices(len(self))
-        with self._damage_named():
-            if step == 1:
-                return self._file.block(start, max(start, stop))
-            return [self._file.block(number, number + 1)[0] for number in range(start, stop, step)]
+        if isinstance(which, slice):
+            start, stop, step = which.indices(len(self))
+            if step == 1 and len(self._files) == 1:
+                return self._files[0].ask(lambda file: file.block(start, max(start, stop)))
+            return [self[number] for number in range(start, stop, step)]
+        file, number = self._located(which)
+        return self._files[file].ask(lambda file: file.block(number, number + 1))[0]
 
     def __iter__(self) -> Iterator[Array]:
-        return chain.from_iterable(self._blocks(0))
-
-    def _blocks(self, start: int) -> Iterator[list[Array]]:
-        blocks = self._file.blocks(start)
-        while True:
-            with self._damage_named():
-                block = next(blocks, None)
-            if block is None:
-                return
-            yield block
+        return (values for _, values in self._pairs(0, with_records=False))
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a record of that key or sentence."""
@@ -134,65 +135,36 @@ class Activations:
             raise KeyError(name)
         return number
 
-    def _find(self, name: str) -> int | None:
-        with self._damage_named():
-            return self._file.find(name)
-
-    def sentence(self, number: int) -> str | None:
+    def sentence(self, number: SupportsIndex) -> str | None:
         """The text of a record, if the file has it.
 
         AllenNLP's layout has that of the last of equal sentences only.
         """
-        number = self._number(number)
-        with self._damage_named():
-            return self._file.text(number)
+        file, place = self._located(number)
+        return self._files[file].ask(lambda file: file.text(place))
 
-    def key(self, number: int) -> str | None:
+    def key(self, number: SupportsIndex) -> str | None:
         """The key of a record, if it has one."""
-        number = self._number(number)
-        with self._damage_named():
-            return self._file.key(number)
+        file, place = self._located(number)
+        return self._files[file].ask(lambda file: file.key(place))
 
     @property
     def dtype(self) -> str:
-        """The type of the values, `float32` or `float16`."""
-        with self._damage_named():
-            return str(self._file.dtype)
+        """The data type of the values, `float32` or `float16`."""
+        return self._files[0].ask(lambda file: str(file.dtype))
 
-    @property
-    def has_keys(self) -> bool:
-        """Whether records have keys."""
-        return self._file.has_keys
-
-    @property
-    def has_sentences(self) -> bool:
-        """Whether the file knows sentences."""
-        return self._file.has_sentences
-
-    def records(self, start: int = 0) -> Iterator[tuple[Record, Array]]:
-        """The records from a number on, as a writer takes them: what is known of each, its values.
+    def records(self) -> Iterator[tuple[Record, Array]]:
+        """The records in their order: what is known of each, and its values.
 
         With little in memory, however many there are.
         """
-        for block in self._blocks(start):
-            with self._damage_named():
-                known = self._file.known(start, start + len(block))
-            yield from zip(known, block, strict=True)
-            start += len(block)
-
-    def forms(self) -> Iterator[tuple[Record, tuple[int, ...]]]:
-        """All records in their order, what is known of each and its shape; no value is read."""
-        for start in range(0, len(self), self._file.n_known_at_once):
-            stop = min(start + self._file.n_known_at_once, len(self))
-            with self._damage_named():
-                known = self._file.known(start, stop)
-                shapes = self._file.shapes(start, stop)
-            yield from zip(known, shapes, strict=True)
+        pairs = self._pairs(0, with_records=True)
+        return ((record, values) for record, values in pairs if record is not None)
 
     def close(self) -> None:
-        """Close the file."""
-        self._layout_file.close()
-        self._hdf5.close()
+        """Close the files."""
+        for file in self._files:
+            file.hdf5.close()
 
     def __enter__(self) -> "Activations":
         return self
@@ -200,54 +172,188 @@ class Activations:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path]]:
-        return open_activations, (self.path,)
+    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path, ...]]:
+        return open_activations, tuple(self.paths)
 
-    def _open(self) -> None:
-        self._process = os.getpid()
-        self._hdf5 = open_hdf5(self.path)
-        try:
-            with self._damage_named():
-                check_attributes(self._hdf5)
-                self.attributes: dict[str, Any] = dict(self._hdf5.attrs)
-                """What the file says of its making."""
-                check_readable(str(self.path), self.attributes.get("compression"))
-                self._layout_file = _open_layout(self._hdf5, self.attributes)
-        except ElmoError:
-            self._hdf5.close()
-            raise
+    def _pairs(self, start: int, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
+        streams: dict[int, Iterator[tuple[Record | None, Array]]] = {}
+        for number in range(start, len(self)):
+            file, place = self._located(number)
+            if file not in streams:
+                streams[file] = self._files[file].pairs(place, with_records=with_records)
+            yield next(streams[file])
 
-    @contextmanager
-    def _damage_named(self) -> Iterator[None]:
-        if not self._hdf5:
-            raise InputError(f"{self.path}: the file is closed; open it again")
-        with damage_named(self.path):
-            yield
-
-    @property
-    def _file(self) -> _LayoutFile:
-        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
-            self._open()
-        return self._layout_file
-
-    def _number(self, which: SupportsIndex) -> int:
+    def _located(self, which: SupportsIndex) -> tuple[int, int]:
+        """The file of a record, and the number of the record in it."""
         number = operator.index(which)
         place = number + len(self) if number < 0 else number
         if not 0 <= place < len(self):
-            raise IndexError(f"record {number}: {self.path} has {len(self):,}")
-        return place
+            raise IndexError(f"record {number}: {self.paths[0]} has {len(self):,}")
+        if self._takes_turns:
+            return place % len(self._files), place // len(self._files)
+        file = bisect_right(self._ends, place)
+        return file, place - self._ends[file] + self._files[file].layout_file.n_records
+
+    def _find(self, name: str) -> int | None:
+        found = []
+        for number, file in enumerate(self._files):
+            place = file.ask(lambda file: file.find(name))
+            if place is not None and self._takes_turns:
+                found.append(place * len(self._files) + number)
+            elif place is not None:
+                found.append(self._ends[number] - file.layout_file.n_records + place)
+        return max(found, default=None)
 
 
-def _open_layout(file: h5py.File, attributes: Mapping[str, Any]) -> _LayoutFile:
+class _File:
+    """An open file; each question to it is answered, or the file named as damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._open()
+
+    def ask(self, question: Callable[[AllenNlpFile | PackedFile], _Answer]) -> _Answer:
+        """Ask for something.
+
+        Raises:
+            InputError: the file is damaged, or closed.
+        """
+        if not self.hdf5:
+            raise InputError(f"{self.path}: the file is closed; open it again")
+        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
+            self._open()
+        with damage_named(self.path):
+            return question(self.layout_file)
+
+    def pairs(self, start: int, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
+        """The records from a number on, and their values; None for a record if not wanted."""
+        while start < self.layout_file.n_records:
+            block = self.ask(partial(_block, start=start, with_records=with_records))
+            yield from block
+            start += len(block)
+
+    def _open(self) -> None:
+        self._process = os.getpid()
+        self.hdf5 = _open_hdf5(self.path)
+        try:
+            with damage_named(self.path):
+                self.attributes: dict[str, Any] = dict(self.hdf5.attrs)
+                if self.attributes.get("compression") == "zstd":
+                    load_zstd(str(self.path))
+                self.layout_file = _layout_file(self.hdf5, self.attributes)
+        except ElmoError:
+            self.hdf5.close()
+            raise
+
+
+def _block(
+    file: AllenNlpFile | PackedFile, start: int, *, with_records: bool
+) -> list[tuple[Record | None, Array]]:
+    """Some records from a number on, as many as are best read at once, and their values."""
+    stop = file.block_end(start)
+    values = file.block(start, stop)
+    records = file.known(start, stop) if with_records else [None] * len(values)
+    return list(zip(records, values, strict=True))
+
+
+def _matching(paths: tuple[str | Path, ...]) -> list[Path]:
+    """The files of these names and patterns.
+
+    Raises:
+        InputError: there is none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
+        found += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
+    if not found:
+        raise InputError(f"{' '.join(map(str, paths))}: no such file of activations")
+    return found
+
+
+def _open_hdf5(path: Path) -> h5py.File:
+    """Open a file of activations.
+
+    Raises:
+        InputError: it is missing, or something else.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: expected activations (HDF5), found a directory")
+    try:
+        # HDF5 2 would keep 8 MB of each dataset.
+        file = h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file of activations") from None
+    except OSError as error:
+        found = "something else" if "signature" in str(error) else system_reason(error)
+        raise InputError(f"{path}: expected activations (HDF5), found {found}") from None
+    try:
+        with damage_named(path):
+            if not _holds_activations(file):
+                names = ", ".join(sorted(file)[:5]) or "nothing"
+                raise InputError(
+                    f"{path}: expected activations, as `elmo embed` writes them, found {names}"
+                )
+    except ElmoError:
+        file.close()
+        raise
+    return file
+
+
+def _holds_activations(file: h5py.File) -> bool:
+    """Whether an HDF5 file is one of activations, of either layout."""
+    if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
+        return True
+    if any(name in file for name in _WEIGHTS):
+        return False
+    # AllenNLP's --use-sentence-keys, where a "/" makes groups.
+    first = file.visititems(lambda _, item: item if isinstance(item, h5py.Dataset) else None)
+    return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
+
+
+def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> AllenNlpFile | PackedFile:
     """What reads a file.
 
     Raises:
-        ValueError: it holds not as many records as it says, or is of no layout that is known.
+        DamagedError: it holds not as many records as it says, or is of no layout that is known.
     """
-    layout = attributes.get(LAYOUT, "allennlp")
-    if layout not in ("allennlp", PACKED):
-        raise ValueError(f"its layout is {layout!r}")
-    found: _LayoutFile = PackedFile(file) if layout == PACKED else AllenNlpFile(file)
+    layout = attributes.get("layout", "allennlp")
+    if layout not in LAYOUTS:
+        raise DamagedError(f"its layout is {shown(layout)!r}")
+    found = PackedFile(file) if layout == "packed" else AllenNlpFile(file)
     if "records" in attributes and attributes.get("sentence_keys") != "True":
-        check_count(found.n_records, int(attributes["records"]))
+        text = str(attributes["records"])
+        checked_count(found.n_records, int(text) if text.isdecimal() else -1)
     return found
+
+
+def _check_same(files: list[_File]) -> None:
+    """Make sure that the values of several files mean the same.
+
+    Raises:
+        InputError: they do not.
+    """
+    first = files[0]
+    for file in files[1:]:
+        for name in _SAME:
+            there, here = first.attributes.get(name), file.attributes.get(name)
+            if there != here:
+                raise InputError(
+                    f"{file.path} does not fit to {first.path}: {name} is {shown(here)}, not "
+                    f"{shown(there)}"
+                )
+
+
+def _check_shards(paths: Sequence[Path], shards: Sequence[Shard]) -> None:
+    """Make sure that these are all shards of an input.
+
+    Raises:
+        InputError: they are not.
+    """
+    total = shards[0].total
+    if sorted(shards) != [Shard(number, total) for number in range(1, total + 1)]:
+        found = ", ".join(map(str, sorted(shards)[:20]))
+        more = ", ..." if len(shards) > 20 else ""
+        raise InputError(
+            f"{paths[0]}: expected all {total:,} shards, each once, found {found}{more}"
+        )

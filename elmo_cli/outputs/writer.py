@@ -1,171 +1,149 @@
-"""Activations to an output file, which is complete or goes on where it was.
+"""Activations to an output, opened once: new, at a checkpoint, or complete already.
 
-How the records lie in the file is the business of its form (`form`). Here is what all
-forms share: the name until the file is complete, checkpoints, and errors.
+How records lie in the file is the business of its format. Here is what all formats share: the
+name until the file is complete, checkpoints, and errors.
 """
 
+import errno
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import rename_synced
-from elmo_cli.errors import ElmoError, OutputError, first_line
-from elmo_cli.outputs.allennlp_layout import AllenNlpLayout
-from elmo_cli.outputs.checkpointed_file import CheckpointedFile
-from elmo_cli.outputs.damage import DAMAGE
-from elmo_cli.outputs.earlier_run import check_has_values, find_earlier_run
-from elmo_cli.outputs.exports import export
-from elmo_cli.outputs.form import choose_form
-from elmo_cli.outputs.output_path import check_output, open_partial, output_error
-from elmo_cli.outputs.packed_file import PackedFile
+from elmo_cli.atomic import check_output
+from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
+from elmo_cli.outputs.allennlp import AllenNlpWriter
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError
+from elmo_cli.outputs.jsonl import JsonlWriter, StandardOutput
+from elmo_cli.outputs.npz import NpyWriter, NpzWriter
+from elmo_cli.outputs.packed import PackedWriter
+from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Place
+
+_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped")
+"""Attributes that are known at the end only."""
+_NOT_COMPARED: Final = ("model",)
+"""Settings that may differ: a model is known by its content, not by the name it was given."""
+_STREAM_WRITERS: Final[Mapping[str, Callable[..., "_FormatWriter"]]] = {
+    "jsonl": JsonlWriter,
+    "npz": NpzWriter,
+    "npy": NpyWriter,
+    "parquet": ParquetWriter,
+}
+_ADVICE = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
+"""What to do about an output that cannot be written, by the number of the error."""
+
+
+class _FormatWriter(Protocol):
+    """Adds records in one format to an open file."""
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None: ...
+    def finish(self, attributes: Mapping[str, str]) -> None: ...
+    def close(self) -> None: ...
 
 
 class ActivationsWriter:
-    """Writes an output file, which appears under its name only when it is complete.
+    """Writes an output, which appears under its name only when it is complete.
 
-    Until then it is called `NAME.partial`. Checkpoints make sure that what is written
-    survives whatever ends the process; a writer of the same settings goes on from the
-    last one (see `checkpointed_file`). A context manager: where it ends with an error,
-    what was written since the last checkpoint is dropped, and without one, all of it.
+    Until then it is called `NAME.partial`. Checkpoints make sure that what is written survives
+    whatever ends the process; a writer of the same settings goes on from the last one. A context
+    manager: what was written since the last checkpoint is dropped at its end, and without a
+    checkpoint all of it, unless `finish` was called.
     """
 
     def __init__(
         self,
         path: str | Path,
+        output_format: OutputFormat,
         attributes: Mapping[str, str],
         *,
-        dtype: str = "float32",
-        forget_sentences: bool = False,
-        use_sentence_keys: bool = False,
-        file_format: str | None = None,
-        layout: str | None = None,
-        compression: str | None = None,
         overwrite: bool = False,
-        append: bool = False,
     ) -> None:
-        """Open the file, at the last checkpoint of an unfinished run if there is one.
-
-        A finished file of the same settings is opened at its end (see `is_complete`).
+        """Open the output.
 
         Args:
-            path: the output file; `-` is standard output, for text.
-            attributes: what to record about its making; `pooling` among them says that
-                the values of a record have no axis of tokens.
-            dtype: of the values, `float32` or `float16`.
-            forget_sentences: leave the sentences out.
-            use_sentence_keys: name datasets by their text, not by key or number.
-            file_format: one of `OUTPUT_FORMATS`; by the suffix of the path if not given.
-            layout: of HDF5, `allennlp` (if not given) or `packed`.
-            compression: of HDF5, `gzip`, `lzf` or `zstd`.
-            overwrite: replace a file that is there, and forget an unfinished run that has
-                other settings.
-            append: a finished file may have an unfinished run beside it, which continues it.
+            path: of the output, or `-` for standard output. Where it is a symbolic link, the
+                file that it leads to is written.
+            output_format: how it holds its records.
+            attributes: what to record about its making.
+            overwrite: replace a file that is there, and forget an unfinished run that has other
+                settings.
 
         Raises:
-            InputError: there is no such form of a file, or its parts do not go together.
-            ElmoError: a package for it is not installed.
-            OutputError: the file is there already and does not say what made it, or says
-                other settings than these; an unfinished run had others; the file cannot
-                be written, or another process is writing it.
+            OutputError: the file is there already and does not say what made it, or says other
+                settings than these; an unfinished run had others; the file cannot be written, or
+                another process is writing it.
         """
-        self.path = Path(path)
-        self._dtype = np.dtype(dtype)
-        self.form = choose_form(
-            path,
-            file_format,
-            layout,
-            compression,
-            pooled="pooling" in attributes,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-        )
-        self._layout = self.form.open()
-        self.settings: dict[str, str] = {
-            **attributes,
-            "layout": self.form.layout,
-            **({"compression": compression} if compression else {}),
-            "dtype": dtype,
-            "sentence_keys": str(use_sentence_keys),
-            "forget_sentences": str(forget_sentences),
-        }
+        self.output_format = output_format
+        self.settings: dict[str, str] = {**attributes, **output_format.settings()}
         """What the file says of its making, and has to be the same to go on with it."""
-        check_output(self.path, overwrite=overwrite, or_finished=True)
-        self._sink = open_partial(self.path)
-        try:
-            earlier = find_earlier_run(
-                self.path, self._sink, self.settings, overwrite=overwrite, append=append
-            )
-        except BaseException:
-            self._sink.discard()
-            raise
-        self.is_complete = earlier.is_complete
-        """Whether the file is there and finished. With a record more, it is continued in a
-        copy, which takes its place at the end."""
-        self.n_records = earlier.n_records
+        self.is_complete = False
+        """Whether the file is there and finished; then it is left as it is."""
+        self.n_records = 0
         """Records that are written."""
-        self.run_state = earlier.run_state
+        self.run_state: dict[str, Any] = {}
         """What the run that wrote them said of itself at the last checkpoint."""
         self._n_skipped = 0
-        self._is_open = False
-        self._end_attributes: Mapping[str, str] = {}
+        self._writer: _FormatWriter | None = None
+        self._sink: ResumableFile | StandardOutput | None = None
+        self.path = Path(path)
+        if str(path) == STANDARD_OUTPUT:
+            self._sink = StandardOutput()
+            return
+        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
+        check_output(self.path, overwrite=True)
+        if os.path.exists(self.path) and not overwrite:
+            self.is_complete = True
+            self._resume(finished_state(self.path), self.path, "exists already and")
+            return
+        self._sink = _open_partial(self.path)
+        try:
+            self._resume_partial(overwrite=overwrite)
+        except BaseException:
+            self._sink.close()
+            raise
 
     @property
-    def can_go_on(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether a run that is stopped can go on with what is written."""
-        return isinstance(self._sink, CheckpointedFile)
+        return isinstance(self._sink, ResumableFile) and self.output_format.can_resume
 
     @property
     def partial(self) -> Path:
         """Where the file is until it is complete."""
-        return self._sink.path
+        return self._sink.path if isinstance(self._sink, ResumableFile) else self.path
 
     def clear(self) -> None:
-        """Forget what an unfinished run has written. Before anything is written."""
-        self._sink.clear()
-        self.n_records, self.run_state = 0, {}
-
-    def open(self) -> None:
-        """Begin the file, or go on with it, when it is known that there is something to write.
-
-        Raises:
-            OutputError: it cannot be continued.
-        """
-        if self._is_open:
-            return
-        self._is_open = True
-        with self._faults_named():
-            if self.is_complete:
-                self._continue_in_copy()
-            else:
-                self._layout.open(self._sink, self.settings, self.n_records)
-
-    def _continue_in_copy(self) -> None:
-        """Go on with a copy of the finished file, which stays until the copy takes its place."""
-        assert isinstance(self._sink, CheckpointedFile)  # standard output is never complete
-        check_has_values(self.path)
-        self.is_complete = False
-        self._sink.copy_from(self.path)
-        self._sink.checkpoint(self._state())
-        try:
-            self._layout.open(self._sink, self.settings, self.n_records)
-        except DAMAGE as error:
-            self._raise_fault()
+        """Forget what an unfinished run has written."""
+        if self._writer is not None:
+            self._writer.close()
+        if isinstance(self._sink, ResumableFile):
             self._sink.clear()
-            raise OutputError(
-                f"{self.path} exists already and is damaged: {first_line(error)}; --overwrite "
-                "replaces it"
-            ) from None
+        self._writer = None
+        self.n_records, self.run_state, self._n_skipped = 0, {}, 0
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
-        self._layout.skip(self._n_skipped, record)
+        if self.is_complete:
+            return
+        with self._errors_named():
+            writer = self._opened()
+            if isinstance(writer, AllenNlpWriter):  # its index of sentences is written at the end
+                writer.skip(self._n_skipped, record)
         self._n_skipped += 1
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
@@ -179,25 +157,13 @@ class ActivationsWriter:
             InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
-        self.open()
-        with self._faults_named():
-            self._layout.write(self.n_records, record, values.astype(self._dtype, copy=False))
-        self.n_records += 1
-
-    def link(self, record: Record, source: Path) -> None:
-        """Add the next record as a link to its dataset in another file of AllenNLP's layout.
-
-        Raises:
-            OutputError: the disk is full, or fails.
-        """
-        self.open()
-        assert isinstance(self._layout, AllenNlpLayout)
-        with self._faults_named():
-            self._layout.link(self.n_records, record, source)
+        dtype = np.dtype(self.output_format.dtype)
+        with self._errors_named():
+            self._opened().write(self.n_records, record, values.astype(dtype, copy=False))
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make what is written so far survive the process.
+        """Make what is written so far survive the process, where the format can resume.
 
         Args:
             run_state: what `run_state` is for the writer that goes on; JSON.
@@ -205,96 +171,191 @@ class ActivationsWriter:
         Raises:
             OutputError: the disk is full, or fails.
         """
-        self.run_state = run_state
-        self.open()
-        with self._faults_named():
-            self._layout.flush()
-            self._raise_fault()
-            self._sink.checkpoint(self._state())
+        if not isinstance(self._sink, ResumableFile) or not self.can_resume:
+            return
+        with self._errors_named():
+            writer = self._opened()
+            assert isinstance(writer, AllenNlpWriter | PackedWriter)
+            writer.flush()
+            self._raise_error()
+            self._sink.checkpoint(self._state(run_state))
 
-    def complete(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
-        """Say that all records are written.
+    def finish(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
+        """Complete the file, and give it its name.
 
         Args:
             run_state: as for `checkpoint`.
             attributes: what is known of the file only now.
+
+        Raises:
+            OutputError: the disk is full, or fails.
         """
-        self.open()
-        self.run_state, self._end_attributes = run_state, attributes
+        with self._errors_named():
+            self._opened().finish(attributes)
+            self._raise_error()
+            if isinstance(self._sink, ResumableFile):
+                self._sink.finish(self._state(run_state))
+        self.is_complete = True
 
     def __enter__(self) -> "ActivationsWriter":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Finish the file; after an error, let go of it at its last checkpoint."""
-        try:
-            if kind is None and not self.is_complete:
-                self._finish()
-        finally:
-            if not self._sink.closed:
-                if self._is_open:
-                    with suppress(*DAMAGE):  # which has been named
-                        self._layout.close()
-                self._sink.discard()
-
-    def _finish(self) -> None:
-        self.open()
-        with self._faults_named():
-            self._layout.finish(self._end_attributes)
-            self._raise_fault()
-            self._sink.checkpoint(self._state())
-            if self.form.is_exported:
-                self._export()
-            else:
-                self._sink.finish(self.path)
-
-    def _export(self) -> None:
-        """Make the file of what was packed, which goes away."""
-        new = self.path.with_name(f"{self.path.name}.partial.new")
-        try:
-            with h5py.File(self._sink, "r") as file:
-                export(self.form.file_format, PackedFile(file), new)
-            rename_synced(new, self.path)
-            self._sink.clear()
+    def __exit__(self, *_: object) -> None:
+        """Let go of the file, at its last checkpoint if it is not finished."""
+        if isinstance(self._sink, ResumableFile) and not self._sink.closed:
+            if self._writer is not None:
+                with suppress(Exception):  # what went wrong has been named
+                    self._writer.close()
             self._sink.discard()
-        finally:
-            new.unlink(missing_ok=True)
 
-    def _state(self) -> dict[str, Any]:
-        return {"settings": self.settings, "n_records": self.n_records, "run": self.run_state}
+    def _opened(self) -> _FormatWriter:
+        """The writer of the format, which opens the file when there is something to write."""
+        if self._writer is not None:
+            return self._writer
+        sink, form = self._sink, self.output_format
+        if isinstance(sink, ResumableFile) and form.name == "hdf5":
+            # HDF5 2 would keep 8 MB of chunks of each dataset; the last one is all that changes.
+            mode = "w" if sink.state is None else "r+"
+            file = h5py.File(sink, mode, rdcc_nbytes=2 * CHUNK_BYTES)
+            kind = PackedWriter if form.layout == "packed" else AllenNlpWriter
+            self._writer = kind(file, form, self.settings, self.n_records)
+        else:
+            self._writer = _STREAM_WRITERS[form.name](sink, form, self.settings)
+        return self._writer
+
+    def _resume_partial(self, *, overwrite: bool) -> None:
+        """Go on with the unfinished run, if there is one; `overwrite` forgets one that differs."""
+        assert isinstance(self._sink, ResumableFile)
+        if self._sink.state is None:
+            return
+        if not self.output_format.can_resume and not overwrite:
+            raise OutputError(
+                f"{self.partial} is of an unfinished run, of HDF5; --overwrite starts anew"
+            )
+        try:
+            self._resume(self._sink.state, self.partial, "is of an unfinished run that")
+        except OutputError:
+            if not overwrite:
+                raise
+            self.clear()
+
+    def _resume(self, state: dict[str, Any], path: Path, what: str) -> None:
+        """Go on from a state, where its settings are those of this writer.
+
+        Raises:
+            OutputError: they are not.
+        """
+        there, here = state["settings"], self.settings
+        found = ", ".join(
+            f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
+            for name in sorted({*there, *here} - {*_NOT_COMPARED})
+            if there.get(name) != here.get(name)
+        )
+        if found or not self.output_format.can_resume:
+            found = found or f"its format (hdf5 there, {self.output_format.name} here)"
+            raise OutputError(f"{path} {what} differs in {shown(found)}; --overwrite starts anew")
+        self.n_records, self.run_state = state["n_records"], state["run"]
+
+    def _state(self, run_state: dict[str, Any]) -> dict[str, Any]:
+        self.run_state = run_state
+        return {"settings": self.settings, "n_records": self.n_records, "run": run_state}
 
     @contextmanager
-    def _faults_named(self) -> Iterator[None]:
-        """Turn what goes wrong in the layout or under it into one error of ours."""
+    def _errors_named(self) -> Iterator[None]:
+        """Turn errors of the disk and of HDF5 into one error of ours; all else is a bug."""
         try:
             yield
         except ElmoError:
             raise
-        except DAMAGE as error:
-            self._raise_fault()
-            if not isinstance(self._sink, CheckpointedFile):
+        except Exception as error:
+            self._raise_error()
+            if not isinstance(error, (OSError, DamagedError)) or not isinstance(
+                self._sink, ResumableFile
+            ):
                 raise
-            raise self._fault(error) from None
-        self._raise_fault()
+            raise self._named(error) from None
+        self._raise_error()
 
-    def _raise_fault(self) -> None:
+    def _raise_error(self) -> None:
         """Raise what went wrong under HDF5, which is not told."""
-        error = self._sink.error
+        error = self._sink.error if isinstance(self._sink, ResumableFile) else None
         if isinstance(error, OSError):
             raise output_error(self.path, error) from None
         if error is not None:
             raise error
 
-    def _fault(self, error: Exception) -> OutputError:
+    def _named(self, error: OSError | DamagedError) -> OutputError:
         """What to say of an error: of the disk where it has a number, else of HDF5."""
         if isinstance(error, OSError) and error.errno is not None:
             return output_error(self.path, error)
-        reason = first_line(error)
-        if self._sink.state is None:
-            return OutputError(f"{self.path}: cannot write the output: {reason}")
-        # What is added to may have been damaged before it was copied.
-        way_out = "--overwrite" if os.path.exists(self.path) else "the same command"
+        if not self.run_state:
+            return OutputError(f"{self.path}: cannot write the output: {first_line(error)}")
         return OutputError(
-            f"{self.partial}: the unfinished output is damaged: {reason}; remove it, and {way_out} "
-            "starts anew"
+            f"{self.partial}: the unfinished output is damaged: {first_line(error)}; remove it and "
+            "its log, and the same command starts anew"
         )
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """What to say of an output that cannot be written."""
+    advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
+    return OutputError(f"{path}: cannot write the output: {error.strerror}{advice}")
+
+
+def _open_partial(path: Path) -> ResumableFile:
+    """Open the file that becomes an output when it is complete.
+
+    Raises:
+        OutputError: it cannot be written, or another process is writing it.
+    """
+    try:
+        return ResumableFile(path)
+    except BlockingIOError:
+        raise OutputError(f"{path}: another process is writing it; wait, or stop it") from None
+    except FileExistsError as error:
+        raise OutputError(
+            f"{error.filename} {error.strerror} of `elmo embed`; move it away, or choose another "
+            "output"
+        ) from None
+    except OSError as error:
+        raise output_error(path, error) from None
+
+
+def end_attributes(n_records: int, place: Place, skipped: Mapping[str, str]) -> dict[str, str]:
+    """The attributes that are known at the end only.
+
+    Args:
+        n_records: what the output holds.
+        place: the end of the input.
+        skipped: what was wrong with records that were skipped, by their names.
+    """
+    return {
+        "records": str(n_records),
+        "input_records": str(place.n_records),
+        "input_sha256": place.sha256,
+        **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
+    }
+
+
+def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of the run that finished a file, from its attributes."""
+    return {name: str(value) for name, value in attributes.items() if name not in _END_ATTRIBUTES}
+
+
+def finished_state(path: Path) -> dict[str, Any]:
+    """The state of the writer that finished a file, as in its checkpoints.
+
+    Raises:
+        OutputError: the file does not say.
+    """
+    with suppress(InputError), open_activations(path) as activations:
+        attributes = activations.attributes
+        n_records, n_input = (str(attributes.get(name)) for name in _END_ATTRIBUTES[:2])
+        if n_records.isdecimal() and n_input.isdecimal():
+            place = Place(int(n_input), str(attributes.get("input_sha256")))
+            return {
+                "settings": settings_of(attributes),
+                "n_records": int(n_records),
+                "run": {"place": place},
+            }
+    raise OutputError(f"{path} exists already; --overwrite replaces it")

@@ -49,7 +49,7 @@ def convert_weights(
             (safetensors) or attributes (HDF5).
         dtype: of the values in `target`, `float32` or `float16`; None is float16
             where all of `source` is, else float32.
-        overwrite: replace a file that is there.
+        overwrite: replace a file that is there, but never `source` itself.
 
     Raises:
         WeightsError: `source` is no weights file, is cut off or damaged, or holds
@@ -62,7 +62,7 @@ def convert_weights(
     source, target = Path(source), Path(target)
     if target.suffix not in SUFFIXES:
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
-    check_output(target, overwrite=overwrite)
+    check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
         with damage_named(source):
             check_kind(source, file, or_softmax=True)

@@ -49,7 +49,7 @@ BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 
 
 def choose_model(
-    model: str | Path | None = None,
+    model: str | Path | ModelFiles | None = None,
     options_file: str | Path | None = None,
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
@@ -58,7 +58,8 @@ def choose_model(
     """Find the files of a model.
 
     Args:
-        model: a name or folder; the default model if nothing is given.
+        model: a name or folder; the default model if nothing is given. The files of a model
+            are those.
         options_file: options.json, a path or URL; with `weight_file`, in place of `model`.
         weight_file: weights.hdf5, a path or URL.
         vocabulary_file: the words of a word-level model, in place of those beside its weights.
@@ -68,6 +69,8 @@ def choose_model(
         ModelError: the model is not there, or named twice or by half.
         InputError: a vocabulary is named for a model that reads characters.
     """
+    if isinstance(model, ModelFiles):
+        return model
     named = (model, options_file, weight_file, vocabulary_file)
     files = _find(*named, on_progress, with_softmax=False)
     if vocabulary_file is not None and not reads_words(files.options):
@@ -98,7 +101,7 @@ def _find(
 
 
 def choose_language_model(
-    model: str | Path | None = None,
+    model: str | Path | ModelFiles | None = None,
     options_file: str | Path | None = None,
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
@@ -116,6 +119,8 @@ def choose_language_model(
     Raises:
         ModelError: one of them is not there.
     """
+    if isinstance(model, ModelFiles):
+        return model
     files = _find(
         *(model, options_file, weight_file, vocabulary_file, on_progress),
         with_softmax=softmax_file is None,

@@ -67,13 +67,6 @@ def read_fasta(lines: Iterable[str], name: str, skip_errors: bool = False) -> It
             yield Record(text, tokens, entry.identifier, {ORIGINAL_ID: header}, entry.fault)
 
 
-def count_fasta(content: bytes) -> tuple[int, int]:
-    """About how many sequences and residues a piece of a file holds."""
-    lines = content.splitlines()
-    sequences = [line for line in lines if not line.startswith(b">")]
-    return len(lines) - len(sequences), sum(len(line.strip()) for line in sequences)
-
-
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
     start = 0
     header: str | None = None

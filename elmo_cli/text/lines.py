@@ -3,8 +3,10 @@
 A line is a sentence, its tokens separated by white space, as `str.split` sees it.
 """
 
+import errno
 import gzip
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,10 +63,21 @@ class FaultyLine(str):
 
 
 def check_input(path: str | Path) -> None:
-    """Make sure that a text file can be read; see `open_text`."""
-    if str(path) != STANDARD_INPUT:
-        with open_text(path):
-            pass
+    """Make sure that a text file can be read, without opening it: a pipe opens only once.
+
+    Raises:
+        InputError: the file is missing, a directory or not readable.
+    """
+    if str(path) == STANDARD_INPUT:
+        return
+    try:
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path}: cannot read the input: {reason}") from None
+    if is_directory or not os.access(path, os.R_OK):
+        reason = os.strerror(errno.EISDIR if is_directory else errno.EACCES)
+        raise InputError(f"{path}: cannot read the input: {reason}")
 
 
 @contextmanager
@@ -269,12 +282,6 @@ def checked_sentence(sentence: _Tokens) -> _Tokens:
     return sentence
 
 
-def count_lines(content: bytes) -> tuple[int, int]:
-    """How many lines and tokens a piece of a text file holds."""
-    n_lines = content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
-    return n_lines, len(tokens(content.decode("utf-8", "replace")))
-
-
 def read_sentences(path: str | Path) -> Iterator[Sentence]:
     """The sentences of a text file, a list of tokens a line; see `read_lines`."""
     with open_lines(path) as lines:
@@ -282,10 +289,7 @@ def read_sentences(path: str | Path) -> Iterator[Sentence]:
             yield tokens(line)
 
 
-def size_in_bytes(path: str | Path) -> int | None:
-    """The size of a file, for progress; None for a stream."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size if os.path.isfile(path) else None
+def size_in_bytes(source: object) -> int | None:
+    """The size of a file, for progress; None for a stream or a file that is open."""
+    is_file = isinstance(source, (str, Path)) and os.path.isfile(source)
+    return os.path.getsize(str(source)) if is_file else None

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.fasta import count_fasta, read_fasta
-from elmo_cli.text.lines import Record, count_lines, line_record, name_of, open_lines
+from elmo_cli.text.fasta import read_fasta
+from elmo_cli.text.lines import Record, line_record, name_of, open_lines
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,6 @@ class InputFormat:
     """Whether records have names of their own, so that none needs a number or an index."""
     read: Callable[[Iterable[str], str, bool], Iterator[Record]]
     """Lines, the input's name for error messages and whether faults are skipped -> records."""
-    count: Callable[[bytes], tuple[int, int]]
-    """A piece of a file -> about how many records and tokens it holds."""
-
-    def check_sentence_keys(self, use_sentence_keys: bool) -> None:
-        """Make sure that records are not to be named in two ways.
-
-        Raises:
-            InputError: they are.
-        """
-        if use_sentence_keys and self.has_keys:
-            raise InputError(
-                f"--use-sentence-keys is for text; datasets of {self.name} are named by their id"
-            )
 
 
 TEXT = InputFormat(
@@ -47,7 +34,6 @@ TEXT = InputFormat(
     (),
     has_keys=False,
     read=lambda lines, name, skip_errors: map(line_record, lines),
-    count=count_lines,
 )
 FASTA = InputFormat(
     "fasta",
@@ -55,7 +41,6 @@ FASTA = InputFormat(
     (".fasta", ".fa", ".faa", ".fas"),
     has_keys=True,
     read=read_fasta,
-    count=count_fasta,
 )
 FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA)}
 
@@ -143,8 +128,8 @@ def check_shard(text: str, state: str | None) -> None:
     parse_shard(text)
     if state == "carry":
         raise InputError(
-            "--shard goes with --state zero or warm: carried states need all lines in their order; "
-            "embed them without --shard"
+            "--shard requires --state zero or warm: carried states need all lines in their order; "
+            "leave out --shard"
         )
 
 

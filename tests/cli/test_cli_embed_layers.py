@@ -119,7 +119,7 @@ def test_a_mix_is_a_choice_of_layers_itself(choice: tuple[str, ...]) -> None:
 
 def test_gamma_needs_a_mix() -> None:
     result = elmo("embed", "text", "out.hdf5", "--gamma", "1.2", *TINY_MODEL)
-    assert_misused(result, "--gamma goes with --mix")
+    assert_misused(result, "--gamma requires --mix")
 
 
 @pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])

@@ -79,7 +79,7 @@ def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"]]
     expected = golden_embedder.embed_batch(sentences)
-    states = golden_embedder._states
+    states = golden_embedder._encoder
     monkeypatch.setattr(states, "run", with_room_for(2, states.run))
     found = golden_embedder.embed_batch([sentences[0], sentences[2]])
     assert abs(found[0] - expected[0]).max() < 1e-6
@@ -95,7 +95,7 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     expected = golden_embedder.embed_batch(sentences)
-    run, batches, loads = golden_embedder._states.run, list[list[int]](), list[object]()
+    run, batches, loads = golden_embedder._encoder.run, list[list[int]](), list[object]()
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -108,7 +108,7 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
         return load_bilm(files)
 
     monkeypatch.setattr(golden_embedder, "_device", torch.device("cuda"))
-    monkeypatch.setattr(golden_embedder._states, "run", little_gpu)
+    monkeypatch.setattr(golden_embedder._encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.embedder.load_bilm", load)
     assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
     assert (loads, caplog.messages) == ([], [])  # no copy that is not needed

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
-from elmo_cli.outputs.convert_activations import convert_activations
 from elmo_cli.outputs.merge import merge_shards
-from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.text.lines import Record, line_record
+from elmo_cli.text.lines import line_record
 from elmo_cli.text.records import RunInput, Shard, parse_shard
 
 TEXT = (
@@ -37,8 +35,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def embed(source: str, output: str, **settings: Any) -> None:
-    settings = {"overwrite": False, "skip_errors": True, **settings}
-    ElmoEmbedder(model=TINY, batch_tokens=8).embed_file(source, output, **settings)
+    ElmoEmbedder(model=TINY, batch_tokens=8).embed_file(
+        source, output, skip_errors=True, **settings
+    )
 
 
 def embed_shards(source: str, total: int, **settings: Any) -> list[str]:
@@ -131,173 +130,51 @@ def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_i
         assert set(file) == {"1", "4", "7", "sentence_to_index"}
 
 
-def assert_reads_same(found: str, expected: str) -> None:
-    """The same records in every way to read them, and the same attributes."""
-    with open_activations(found) as one, open_activations(expected) as other:
-        assert one.attributes == other.attributes
-        assert len(one) == len(other)
-        for (record, values), (known, theirs) in zip(one.records(), other.records(), strict=True):
-            np.testing.assert_allclose(values, theirs, atol=1e-6)
-            assert record == known
-        for number in range(len(one)):
-            np.testing.assert_allclose(one[number], other[number], atol=1e-6)
-            name = other.key(number) or other.sentence(number)
-            if name:
-                assert one.number_of(name) == other.number_of(name)
-
-
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 @pytest.mark.parametrize("source", ["text", "text.fasta"])
-@pytest.mark.parametrize(
-    ("total", "settings"), [(1, {}), (3, {"pooling": "mean", "output_format": "top"}), (12, {})]
-)
-def test_links_read_like_the_values(
-    layout: str, source: str, settings: dict[str, Any], total: int, folder: Path
-) -> None:
-    (folder / "shards").mkdir()
-    shards = embed_shards(source, total, layout=layout, **settings)
-    for shard in shards:
-        shutil.move(shard, "shards")
-    merge_shards("merged", [f"shards/{shard}" for shard in shards], link=True)
-    embed(source, "whole", layout=layout, **settings)
-    assert_reads_same("merged", "whole")
-    if layout == "allennlp":
-        assert_same("merged", "whole")
-    (folder / "elsewhere").mkdir()
-    shutil.move("merged", "elsewhere")  # links are relative: all move together
-    shutil.move("shards", "elsewhere")
-    assert_reads_same("elsewhere/merged", "whole")
-    other = "packed" if layout == "allennlp" else "allennlp"
-    convert_activations("elsewhere/merged", "other.hdf5", layout=other)
-    convert_activations("whole", "expected.hdf5", layout=other)
-    assert_same("other.hdf5", "expected.hdf5")
-    assert not list(folder.glob("**/*.partial*"))
-
-
-def test_linked_rows_are_read_without_this_package() -> None:
-    merge_shards("merged", embed_shards("text", 3, layout="packed"), link=True)
-    embed("text", "whole")
-    with h5py.File("merged") as merged, h5py.File("whole") as whole:
-        assert set(merged) == {"activations", "ranges", "sentences", "sentence_ranges"}
-        for number, line in enumerate(TEXT.splitlines()):
-            start, end = merged["ranges"][number]
-            values = np.moveaxis(merged["activations"][start:end], 0, 1)
-            np.testing.assert_allclose(values, whole[str(number)], atol=1e-6)
-            start, end = merged["sentence_ranges"][number]
-            assert merged["sentences"][start:end].tobytes().decode() == line
-
-
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_a_shard_that_is_gone_or_another_is_named_and_never_read_as_zeros(
-    layout: str, folder: Path
-) -> None:
-    (folder / "shards").mkdir()
-    shards = [f"shards/{shard}" for shard in embed_shards("text", 3, layout=layout)]
-    for shard in shards:
-        shutil.move(Path(shard).name, shard)
-    merge_shards("merged", shards, link=True)
-    shutil.move("shards/shard-2", "away")
-    gone = "^merged: links to shards/shard-2, and no such file is there; bring it back, or merge"
-    with pytest.raises(InputError, match=gone), open_activations("merged") as merged:
-        list(merged)
-    Path("text").write_text("another input\n" * 10)
-    embed("text", "shards/shard-2", shard="2/3", layout=layout)
-    changed = r"^merged: links to \S*shards/shard-2, which has changed since; merge the"
-    with pytest.raises(InputError, match=changed), open_activations("merged") as merged:
-        list(merged)
-    shutil.move("away", "shards/shard-2")
-    with open_activations("merged") as merged:
-        assert merged[1].shape == (3, 0, 32)
-        assert merged[4].any()
-
-
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_a_file_of_links_is_known_again_and_not_added_to(
-    layout: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    merge_shards("merged", embed_shards("text", 2, layout=layout), link=True)
-    before = Path("merged").read_bytes()
-    embed("text", "merged", layout=layout)  # the same: nothing to do
-    Path("text").write_text(TEXT + "one more\n")
-    with pytest.raises(OutputError, match=r"^merged is of links to shards and cannot be added to;"):
-        embed("text", "merged", layout=layout, append=True)
-    assert "Going on" not in caplog.text
-    assert Path("merged").read_bytes() == before
-    assert not Path("merged.partial").exists()
-
-
-def test_datasets_that_are_named_by_their_sentence_are_not_linked() -> None:
-    Path("text").write_text("a b\nc\n")
-    shards = embed_shards("text", 2, use_sentence_keys=True)
-    with pytest.raises(InputError, match="--link goes without --use-sentence-keys"):
-        merge_shards("merged", shards, link=True)
-
-
-class _Killed(BaseException):
-    """What a kill is to the code that it ends."""
-
-
-@pytest.mark.parametrize(
-    ("way", "layout"), [("write", "allennlp"), ("write", "packed"), ("link", "allennlp")]
-)
-@pytest.mark.parametrize("source", ["text", "text.fasta"])
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_merge_goes_on_where_it_was_stopped(
-    way: str, layout: str, source: str, is_killed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.copied_records.CHECKPOINT_SECONDS", 0)
-    shards = embed_shards(source, 3, layout=layout)
+@pytest.mark.parametrize("total", [1, 3, 12])
+def test_all_shards_are_read_as_one_file(layout: str, source: str, total: int) -> None:
+    shards = embed_shards(source, total, layout=layout)
     embed(source, "whole", layout=layout)
-    written: list[object] = []
-    write = getattr(ActivationsWriter, way)
+    with open_activations(*shards[::-1]) as shared, open_activations("whole") as whole:
+        assert len(shared) == len(whole)
+        in_order = layout == "packed" or source == "text"
+        for number, (record, values) in enumerate(whole.records()):
+            place = number if in_order else shared.number_of(record.key or "")
+            np.testing.assert_allclose(shared[place], values, atol=1e-6)
+            assert shared.key(place) == record.key
+            assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
+            name = record.key or record.text
+            if name:
+                assert not in_order or shared.number_of(name) == whole.number_of(name)
+        if in_order:
+            for values, expected in zip(shared, whole, strict=True):
+                np.testing.assert_allclose(values, expected, atol=1e-6)
 
-    stops = [2, 4]  # after so many records that are written
 
-    def note(writer: ActivationsWriter, record: Record, what: Any) -> None:
-        written.append(record)
-        write(writer, record, what)
-        if is_killed and len(written) in stops:
-            raise _Killed
-
-    monkeypatch.setattr(ActivationsWriter, way, note)
-    for n_written in stops:
-
-        def should_stop(n_written: int = n_written) -> bool:
-            return len(written) == n_written
-
-        with pytest.raises((StoppedError, _Killed)) as stopped:
-            merge_shards("merged", shards, link=way == "link", should_stop=should_stop)
-        assert is_killed or "Stopped after record" in str(stopped.value)
-        assert not Path("merged").exists()
-    merge_shards("merged", shards, link=way == "link")
-    assert_same("merged", "whole")
-    n_lost = len(stops) if is_killed else 0  # each before its checkpoint
-    with open_activations("whole") as whole:
-        assert len(written) == len(whole) + n_lost
-    assert not list(Path().glob("*.partial*"))
+def test_a_shard_that_is_missing_is_not_read_over() -> None:
+    shards = embed_shards("text", 3)
+    with pytest.raises(InputError, match=r"expected all 3 shards, each once, found 1/3, 3/3$"):
+        open_activations(shards[0], shards[2])
+    with open_activations(shards[1]) as alone:
+        assert len(alone) == 3
 
 
 def test_what_another_run_has_begun_is_not_merged_into() -> None:
     shards = embed_shards("text", 2)
     with pytest.raises(StoppedError):
         embed("text", "merged", should_stop=lambda: True)
-    for link in (False, True):
-        with pytest.raises(OutputError, match=r"merged.partial is of an unfinished run"):
-            merge_shards("merged", shards, link=link)
-    with pytest.raises(StoppedError):
-        merge_shards("other", shards, should_stop=lambda: True)
-    with pytest.raises(InputError, match=r"other.partial is of an unfinished run over another"):
-        embed("text", "other")
+    with pytest.raises(OutputError, match=r"merged.partial is of an unfinished run; --overwrite"):
+        merge_shards("merged", shards)
     merge_shards("merged", shards, overwrite=True)
-    embed("text", "other", overwrite=True)
-    assert_same("merged", "other")
+    embed("text", "whole")
+    assert_same("merged", "whole")
 
 
-def test_links_to_packed_shards_that_are_stopped_leave_nothing(folder: Path) -> None:
-    shards = embed_shards("text", 2, layout="packed")
+def test_a_merge_that_is_stopped_leaves_nothing(folder: Path) -> None:
+    shards = embed_shards("text", 2)
     with pytest.raises(StoppedError, match=r"^Stopped; nothing is written$"):
-        merge_shards("merged", shards, link=True, should_stop=lambda: True)
+        merge_shards("merged", shards, should_stop=lambda: True)
     assert not list(folder.glob("merged*"))
 
 
@@ -309,21 +186,20 @@ def test_a_shard_that_has_lost_records_is_refused(layout: str) -> None:
             file["offsets"].resize(3, axis=0)
         else:
             del file["8"]
-    for link in (False, True):
-        with pytest.raises(InputError, match=r"^shard-3: the file is damaged: "):
-            merge_shards("merged", shards, link=link)
+    with pytest.raises(InputError, match=r"^shard-3: the file is damaged: "):
+        merge_shards("merged", shards)
     assert not Path("merged").exists()
 
 
 def _lose(shards: list[str]) -> str:
     shards.remove("shard-2")
-    return "expected 3 shards, found 2: without 2/3"
+    return "shard-1: expected all 3 shards, each once, found 1/3, 3/3"
 
 
 def _double(shards: list[str]) -> str:
     shutil.copy("shard-2", "again")
     shards.append("again")
-    return "again: shard 2/3 is there already, as shard-2"
+    return "shard-1: expected all 3 shards, each once, found 1/3, 2/3, 2/3, 3/3"
 
 
 def _other_settings(shards: list[str]) -> str:
@@ -334,12 +210,12 @@ def _other_settings(shards: list[str]) -> str:
 def _other_input(shards: list[str]) -> str:
     Path("text").write_text(TEXT + "more\n")
     embed("text", "shard-2", shard="2/3", overwrite=True)
-    return r"shard-2 does not fit to shard-1: input_records is 11, not 10, input_sha256 is \w+, not"
+    return "shard-2 does not fit to shard-1: input_records is 11, not 10"
 
 
 def _other_total(shards: list[str]) -> str:
     embed("text", "shard-2", shard="2/4", overwrite=True)
-    return "shard-2 does not fit to shard-1: number of shards is 4, not 3"
+    return "shard-1: expected all 3 shards, each once, found 1/3, 2/4, 3/3"
 
 
 def _unfinished(shards: list[str]) -> str:
@@ -368,9 +244,8 @@ def test_shards_that_do_not_make_one_output_are_refused(
 ) -> None:
     shards = embed_shards("text", 3)
     message = spoil(shards)
-    for link in (False, True):
-        with pytest.raises(InputError, match=rf"^{message}"):
-            merge_shards("merged", shards, link=link)
+    with pytest.raises(InputError, match=rf"^{message}"):
+        merge_shards("merged", shards)
     assert not list(folder.glob("merged*"))
 
 
@@ -386,24 +261,11 @@ def test_an_output_is_replaced_where_asked_only_and_never_a_shard() -> None:
         merge_shards("shard-1", shards, overwrite=True)
 
 
-def test_a_merged_output_can_be_added_to() -> None:
-    merge_shards("merged", embed_shards("text", 3))
-    Path("text").write_text(TEXT + "one more\n")
-    embed("text", "merged", append=True)
-    embed("text", "whole")
-    assert_same("merged", "whole")
-
-
-def test_a_shard_goes_on_after_an_interruption_and_is_added_to() -> None:
+def test_a_shard_goes_on_after_an_interruption() -> None:
     asked = iter(range(100))
-    with pytest.raises(StoppedError, match="Stopped after line 5,"):
-        embed("text", "shard-2", shard="2/3", should_stop=lambda: next(asked) == 1)
-    shards = embed_shards("text", 3)
-    Path("text").write_text(TEXT + "one more\nand more\n")
-    with pytest.raises(OutputError, match="shard-3 exists already, of the first 10 lines"):
-        embed("text", "shard-3", shard="3/3")
-    embed_shards("text", 3, append=True)
-    merge_shards("merged", shards)
+    with pytest.raises(StoppedError, match="Stopped after line 8,"):
+        embed("text", "shard-2", shard="2/3", should_stop=lambda: next(asked) == 0)
+    merge_shards("merged", embed_shards("text", 3))
     embed("text", "whole")
     assert_same("merged", "whole")
 
@@ -418,26 +280,19 @@ def test_the_commands_do_it_from_a_stream() -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "out: 2 shards, 10 records\n"
     assert_fails(elmo("merge", "out", "s1", "s2"), "out exists already; --overwrite replaces it")
-    assert_fails(elmo("merge", "new", "s2"), "expected 2 shards, found 1: without 1/2")
+    message = "expected all 2 shards, each once, found 2/2, 2/2"
+    assert_fails(elmo("merge", "new", "s2", "s2"), f"s2: {message}")
     assert elmo("merge", "new").exit_code == 2
     for output in ("new.jsonl", "-"):
-        message = "shards are merged to a file of HDF5; `elmo convert` makes other formats of it"
+        message = "expected a file of HDF5, as the shards are"
         assert_fails(elmo("merge", output, "s1", "s2"), f"{output}: {message}")
     for options, message in (
         (("3/2",), "shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
         (
             ("1/2", "--state", "carry"),
-            "--shard goes with --state zero or warm: carried states need all lines in their order; "
-            "embed them without --shard",
+            "--shard requires --state zero or warm: carried states need all lines in their order; "
+            "leave out --shard",
         ),
     ):
         result = elmo("embed", "text", "new", "--model", TINY, "--shard", *options)
         assert_misused(result, message)
-
-
-def test_what_many_shards_lack_is_not_listed_in_full() -> None:
-    embed("text", "one", shard="3/1000")
-    with pytest.raises(
-        InputError, match=r"without 1/1000, 2/1000, 4/1000, 5/1000, 6/1000 and 994 more$"
-    ):
-        merge_shards("merged", ["one"])

@@ -11,13 +11,12 @@ import pytest
 from conftest import GOLDEN, Golden
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, assert_holds, corpora, write
+from layouts import Corpus, assert_holds, corpora, finish, open_writer, write
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.form import LAYOUTS
-from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.outputs.formats import LAYOUTS
 from elmo_cli.text.lines import Record, line_record
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
@@ -108,7 +107,7 @@ def test_texts_of_equal_hash_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(lines("a", "b", "a", "c"), tmp_path / "out", "packed")
-    monkeypatch.setattr("elmo_cli.outputs.packed_file.hash", lambda text: 7, raising=False)
+    monkeypatch.setattr("elmo_cli.outputs.packed.hash", lambda text: 7, raising=False)
     with open_activations(tmp_path / "out") as activations:
         assert [activations.number_of(text) for text in "abc"] == [2, 1, 3]
         assert "d" not in activations
@@ -126,7 +125,6 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
         for found, expected in zip(activations[900:2600], values[900:2600], strict=True):
             assert_array_equal(found, expected)
         assert activations.number_of("line 2501") == 2501
-        assert activations._hdf5["activations"].chunks == (2048, 64)
 
 
 @layouts
@@ -142,11 +140,32 @@ def test_a_reader_is_pickled_and_copied(layout: str, tmp_path: Path) -> None:
 def test_a_reader_goes_on_after_a_fork(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b"), tmp_path / "out", layout)
     with open_activations(tmp_path / "out") as activations:
-        before = activations._file
-        assert activations._file is before
-        activations._process = os.getpid() + 1  # as if this were the child
+        child = os.fork()
+        if child == 0:
+            os._exit(int(activations["b"][0, 0, 0]) + 6)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert int(activations["b"][0, 0, 0]) == 1
-        assert activations._file is not before
+
+
+@layouts
+def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
+    for name, texts in {"part-1": "abc", "part-2": "", "part-3": "cd"}.items():
+        write(lines(*texts), tmp_path / name, layout)
+    with open_activations(tmp_path / "part-*") as activations:
+        assert [path.name for path in activations.paths] == ["part-1", "part-2", "part-3"]
+        assert [activations.sentence(n) for n in range(5)] == ["a", "b", "c", "c", "d"]
+        assert [int(values[0, 0, 0]) for values in activations] == [0, 1, 2, 0, 1]
+        assert [int(values[0, 0, 0]) for values in activations[1:5:2]] == [1, 0]
+        assert (activations.number_of("c"), activations.number_of("a")) == (3, 0)
+        assert [record.text for record, _ in activations.records()] == list("abccd")
+        other = pickle.loads(pickle.dumps(activations))
+        assert int(other[-1][0, 0, 0]) == 1
+        other.close()
+    write(Corpus([], [], {"layers": "top"}), tmp_path / "part-4", layout)
+    with pytest.raises(InputError, match=r"part-4 does not fit to .*: layers is top, not 0,1$"):
+        open_activations(tmp_path / "part-*")
+    with pytest.raises(InputError, match=r"gone-\* .*: no such file of activations$"):
+        open_activations(tmp_path / "gone-*", tmp_path / "none-*")
 
 
 @pytest.mark.parametrize("name", ["gone", "text", "folder", "weights", "empty"])
@@ -175,18 +194,29 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
 
 def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^layout 'rows': expected allennlp or packed$"):
-        ActivationsWriter(tmp_path / "out", {}, layout="rows")
-    with pytest.raises(InputError, match="names datasets of HDF5, which --layout allennlp has"):
-        ActivationsWriter(tmp_path / "out", {}, layout="packed", use_sentence_keys=True)
+        open_writer(tmp_path / "out", layout="rows")
+    with pytest.raises(InputError, match="--use-sentence-keys requires HDF5 of --layout allennlp"):
+        open_writer(tmp_path / "out", layout="packed", use_sentence_keys=True)
     assert list(tmp_path.iterdir()) == []
+
+
+@layouts
+def test_a_file_that_is_cut_off_is_called_damaged(layout: str, tmp_path: Path) -> None:
+    write(lines(*"abcdefgh"), tmp_path / "out", layout)
+    content = (tmp_path / "out").read_bytes()
+    for length in range(100, len(content), 1111):
+        (tmp_path / "out").write_bytes(content[:length])
+        with pytest.raises(InputError, match=r"/out: "), open_activations(tmp_path / "out") as file:
+            list(file)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 def test_a_file_that_was_closed_is_called_so(layout: str, tmp_path: Path) -> None:
     path = tmp_path / "out.hdf5"
-    with ActivationsWriter(path, {"layers": "top"}, layout=layout) as writer:
+    with open_writer(path, {"layers": "top"}, layout=layout) as writer:
         for number in range(3):
             writer.write(line_record(f"line {number}"), np.zeros((2, 4), np.float32))
+        finish(writer)
     with open_activations(path) as activations:
         assert len(list(activations)) == 3
     reads = (lambda: activations[0], lambda: list(activations), lambda: activations.sentence(0))

@@ -8,12 +8,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from layouts import finish, open_writer
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.outputs.output_path import check_output
-from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.text.lines import line_record
 
 
@@ -25,11 +25,12 @@ def write(
     path: str | Path, *sentences: str, fault: type[BaseException] | None = None, **settings: Any
 ) -> None:
     """Write sentences, and then fail if there is a `fault`."""
-    with ActivationsWriter(path, {}, **settings) as writer:
+    with open_writer(path, **settings) as writer:
         for number, sentence in enumerate(sentences):
             writer.write(line_record(sentence), values(number))
         if fault is not None:
             raise fault
+        finish(writer)
 
 
 def replace_writes(
@@ -38,7 +39,7 @@ def replace_writes(
     """Take the place of the system's write under HDF5; `act` gets the real one first."""
     real = os.pwrite
     monkeypatch.setattr(
-        "elmo_cli.outputs.checkpointed_file.os.pwrite",
+        "elmo_cli.outputs.resumable_file.os.pwrite",
         lambda descriptor, data, position: act(real, descriptor, data, position),
     )
 
@@ -59,10 +60,11 @@ def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
 
 
 def test_a_blank_line_keeps_its_number(tmp_path: Path) -> None:
-    with ActivationsWriter(tmp_path / "out", {}) as writer:
+    with open_writer(tmp_path / "out") as writer:
         writer.write(line_record("a"), values(1))
         writer.write(line_record(""), values(0, n_tokens=0))
         writer.write(line_record("b"), values(2))
+        finish(writer)
     with h5py.File(tmp_path / "out", "r") as file:
         assert (file["1"].shape, file["1"].dtype) == ((3, 0, 4), np.float32)
         assert_array_equal(file["2"], values(2))
@@ -77,12 +79,13 @@ def test_a_file_of_no_lines_holds_an_empty_index(tmp_path: Path) -> None:
 
 
 def test_attributes_are_written(tmp_path: Path) -> None:
-    with ActivationsWriter(tmp_path / "out", {"model": "mini", "layers": "all"}):
-        pass
+    with open_writer(tmp_path / "out", {"model": "mini", "layers": "all"}) as writer:
+        finish(writer)
     with h5py.File(tmp_path / "out", "r") as file:
         assert dict(file.attrs) == {
             **{"model": "mini", "layers": "all", "layout": "allennlp", "dtype": "float32"},
             **{"sentence_keys": "False", "forget_sentences": "False"},
+            **{"records": "0", "input_records": "0", "input_sha256": "0" * 64},
         }
 
 
@@ -130,9 +133,11 @@ def test_a_name_that_is_taken_is_an_error(first: str, second: str, tmp_path: Pat
 
 
 def test_a_file_has_another_name_until_it_is_complete(tmp_path: Path) -> None:
-    with ActivationsWriter(tmp_path / "out", {}) as writer:
+    with open_writer(tmp_path / "out") as writer:
         writer.write(line_record("a"), values())
-        assert [path.name for path in tmp_path.iterdir()] == ["out.partial"]
+        assert not (tmp_path / "out").exists()
+        assert (tmp_path / "out.partial").exists()
+        finish(writer)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -201,10 +206,9 @@ def test_writes_that_take_a_part_only_are_continued(
 
 
 def assert_refused(path: Path, message: str, *, overwrite: bool = False) -> None:
-    for attempt in (check_output, lambda path, overwrite: write(path, overwrite=overwrite)):
-        with pytest.raises(OutputError) as caught:
-            attempt(path, overwrite=overwrite)
-        assert str(caught.value) == message
+    with pytest.raises(OutputError) as caught:
+        write(path, overwrite=overwrite)
+    assert str(caught.value) == message
 
 
 def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
@@ -212,7 +216,6 @@ def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"old")
     assert_refused(path, f"{path} exists already; --overwrite replaces it")
     assert path.read_bytes() == b"old"
-    check_output(path, overwrite=True)
 
 
 def test_the_input_is_never_replaced(tmp_path: Path) -> None:
@@ -257,3 +260,44 @@ def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError) as caught:
         write(path)
     assert str(caught.value) == f"{path}: cannot write the output: File name too long"
+
+
+def test_what_no_disk_and_no_check_of_ours_raises_is_never_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_writer(tmp_path / "out") as writer:
+        writer.write(line_record("a"), values())
+        writer.checkpoint({"place": ["1", ""]})
+
+    def bug(*_: object) -> None:
+        raise AttributeError("of a bug")
+
+    monkeypatch.setattr("elmo_cli.outputs.allennlp.AllenNlpWriter.write", bug)
+    with pytest.raises(AttributeError, match="of a bug"), open_writer(tmp_path / "out") as writer:
+        writer.write(line_record("b"), values())
+    monkeypatch.undo()
+    with open_writer(tmp_path / "out") as writer:
+        assert writer.n_records == 1  # it is all there
+
+
+def test_an_unfinished_file_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "out", layout="packed") as writer:
+        writer.write(line_record("a"), values())
+        writer.checkpoint({"place": ["1", ""]})
+    path = tmp_path / "out.partial"
+    path.write_bytes(b"\0" * path.stat().st_size)
+    with (
+        pytest.raises(OutputError, match=r"the unfinished output is damaged: .*; remove it"),
+        open_writer(tmp_path / "out", layout="packed") as writer,
+    ):
+        writer.write(line_record("b"), values())
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_many_lines_are_said_to_be_better_packed_once(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("elmo_cli.outputs.allennlp.MANY_RECORDS", 3)
+    write(tmp_path / "out", *"abcdef", layout=layout)
+    warnings = [message for message in caplog.messages if "--layout packed is made for" in message]
+    assert len(warnings) == (layout == "allennlp")

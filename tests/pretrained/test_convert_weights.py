@@ -242,7 +242,7 @@ def test_the_command_takes_safetensors_as_a_weight_file(tmp_path: Path, converte
     )
     assert result.exit_code == 0, result.stderr
     with h5py.File(out) as file:
-        assert file.attrs["weights_sha256"] == sha256(converted)
+        assert file.attrs["model_sha256"] == sha256(converted)
         expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
         assert_array_equal(file["0"][()], expected)
 
@@ -410,16 +410,12 @@ def test_an_existing_file_is_refused_and_replaced_where_told(tmp_path: Path) -> 
         assert file["char_embed"].dtype == np.float16
 
 
-def test_a_file_is_converted_in_its_place(tmp_path: Path) -> None:
+def test_a_file_never_replaces_itself(tmp_path: Path) -> None:
     path = tmp_path / "weights.hdf5"
     shutil.copy(WEIGHTS, path)
     result = elmo("convert", path, path, "--dtype", "float16", "--overwrite")
-    assert result.exit_code == 0, result.stderr
-    with h5py.File(path) as file:
-        assert (file["char_embed"].dtype, file.attrs["source_sha256"]) == (
-            np.float16,
-            sha256(WEIGHTS),
-        )
+    assert_fails(result, f"{path} is the input; choose another output")
+    assert path.read_bytes() == WEIGHTS.read_bytes()
 
 
 def test_a_fault_leaves_an_existing_file_as_it_is(tmp_path: Path) -> None:
@@ -478,9 +474,9 @@ def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     message = "IN: expected a file, found -; standard input is not read"
     assert_misused(elmo("convert", "-", tmp_path / "out.hdf5"), message)
-    advice = f"is for activations, and {WEIGHTS} is none; weights go to .hdf5, .h5 or .safetensors"
-    assert_misused(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet {advice}")
-    assert_misused(elmo("convert", WEIGHTS, "-"), f"standard output {advice}")
+    advice = "expected a name that ends in .hdf5, .h5, .safetensors"
+    assert_fails(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet: {advice}")
+    assert_fails(elmo("convert", WEIGHTS, "-"), f"-: {advice}")
 
 
 @pytest.mark.parametrize(

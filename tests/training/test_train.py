@@ -462,26 +462,26 @@ def test_a_preset_is_an_architecture() -> None:
             ["--preset", "mini", "--heldout", "text.txt", "--heldout-share", "0.1"],
             "--heldout-share takes the place of --heldout",
         ),
-        (["--preset", "mini", "--batch-size", "128"], "--batch-size goes with --state carry"),
+        (["--preset", "mini", "--batch-size", "128"], "--batch-size requires --state carry"),
         (
             ["--preset", "mini", "--state", "zero", "--unroll", "20"],
-            "--unroll goes with --state carry or --optimizer adagrad",
+            "--unroll requires --state carry or --optimizer adagrad",
         ),
         (
             ["--preset", "mini", "--state", "carry", "--batch-tokens", "9"],
-            "--batch-tokens goes with --state zero",
+            "--batch-tokens requires --state zero",
         ),
         (
             ["--preset", "mini", "--state", "carry", "--longest-sentence", "9"],
-            "--longest-sentence goes with --state zero",
+            "--longest-sentence requires --state zero",
         ),
         (
             ["--preset", "mini", "--optimizer", "adagrad", "--weight-decay", "0.1"],
-            "--weight-decay goes with --optimizer adamw",
+            "--weight-decay requires --optimizer adamw",
         ),
         (
             ["--preset", "mini", "--vocabulary-file", "text.txt", "--vocabulary-size", "9"],
-            "--vocabulary-size goes without --vocabulary-file",
+            "--vocabulary-size has no effect with --vocabulary-file",
         ),
     ],
 )

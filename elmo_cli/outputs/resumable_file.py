@@ -12,54 +12,63 @@ bytes before it are kept in memory, a page each, until the next checkpoint:
 
 A kill before the rename leaves the checkpoint before, for which nothing in the file
 was changed. A kill after it leaves the log, from which step 3 is done again.
+
+OUTPUT.partial and OUTPUT.partial.log are the two files. The log is there first: a file of
+that name without a log is somebody else's, and left alone.
 """
 
 import errno
-import fcntl
+import hashlib
+import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from elmo_cli.atomic import sync, write_synced
-from elmo_cli.outputs.checkpoint_log import PAGE_BYTES, decode_log, encode_log
+from elmo_cli.atomic import lock, sync, unlock, write_synced
 
-COPIED_BYTES = 1 << 26
-BEGUN_BYTES = 1 << 23
-"""Appended bytes that the system is told to begin to write: a checkpoint then waits for less."""
+PAGE_BYTES: Final = 4096
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+Pages = dict[int, bytearray]
 
 
-class CheckpointedFile(FileIO):
+class ResumableFile(FileIO):
     """A file object for `h5py.File`, locked against other processes.
 
     An operation of HDF5 that fails is not raised to HDF5, which would crash: the first
     such error is kept as `error`, and nothing is written any more.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, final: str | Path) -> None:
         """Open the file at its last checkpoint, or new where it has none.
+
+        Args:
+            final: the name that the file gets in the end.
 
         Raises:
             BlockingIOError: another process has it open.
+            FileExistsError: a file with the name of the partial one or its log is no
+                unfinished run.
             OSError: it cannot be opened.
         """
-        super().__init__(_open_locked(path), "r+b")
-        self.path = Path(path)
-        self.log = self.path.with_name(self.path.name + ".log")
+        self.final = Path(final)
+        self.path = self.final.with_name(f"{self.final.name}.partial")
+        self.log = self.path.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None
         """What the last checkpoint was made with; None where there is none."""
         self._position: int = 0
         self._size: int = 0
         self._kept: int = 0  # bytes of the last checkpoint, which the file must not lose
-        self._begun: int = 0  # bytes that the system has begun to write
-        self._pages: dict[int, bytearray] = {}  # changed since, by number
+        self._pages: Pages = {}  # changed since, by number
+        self._lock = lock(self.path.with_name(f"{self.path.name}.lock"))
         try:
+            super().__init__(self._open(), "r+b")
             self._recover()
         except BaseException:
-            super().close()
+            self.close()
             raise
 
     # --- what HDF5 calls
@@ -124,46 +133,43 @@ class CheckpointedFile(FileIO):
             raise self.error
         os.ftruncate(self.fileno(), max(self._size, self._kept))
         os.fsync(self.fileno())
-        parts = encode_log(self._size, state, self._pages)
-        write_synced(self.log, lambda file: file.writelines(parts))
+        self._write_log(self._size, state, self._pages)
         self.state = state
         self._apply(self._size, self._pages)
 
-    def copy_from(self, path: Path) -> None:
-        """Become a copy of another file. Where the file system can, both share their blocks.
+    def finish(self, state: dict[str, Any]) -> None:
+        """Make a last checkpoint, and give the file its final name.
 
         Raises:
-            OSError: it cannot be done.
+            OSError: it cannot be done; the checkpoint before stays.
         """
-        self.clear()
-        with open(path, "rb") as source:
-            self._size = os.fstat(source.fileno()).st_size
-            while _copy_some(source.fileno(), self.fileno()):
-                pass
-        if os.lseek(self.fileno(), 0, SEEK_CUR) != self._size:
-            raise OSError(errno.EIO, f"{path} changed while it was copied")
-
-    def finish(self, final: Path) -> None:
-        """Give the file its final name, after a last checkpoint."""
-        os.replace(self.path, final)
+        self.checkpoint(state)
+        os.replace(self.path, self.final)
         self.log.unlink(missing_ok=True)
-        sync(final.parent)
+        sync(self.final.parent)
         self.close()
 
     def clear(self) -> None:
         """Forget the checkpoint, and empty the file."""
-        self.log.unlink(missing_ok=True)
-        self.state, self._pages, self._position = None, {}, 0
-        self._size = self._kept = self._begun = 0
+        self._write_log(0, None, {})
+        self.state, self._pages = None, {}
+        self._position = self._size = self._kept = 0
         os.ftruncate(self.fileno(), 0)
 
     def discard(self) -> None:
         """Drop all that came after the last checkpoint; without one, the file itself."""
         if self.state is None:
             self.path.unlink(missing_ok=True)
+            self.log.unlink(missing_ok=True)
         else:
             os.ftruncate(self.fileno(), self._kept)
         self.close()
+
+    def close(self) -> None:
+        """Close the file, and let other processes have it."""
+        super().close()
+        unlock(self._lock)
+        self._lock = None
 
     def _write(self, view: memoryview) -> None:
         below = max(0, min(len(view), self._kept - self._position))
@@ -174,15 +180,6 @@ class CheckpointedFile(FileIO):
         while rest:
             written = os.pwrite(self.fileno(), rest, position)
             position, rest = position + written, rest[written:]
-        self._begin_to_sync(position)
-
-    def _begin_to_sync(self, end: int) -> None:
-        """Have the system write what was appended, while more is computed."""
-        if end - self._begun >= BEGUN_BYTES and hasattr(os, "posix_fadvise"):
-            with suppress(OSError):  # a file system that takes no advice
-                length = end - self._begun
-                os.posix_fadvise(self.fileno(), self._begun, length, os.POSIX_FADV_DONTNEED)
-            self._begun = end
 
     def _change(self, number: int, start: int, part: memoryview) -> None:
         """Change a part of a page in memory.
@@ -212,67 +209,70 @@ class CheckpointedFile(FileIO):
             except BaseException as error:  # Ctrl-C too, which may come here
                 self.error = error
 
+    def _open(self) -> int:
+        """Open the file; a new one, with its log, where there is no unfinished run."""
+        has_log, is_there = os.path.lexists(self.log), os.path.lexists(self.path)
+        if is_there and not has_log:
+            raise FileExistsError(errno.EEXIST, "is no unfinished output", str(self.path))
+        if not is_there:
+            if has_log:  # of a run that was killed as it finished
+                _read_log(self.log)
+            self._write_log(0, None, {})
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+        return os.open(self.path, os.O_RDWR | _NO_LINK)
+
     def _recover(self) -> None:
         """Go back to the last checkpoint."""
-        found = decode_log(self.log)
-        if found is None:
-            os.ftruncate(self.fileno(), 0)
-            return
-        size, state, pages = found
+        size, self.state, pages = _read_log(self.log)
         n_bytes = os.fstat(self.fileno()).st_size
-        if n_bytes == 0 < size:  # it was finished, or removed, and its log is left
-            self.log.unlink()
-            return
         if n_bytes < size:
             raise OSError(
                 errno.EINVAL,
-                f"{self.path} is cut off: expected {size:,} bytes, found {n_bytes:,}; remove it to "
-                "start anew",
+                f"{self.path} is cut off: expected {size:,} bytes, found {n_bytes:,}; remove it "
+                "and its log to start anew",
             )
-        self.state = state
         self._apply(size, pages)
 
-    def _apply(self, size: int, pages: dict[int, bytearray]) -> None:
+    def _apply(self, size: int, pages: Pages) -> None:
         for number, page in pages.items():
             os.pwrite(self.fileno(), page, number * PAGE_BYTES)
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
-        self._pages, self._size, self._kept, self._begun = {}, size, size, size
+        self._pages, self._size, self._kept = {}, size, size
+
+    def _write_log(self, size: int, state: dict[str, Any] | None, pages: Pages) -> None:
+        """Write the log, whole or not at all.
+
+        A line with the SHA-256 of all that follows; a line of JSON, with the size of the file,
+        the state of its owner and the lengths of the changed pages by their numbers; these pages.
+        """
+        lengths = {str(number): len(page) for number, page in pages.items()}
+        header = json.dumps({"size": size, "state": state, "pages": lengths}).encode() + b"\n"
+        checksum = hashlib.sha256(header)
+        for page in pages.values():
+            checksum.update(page)
+        parts: list[bytes | bytearray] = [checksum.hexdigest().encode() + b"\n", header]
+        parts += pages.values()
+        write_synced(self.log, lambda file: file.writelines(parts))
 
 
-def _open_locked(path: str | Path) -> int:
-    """Open and lock the file of a name, new where there is none.
+def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
+    """The size of the file, the state of its owner and the changed pages.
 
-    Before the lock is there, the process that had it may give the file its final name, or
-    remove it: then it is another file that has this name now.
+    Raises:
+        FileExistsError: it is no log.
     """
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except FileNotFoundError:  # removed since
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-def _copy_some(source: int, target: int) -> int:
-    """Copy some bytes from one descriptor to another, at their positions; 0 at the end."""
-    try:
-        return os.copy_file_range(source, target, COPIED_BYTES)
-    except OSError as error:
-        # Two file systems, an old kernel, or a file system that cannot.
-        if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-    content = os.read(source, COPIED_BYTES)
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(target, rest) :]
-    return len(content)
+    with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
+        checksum, _, body = file.read().partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != checksum:
+        raise FileExistsError(errno.EEXIST, "is no log of an unfinished output", str(path))
+    header, _, content = body.partition(b"\n")
+    found = json.loads(header)
+    pages, start = {}, 0
+    for number, length in found["pages"].items():
+        pages[int(number)] = bytearray(content[start : start + length])
+        start += length
+    return found["size"], found["state"], pages
 
 
 def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:

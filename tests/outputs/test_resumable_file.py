@@ -1,8 +1,8 @@
 """The file under HDF5: whatever happens after a checkpoint, the checkpoint is there."""
 
-import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_cli.outputs.checkpoint_log import PAGE_BYTES
-from elmo_cli.outputs.checkpointed_file import CheckpointedFile
+from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
 
 Step = tuple[str, int, bytes]
 
@@ -28,16 +27,16 @@ steps = st.lists(
 )
 
 
-def _copy(source: Path, target: Path) -> CheckpointedFile:
+def _copy(source: Path, target: Path) -> ResumableFile:
     """What a process finds after this one was killed here."""
-    for suffix in ("", ".log"):
+    for suffix in (".partial", ".partial.log"):
         Path(f"{target}{suffix}").unlink(missing_ok=True)
         if Path(f"{source}{suffix}").exists():
             shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
-    return CheckpointedFile(target)
+    return ResumableFile(target)
 
 
-def _content(file: CheckpointedFile) -> bytes:
+def _content(file: ResumableFile) -> bytes:
     buffer = bytearray(file.seek(0, 2))
     file.seek(0)
     assert file.readinto(buffer) == len(buffer)
@@ -50,7 +49,7 @@ def test_it_reads_like_a_plain_file_and_survives_at_its_last_checkpoint(
     steps: list[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("file")
-    file = CheckpointedFile(folder / "a")
+    file = ResumableFile(folder / "a")
     plain, kept, n_checkpoints = bytearray(), b"", 0
     for name, number, data in steps:
         if name == "write":
@@ -77,7 +76,7 @@ def test_it_reads_like_a_plain_file_and_survives_at_its_last_checkpoint(
 def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = CheckpointedFile(tmp_path / "a")
+    file = ResumableFile(tmp_path / "a")
     file.write(b"one" * 5000)
     file.checkpoint({"n": 1})
     file.seek(0)
@@ -90,11 +89,11 @@ def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
         def step(*arguments: object) -> object:
             snapshots.append(tmp_path / str(len(snapshots)) / "a")
             snapshots[-1].parent.mkdir()
-            for path in (tmp_path / "a", tmp_path / "a.log"):
+            for path in (tmp_path / "a.partial", tmp_path / "a.partial.log"):
                 shutil.copy(path, snapshots[-1].parent / path.name)
             return original(*arguments)
 
-        monkeypatch.setattr(f"elmo_cli.outputs.checkpointed_file.os.{name}", step)
+        monkeypatch.setattr(f"elmo_cli.outputs.resumable_file.os.{name}", step)
 
     for name in ("fsync", "replace", "ftruncate", "pwrite"):
         snapshot_before(name)
@@ -107,7 +106,7 @@ def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
 
 
 def _reopen(path: Path) -> tuple[int, bytes]:
-    file = CheckpointedFile(path)
+    file = ResumableFile(path)
     assert file.state is not None
     found = file.state["n"], _content(file)
     file.close()
@@ -116,7 +115,7 @@ def _reopen(path: Path) -> tuple[int, bytes]:
 
 def test_hdf5_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    sink = CheckpointedFile(path)
+    sink = ResumableFile(path)
     with h5py.File(sink, "w") as file:
         for line in range(120):
             file.create_dataset(str(line), data=np.full((3, 2, 5), line, np.float32))
@@ -130,46 +129,75 @@ def test_hdf5_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
         assert len(file) == 100
         for line in range(100, 150):
             file.create_dataset(str(line), data=np.full((3, 2, 5), line, np.float32))
-    killed.checkpoint({"lines": 150})
-    killed.finish(tmp_path / "done.hdf5")
-    with h5py.File(tmp_path / "done.hdf5") as file:
+    killed.finish({"lines": 150})
+    with h5py.File(tmp_path / "b") as file:
         assert sorted(map(int, file)) == list(range(150))
         assert all((file[str(line)][:] == line).all() for line in range(150))
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["a", "a.log", "done.hdf5"]
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["a.partial", "a.partial.log", "b"]
 
 
-def test_a_damaged_log_is_no_checkpoint(tmp_path: Path) -> None:
-    file = CheckpointedFile(tmp_path / "a")
+def _foreign_log(folder: Path) -> None:
+    file = ResumableFile(folder / "a")
     file.write(b"content")
     file.checkpoint({"n": 1})
     file.close()
-    log = tmp_path / "a.log"
+    log = folder / "a.partial.log"
     log.write_bytes(log.read_bytes()[:-3])
-    again = CheckpointedFile(tmp_path / "a")
+
+
+def _foreign_file(folder: Path) -> None:
+    (folder / "a.partial").write_bytes(b"of the user's own")
+
+
+def _planted_link(folder: Path) -> None:
+    (folder / "elsewhere").write_bytes(b"of another user")
+    ResumableFile(folder / "a").close()
+    (folder / "a.partial").unlink()
+    (folder / "a.partial").symlink_to(folder / "elsewhere")
+
+
+@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file, _planted_link])
+def test_a_file_that_is_no_unfinished_run_is_refused_and_left_alone(
+    plant: Callable[[Path], None], tmp_path: Path
+) -> None:
+    plant(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(OSError, match=r"is no |symbolic links"):
+        ResumableFile(tmp_path / "a")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_log_without_a_file_is_of_a_run_that_was_killed_as_it_finished(tmp_path: Path) -> None:
+    file = ResumableFile(tmp_path / "a")
+    file.write(b"content")
+    file.checkpoint({"n": 1})
+    file.close()
+    os.replace(tmp_path / "a.partial", tmp_path / "a")
+    again = ResumableFile(tmp_path / "a")
     assert again.state is None
     assert _content(again) == b""
     again.close()
 
 
 def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
-    first = CheckpointedFile(tmp_path / "a")
+    first = ResumableFile(tmp_path / "a")
     with pytest.raises(BlockingIOError):
-        CheckpointedFile(tmp_path / "a")
+        ResumableFile(tmp_path / "a")
     first.close()
-    CheckpointedFile(tmp_path / "a").close()
+    ResumableFile(tmp_path / "a").close()
 
 
 def test_an_error_is_kept_and_nothing_is_written_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = CheckpointedFile(tmp_path / "a")
+    file = ResumableFile(tmp_path / "a")
     file.write(b"kept")
     file.checkpoint({"n": 1})
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.os.pwrite", full)
+    monkeypatch.setattr("elmo_cli.outputs.resumable_file.os.pwrite", full)
     assert file.write(b" and lost") == 9  # HDF5 hears nothing of it
     monkeypatch.undo()
     file.write(b" and more")
@@ -177,69 +205,13 @@ def test_an_error_is_kept_and_nothing_is_written_after_it(
     with pytest.raises(OSError, match="No space left"):
         file.checkpoint({"n": 2})
     file.discard()
-    again = CheckpointedFile(tmp_path / "a")
+    again = ResumableFile(tmp_path / "a")
     assert (again.state, _content(again)) == ({"n": 1}, b"kept")
     again.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="needs posix_fadvise")
-@pytest.mark.parametrize("takes_advice", [True, False])
-def test_the_system_is_told_to_write_what_was_appended(
-    takes_advice: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[tuple[int, int]] = []
-
-    def advise(descriptor: int, start: int, length: int, advice: int) -> None:
-        assert advice == os.POSIX_FADV_DONTNEED  # Linux begins to write what it is not to keep
-        told.append((start, start + length))
-        if not takes_advice:
-            raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.os.posix_fadvise", advise)
-    monkeypatch.setattr("elmo_cli.outputs.checkpointed_file.BEGUN_BYTES", 100)
-    file = CheckpointedFile(tmp_path / "a")
-    for _ in range(3):
-        file.write(b"x" * 60)
-    file.checkpoint({})
-    file.write(b"y" * 150)
-    assert told == [(0, 120), (180, 330)]
-    assert file.error is None
-    assert _content(file) == b"x" * 180 + b"y" * 150
-    file.close()
-
-
 def test_discard_without_a_checkpoint_leaves_nothing(tmp_path: Path) -> None:
-    file = CheckpointedFile(tmp_path / "a")
+    file = ResumableFile(tmp_path / "a")
     file.write(b"content")
     file.discard()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("ends", ["finish", "discard"])
-def test_a_file_that_another_process_ends_before_the_lock_is_there_is_left_alone(
-    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that opens the partial file while the first one still has it."""
-    first = CheckpointedFile(tmp_path / "out.partial")
-    first.write(b"values")
-    calls: list[int] = []
-    lock = fcntl.flock
-
-    def late_lock(descriptor: int, operation: int) -> None:
-        if not calls:
-            if ends == "finish":
-                first.checkpoint({})
-                first.finish(tmp_path / "out")
-            else:
-                first.discard()
-        calls.append(descriptor)
-        lock(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", late_lock)
-    second = CheckpointedFile(tmp_path / "out.partial")
-    if ends == "finish":
-        assert (tmp_path / "out").read_bytes() == b"values"
-    second.write(b"others")
-    second.checkpoint({})
-    second.finish(tmp_path / "out")
-    assert (tmp_path / "out").read_bytes() == b"others"

@@ -1,0 +1,288 @@
+"""AllenNLP's layout: one dataset a line of the input, named by the line's number from "0".
+
+A record with a key (of FASTA) names its dataset by that, and gives it its attributes.
+Shapes are (L, T, W), or (T, W) where one layer is chosen or mixed, and without the T
+where tokens are pooled; a blank line gives an empty one, or zeros. And
+`sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name of
+its dataset, the last one of equal sentences.
+Attributes of the file say what made it.
+
+HDF5 and the index of sentences keep every name in memory: see docs/output.md.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from h5py import h5d, h5p, h5s, h5t
+from numpy.typing import NDArray
+
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.hdf5 import (
+    CHUNK_BYTES,
+    DamagedError,
+    checked_count,
+    checked_dataset,
+    dataset_settings,
+)
+from elmo_cli.text.lines import Record, known_record
+from elmo_cli.text.records import shard_of
+
+logger = logging.getLogger(__name__)
+
+SENTENCE_TO_INDEX: Final = "sentence_to_index"
+MANY_RECORDS: Final = 2_000_000
+"""Beyond this, `--layout packed` is the better one."""
+
+_MAX_STRING_BYTES: Final = (1 << 32) - 1
+"""What HDF5 takes for a string."""
+
+
+class AllenNlpWriter:
+    """Adds records to an open file."""
+
+    def __init__(
+        self,
+        file: h5py.File,
+        output_format: OutputFormat,
+        attributes: Mapping[str, str],
+        n_records: int,
+    ) -> None:
+        """Begin the file, or go on after so many records.
+
+        Raises:
+            DamagedError: the file holds another number of records.
+        """
+        self._file = file
+        self._settings = dataset_settings(output_format.compression)
+        self._use_sentence_keys = output_format.use_sentence_keys
+        self._has_index = not (output_format.forget_sentences or self._use_sentence_keys)
+        self._index: dict[str, str] = {}
+        self._shard = shard_of(attributes)
+        if not self._use_sentence_keys:  # where blank lines have no dataset
+            n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
+            checked_count(n_names, n_records)
+        file.attrs.update(attributes)
+
+    def skip(self, number: int, record: Record) -> None:
+        """Note the sentence of a record that the file has already."""
+        if self._has_index and record.text:
+            self._index[record.text] = self._name(number, record)
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the dataset of a record, if it has a name.
+
+        Raises:
+            InputError: its text cannot be that name, and should.
+        """
+        if number == MANY_RECORDS:
+            logger.warning(
+                "Warning: HDF5 keeps the name of every line in memory; --layout packed is made "
+                "for more than %s lines",
+                f"{MANY_RECORDS:,}",
+            )
+        if record.key is None and self._use_sentence_keys:
+            name = self._sentence_key(number, record.text)
+        else:
+            name = self._name(number, record)
+        if not name:
+            return
+        if self._settings and values.size:  # no chunk holds nothing
+            self._file.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
+        else:
+            _create(self._file, name, values)
+        if record.attributes:
+            self._file[name].attrs.update(record.attributes)
+        self.skip(number, record)
+
+    def flush(self) -> None:
+        """Pass on what HDF5 holds."""
+        self._file.flush()
+
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Add `sentence_to_index` and these attributes, and close the file."""
+        self._file.attrs.update(attributes)
+        if self._has_index:
+            if SENTENCE_TO_INDEX in self._file:  # of a run killed as it finished
+                del self._file[SENTENCE_TO_INDEX]
+            text = json.dumps(self._index)
+            if len(text) > _MAX_STRING_BYTES:
+                logger.warning("Warning: sentence_to_index is too long for HDF5 and left out")
+            else:
+                string = h5py.string_dtype(encoding="utf-8")
+                self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _name(self, number: int, record: Record) -> str:
+        """The name of the dataset of a record, by its key or its number."""
+        return record.key or str(self._shard.place(number))
+
+    def _sentence_key(self, number: int, sentence: str) -> str:
+        """The sentence as the name of a dataset; "" for a blank line, which has none."""
+        if not sentence:
+            return ""
+        advice = "leave out --use-sentence-keys"
+        place = f"line {number + 1}: the sentence {sentence[:60]!r}"
+        # "/" parts names into groups, and "." is the group itself.
+        parts = sentence.split("/")
+        if "\0" in sentence or any(part in ("", ".") for part in parts):
+            raise InputError(f"{place} cannot name a dataset; {advice}")
+        parents = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        # In the order of the path: what lies under a dataset cannot be asked for.
+        if any(isinstance(self._file.get(parent), h5py.Dataset) for parent in parents) or (
+            sentence in self._file
+        ):
+            raise InputError(f"{place} names a dataset that is there already; {advice}")
+        return sentence
+
+
+def _create(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
+    """What `group.create_dataset(name, data=values)` does, in two thirds of its time."""
+    link = name.encode()
+    if b"/" in link.lstrip(b"/"):
+        parents, link = link.rsplit(b"/", 1)
+        group = group.require_group(parents)
+    settings = h5p.create(h5p.DATASET_CREATE)
+    settings.set_obj_track_times(False)  # the same file again, byte for byte
+    kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
+    dataset = h5d.create(group.id, link, kind, space, settings)
+    dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
+
+
+def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
+    """Some tokens of a record, about as many bytes as HDF5 keeps at hand."""
+    if values.ndim == 1:
+        return values.shape
+    n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
+    return (*values.shape[:-2], min(n_rows, values.shape[-2]), values.shape[-1])
+
+
+class AllenNlpFile:
+    """Reads an open file; see `reader.Activations`. Records are numbered from 0."""
+
+    def __init__(self, file: h5py.File) -> None:
+        self._file = file
+        self.pooled = "pooling" in file.attrs
+        self.has_keys = file.attrs.get("format") == "fasta"
+        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
+        # A key or a sentence may have the name of the index, and there is none then.
+        is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
+        self._has_index = SENTENCE_TO_INDEX in file and not is_without
+        n_names = len(file) - self._has_index
+        self._shard = shard_of(file.attrs)
+        ends = {str(self._shard.place(number)) for number in (0, n_names - 1)}
+        is_numbered = self._has_index or n_names == 0 or all(name in file for name in ends)
+        self._is_by_text = is_by_text or not (self.has_keys or is_numbered)
+        self.n_records = len(self._names) if self._is_by_text else n_names
+        self.has_sentences = self._has_index or self._is_by_text
+        self.is_ordered = not (self.has_keys or self._is_by_text)
+        """Whether records have the order of the input, and not that of their names."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data type of the values: that of the first record's."""
+        return np.dtype(self._dataset(0).dtype if self.n_records else np.float32)
+
+    def block(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """The values of some records."""
+        return [self._dataset(number)[()] for number in range(start, stop)]
+
+    def block_end(self, start: int) -> int:
+        """Where the block of records that is best read at once ends: after one."""
+        return start + 1
+
+    def known(self, start: int, stop: int) -> list[Record]:
+        """Some records, all that is known of them but their values."""
+        return [
+            known_record(self.text(number), self.key(number), self._attributes(number))
+            for number in range(start, stop)
+        ]
+
+    def text(self, number: int) -> str | None:
+        """The sentence of a record; None where the file has none, or names another for it."""
+        return self._names[number] if self._is_by_text else self._sentences.get(number)
+
+    def key(self, number: int) -> str | None:
+        """The key of a record; None where it has none."""
+        return self._names[number] if self.has_keys else None
+
+    def find(self, name: str) -> int | None:
+        """The number of the record of that key, or where there are none, the last of that text."""
+        return self._numbers.get(name)
+
+    def _attributes(self, number: int) -> dict[str, str]:
+        return {name: str(value) for name, value in self._dataset(number).attrs.items()}
+
+    def _dataset(self, number: int) -> h5py.Dataset:
+        """The dataset of a record, which is like that of the first."""
+        is_named = self.has_keys or self._is_by_text
+        name = self._names[number] if is_named else str(self._shard.place(number))
+        dataset = checked_dataset(self._file, name, "f", (1, 2) if self.pooled else (2, 3))
+        found = dataset.dtype, self._row_shape(dataset)
+        if number and found != self._first:
+            raise DamagedError(
+                f"{name} has {dataset.dtype} values of the shape {dataset.shape}, unlike the first"
+            )
+        return dataset
+
+    def _row_shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
+        """Its shape without the axis of tokens."""
+        return dataset.shape if self.pooled else (*dataset.shape[:-2], dataset.shape[-1])
+
+    @cached_property
+    def _first(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """The type and the shape that all records have, but for the axis of tokens."""
+        dataset = self._dataset(0)
+        return dataset.dtype, self._row_shape(dataset)
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """The names of all datasets, where these are no numbers: the file has no other order."""
+        names: list[str] = []
+
+        def note(name: str, item: object) -> None:
+            if isinstance(item, h5py.Dataset):
+                names.append(name)
+
+        if self.has_keys:
+            names += self._file
+        else:
+            self._file.visititems(note)  # a "/" in a sentence makes a group
+        return [name for name in names if not (self._has_index and name == SENTENCE_TO_INDEX)]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each key or sentence."""
+        if self.has_keys or self._is_by_text:
+            return {name: number for number, name in enumerate(self._names)}
+        return {sentence: number for number, sentence in self._sentences.items()}
+
+    @cached_property
+    def _sentences(self) -> dict[int, str]:
+        """The sentence of each number that `sentence_to_index` has."""
+        if not self._has_index or self.has_keys:
+            return {}
+        dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
+        try:
+            found = json.loads(dataset.asstr()[0])
+            # bilm-tf wrote numbers, AllenNLP their names.
+            places = {sentence: int(name) for sentence, name in found.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise DamagedError(f"{SENTENCE_TO_INDEX}: expected a JSON object of numbers") from None
+        return {self._number_of(place): sentence for sentence, place in places.items()}
+
+    def _number_of(self, place: int) -> int:
+        """The number of a record by that in the name of its dataset."""
+        number, which = divmod(place, self._shard.total)
+        if which != self._shard.number - 1 or not 0 <= number < self.n_records:
+            raise DamagedError(f"{SENTENCE_TO_INDEX} names the dataset {str(place)!r}")
+        return number

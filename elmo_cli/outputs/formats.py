@@ -1,0 +1,153 @@
+"""The format of an output: chosen once, from its path and the options."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from elmo_cli.errors import ElmoError, InputError, check_choice
+from elmo_cli.text.lines import STANDARD_INPUT
+
+STANDARD_OUTPUT: Final = STANDARD_INPUT
+
+LAYOUTS: Final = ("allennlp", "packed")
+"""Layouts of HDF5: a dataset a record, or one dataset for all records."""
+COMPRESSIONS: Final = ("gzip", "lzf", "zstd")
+"""Compressions of HDF5."""
+DTYPES: Final = ("float32", "float16")
+"""Data types of the stored values."""
+SUFFIXES: Final = {
+    "hdf5": (".hdf5", ".h5"),
+    "jsonl": (".jsonl",),
+    "npz": (".npz",),
+    "npy": (".npy",),
+    "parquet": (".parquet",),
+}
+OUTPUT_FORMATS: Final = tuple(SUFFIXES)
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """How an output holds its records; see `choose_output_format`."""
+
+    name: str = "hdf5"
+    """One of `OUTPUT_FORMATS`."""
+    layout: str = "allennlp"
+    """One of `LAYOUTS`, of HDF5."""
+    compression: str | None = None
+    """One of `COMPRESSIONS`, of HDF5."""
+    dtype: str = "float32"
+    """One of `DTYPES`."""
+    pooled: bool = False
+    """One vector a record: the values have no axis of tokens."""
+    forget_sentences: bool = False
+    """Leave the sentences out."""
+    use_sentence_keys: bool = False
+    """Name datasets by their sentence, not by key or number."""
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether an interrupted run goes on from its last checkpoint."""
+        return self.name == "hdf5"
+
+    def settings(self) -> dict[str, str]:
+        """The attributes of an output that name it."""
+        return {
+            "layout": self.layout,
+            **({"compression": self.compression} if self.compression else {}),
+            "dtype": self.dtype,
+            "sentence_keys": str(self.use_sentence_keys),
+            "forget_sentences": str(self.forget_sentences),
+        }
+
+
+def choose_output_format(
+    path: str | Path,
+    name: str | None = None,
+    layout: str | None = None,
+    compression: str | None = None,
+    dtype: str = "float32",
+    *,
+    pooled: bool = False,
+    forget_sentences: bool = False,
+    use_sentence_keys: bool = False,
+) -> OutputFormat:
+    """Choose the format of an output.
+
+    Args:
+        path: of the output, or `-` for standard output.
+        name: of the format; by the suffix of the path if not given, else HDF5.
+        layout: of HDF5; `allennlp` if not given.
+        compression: of HDF5; none if not given.
+
+    Raises:
+        InputError: there is no such format, or its parts contradict each other.
+        ElmoError: a package for it is not installed.
+    """
+    check_choice("dtype", dtype, DTYPES)
+    if name is not None:
+        check_choice("format", name, OUTPUT_FORMATS)
+    suffix = Path(path).suffix.lower()
+    name = name or next((format_ for format_, known in SUFFIXES.items() if suffix in known), "hdf5")
+    if str(path) == STANDARD_OUTPUT and name != "jsonl":
+        raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
+    if name == "npy" and not pooled:
+        raise InputError("format npy requires --pooling: it is one array of a vector a line")
+    for option, value, choices in (
+        ("layout", layout, LAYOUTS),
+        ("compression", compression, COMPRESSIONS),
+    ):
+        if value is not None:
+            check_choice(option, value, choices)
+            if name != "hdf5":
+                raise InputError(f"--{option} requires HDF5, found the output format {name}")
+    if use_sentence_keys and (name, layout or "allennlp") != ("hdf5", "allennlp"):
+        found = "--layout packed" if name == "hdf5" else f"the output format {name}"
+        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {found}")
+    if compression == "zstd":
+        load_zstd("compression zstd")
+    if name == "parquet":
+        load_pyarrow()
+    return OutputFormat(
+        *(name, layout or "allennlp", compression, dtype),
+        pooled=pooled,
+        forget_sentences=forget_sentences,
+        use_sentence_keys=use_sentence_keys,
+    )
+
+
+def has_unknown_suffix(path: str | Path) -> bool:
+    """Whether the path has a suffix of no supported format, as `.csv` or `.gz`."""
+    suffix = Path(path).suffix.lower()
+    return suffix != "" and not any(suffix in known for known in SUFFIXES.values())
+
+
+def load_pyarrow() -> Any:
+    """Import pyarrow.
+
+    Raises:
+        ElmoError: it is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise ElmoError(
+            'format parquet needs a package that is not installed; pip install "elmo-cli[parquet]"'
+        ) from None
+    return pyarrow
+
+
+def load_zstd(name: str) -> None:
+    """Import hdf5plugin, which tells HDF5 of its compressions.
+
+    Args:
+        name: what needs it, for the error.
+
+    Raises:
+        ElmoError: it is not installed.
+    """
+    try:
+        import hdf5plugin  # noqa: F401
+    except ImportError:
+        raise ElmoError(
+            f'{name}: zstd needs a package that is not installed; pip install "elmo-cli[zstd]"'
+        ) from None

@@ -1,0 +1,81 @@
+"""What both layouts of HDF5 share: compression, and files that are damaged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import h5py
+
+from elmo_cli.errors import InputError, first_line
+
+CHUNK_BYTES: Final = 1 << 19
+"""Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
+dataset."""
+
+_ZSTD: Final = 32015
+"""The number of the filter, as the HDF Group registers it."""
+
+
+class DamagedError(Exception):
+    """A check of a file found something that no run writes."""
+
+
+@contextmanager
+def damage_named(path: str | Path) -> Iterator[None]:
+    """Turn errors of HDF5 and of our checks into one error that names the file.
+
+    Nothing else is caught: a bug of ours must not be called a damaged file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        yield
+    except (OSError, DamagedError) as error:
+        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
+
+
+def dataset_settings(compression: str | None) -> dict[str, Any]:
+    """What `create_dataset` is given to compress a dataset; nothing for None.
+
+    Bytes are shuffled first: the exponents of floats are alike, and little else is.
+    """
+    if compression is None:
+        return {}
+    return {"compression": _ZSTD if compression == "zstd" else compression, "shuffle": True}
+
+
+def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:
+    """A dataset of a file, which has its values in the file itself.
+
+    Args:
+        group: where it is.
+        name: its name, which is no link.
+        kind: of its values, as numpy has it: `f`, or `i8`; `O` for strings.
+        n_axes: how many axes it may have.
+
+    Raises:
+        DamagedError: there is none, or it is another.
+    """
+    try:
+        link = group.id.links.get_info(name.encode("utf-8", "surrogateescape"))
+        dataset = group[name] if link.type == h5py.h5l.TYPE_HARD else None
+    except (KeyError, RuntimeError) as error:  # of HDF5: no such name, or one that leads nowhere
+        raise DamagedError(f"{name}: {first_line(error)}") from None
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or dataset.is_virtual:
+        raise DamagedError(f"{name}: expected a dataset, found something else")
+    if not dataset.dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes or dataset.external:
+        raise DamagedError(f"{name} has {dataset.dtype} values of the shape {dataset.shape}")
+    return dataset
+
+
+def checked_count(n_found: int, n_expected: int) -> int:
+    """The number of records, where a file holds as many as it should.
+
+    Raises:
+        DamagedError: it does not.
+    """
+    if n_found != n_expected:
+        raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")
+    return n_found

@@ -1,0 +1,328 @@
+"""The packed layout: the activations of all records one after another, in one dataset.
+
+    activations          (N, L, W) or (N, W): a row a token, or a record if tokens are pooled
+    offsets              (n + 1,) int64: record i has the rows offsets[i] to offsets[i + 1]
+    sentences            its text in UTF-8, bytes one after another
+    sentence_offsets     (n + 1,) int64: record i has these bytes of it
+    keys, key_offsets                  likewise, its key (of FASTA)
+    attributes, attribute_offsets      likewise, what else is known of it, a JSON object
+
+The last three pairs are there where a record has such a thing. All datasets are chunked and
+only ever grow at their end, so that memory and the time for a record stay the same.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.hdf5 import (
+    CHUNK_BYTES,
+    DamagedError,
+    checked_count,
+    checked_dataset,
+    dataset_settings,
+)
+from elmo_cli.text.lines import Record, known_record
+
+Array = NDArray[Any]
+
+BLOCK_BYTES: Final = 1 << 22
+"""About how much is read at once where records are read in their order."""
+BLOCK_RECORDS: Final = 1024
+
+PREFIXES: Final = {
+    "activations": "",
+    "sentences": "sentence_",
+    "keys": "key_",
+    "attributes": "attribute_",
+}
+"""The datasets of a file, and how the names of their offsets start."""
+
+
+class PackedWriter:
+    """Adds records to an open file."""
+
+    def __init__(
+        self,
+        file: h5py.File,
+        output_format: OutputFormat,
+        attributes: Mapping[str, str],
+        n_records: int,
+    ) -> None:
+        """Begin the file, or go on after so many records.
+
+        Raises:
+            DamagedError: the file holds another number of records.
+        """
+        self._file = file
+        self._format = output_format
+        self._settings = dataset_settings(output_format.compression)
+        if n_records:
+            checked_count(PackedFile(file).n_records, n_records)
+        file.attrs.update(attributes)
+        self._columns = {
+            name: _Column(file, name, 0, self._settings) for name in PREFIXES if name in file
+        }
+        if not output_format.forget_sentences:
+            self._column("sentences", 0)
+
+    def skip(self, number: int, record: Record) -> None:
+        """Nothing: the file has it all."""
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the rows and the texts of a record."""
+        rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
+        self._column("activations", number, rows).append(rows)  # (T, ..., W)
+        attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
+        sentence = "" if self._format.forget_sentences else record.text
+        texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
+        for name, text in texts.items():
+            if text or name in self._columns:
+                content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+                self._column(name, number).append(content)
+
+    def flush(self) -> None:
+        """Pass on what is held here and in HDF5."""
+        for column in self._columns.values():
+            column.flush()
+        self._file.flush()
+
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Add these attributes, and close the file."""
+        self._file.attrs.update(attributes)
+        if "activations" not in self._columns:  # no record: there are offsets all the same
+            _growing(self._file, "offsets", np.zeros(1, np.int64), self._settings).flush()
+        self.flush()
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _column(self, name: str, number: int, rows: Array | None = None) -> "_Column":
+        """A column, new where a record is the first that has something in it."""
+        if name not in self._columns:
+            self._columns[name] = _Column(self._file, name, number, self._settings, rows)
+        return self._columns[name]
+
+
+class _Growing:
+    """A dataset that grows at its end, a chunk at a time."""
+
+    def __init__(self, dataset: h5py.Dataset) -> None:
+        self._dataset = dataset
+        self._held = np.empty((_chunk_rows(dataset), *dataset.shape[1:]), dataset.dtype)
+        self._n_held = 0
+
+    def append(self, rows: Array) -> None:
+        # HDF5 would make others fit, and not always say so.
+        if rows.shape[1:] != self._held.shape[1:]:
+            raise ValueError(f"rows of {rows.shape[1:]} values among {self._held.shape[1:]}")
+        while len(rows):
+            part = rows[: len(self._held) - self._n_held]
+            self._held[self._n_held : self._n_held + len(part)] = part
+            self._n_held += len(part)
+            if self._n_held == len(self._held):
+                self.flush()
+            rows = rows[len(part) :]
+
+    def flush(self) -> None:
+        if self._n_held:
+            start = len(self._dataset)
+            self._dataset.resize(start + self._n_held, axis=0)
+            self._dataset[start:] = self._held[: self._n_held]
+        self._n_held = 0
+
+
+class _Column:
+    """Something of each record, one after another, and where that of each ends."""
+
+    def __init__(
+        self,
+        file: h5py.File,
+        name: str,
+        n_empty: int,
+        settings: dict[str, Any],
+        rows: Array | None = None,
+    ) -> None:
+        """Go on, or begin with rows like these after records that have none."""
+        rows = np.empty(0, np.uint8) if rows is None else rows
+        self._rows = _growing(file, name, rows[:0], settings)
+        start = np.zeros(n_empty + 1, np.int64)
+        self._offsets = _growing(file, f"{PREFIXES[name]}offsets", start, settings)
+        self._offsets.flush()
+        self._n_rows = int(file[f"{PREFIXES[name]}offsets"][-1])
+
+    def append(self, rows: Array) -> None:
+        self._rows.append(rows)
+        self._n_rows += len(rows)
+        self._offsets.append(np.array([self._n_rows]))
+
+    def flush(self) -> None:
+        self._rows.flush()
+        self._offsets.flush()
+
+
+def _growing(file: h5py.File, name: str, rows: Array, settings: dict[str, Any]) -> _Growing:
+    """A dataset to add to; a new one begins with these rows."""
+    if name in file:
+        return _Growing(file[name])
+    row_shape = rows.shape[1:]
+    row_bytes = math.prod(row_shape) * rows.dtype.itemsize
+    dataset = file.create_dataset(
+        name,
+        shape=(0, *row_shape),
+        maxshape=(None, *row_shape),
+        dtype=rows.dtype,
+        chunks=(max(1, CHUNK_BYTES // row_bytes), *row_shape),
+        **settings,
+    )
+    growing = _Growing(dataset)
+    growing.append(rows)
+    return growing
+
+
+def _chunk_rows(dataset: h5py.Dataset) -> int:
+    """Rows of a chunk.
+
+    Raises:
+        DamagedError: it has none, or chunks of a size that no run writes.
+    """
+    chunks = dataset.chunks or (0,)
+    n_bytes = math.prod(chunks) * dataset.dtype.itemsize
+    if chunks[1:] != dataset.shape[1:] or (n_bytes > CHUNK_BYTES and chunks[0] != 1):
+        raise DamagedError(f"{dataset.name} has chunks of the shape {chunks}")
+    return int(chunks[0])
+
+
+class PackedFile:
+    """Reads an open file; see `reader.Activations`. Records are numbered from 0."""
+
+    def __init__(self, file: h5py.File) -> None:
+        """Check the parts of the file.
+
+        Raises:
+            DamagedError: they do not go together.
+        """
+        self.pooled = "pooling" in file.attrs
+        offsets = checked_dataset(file, "offsets", "i8", (1,))
+        self._offsets = {"activations": offsets}
+        self._rows: dict[str, h5py.Dataset] = {}
+        self.n_records = len(offsets) - 1
+        for name, prefix in PREFIXES.items():
+            if name in file:
+                kind, n_axes = ("u1", (1,)) if prefix else ("f", (2, 3))
+                self._rows[name] = checked_dataset(file, name, kind, n_axes)
+                self._offsets[name] = checked_dataset(file, f"{prefix}offsets", "i8", (1,))
+                checked_count(len(self._offsets[name]) - 1, self.n_records)
+        for name, ends in self._offsets.items():
+            n_rows = len(self._rows[name]) if name in self._rows else 0
+            if not len(ends) or (ends[0], ends[-1]) != (0, n_rows):
+                raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
+        self.has_keys = "keys" in self._rows
+        self.has_sentences = "sentences" in self._rows
+        self.is_ordered = True
+        """Whether records have the order of the input, and not that of their names."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data type of all values."""
+        rows = self._rows.get("activations")
+        return np.dtype(np.float32 if rows is None else rows.dtype)
+
+    def block(self, start: int, stop: int) -> list[Array]:
+        """The values of some records."""
+        parts = self._read("activations", start, stop)
+        if self.pooled and any(len(part) != 1 for part in parts):
+            raise DamagedError("a pooled record that has not one row")
+        return [
+            np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
+            for part in parts
+        ]
+
+    def block_end(self, start: int) -> int:
+        """Where the block of records that is best read at once ends: after a few MB."""
+        stop = min(start + BLOCK_RECORDS, self.n_records)
+        rows = self._rows["activations"]
+        max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
+        offsets = self._checked_offsets("activations", start, stop)
+        n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
+        return start + max(1, n_fit)
+
+    def known(self, start: int, stop: int) -> list[Record]:
+        """Some records, all that is known of them but their values."""
+        columns = [self._texts(name, start, stop) for name in ("sentences", "keys", "attributes")]
+        return [
+            known_record(text, key or None, _attributes(facts))
+            for text, key, facts in zip(*columns, strict=True)
+        ]
+
+    def text(self, number: int) -> str | None:
+        """The sentence of a record; None where the file has none."""
+        return self._texts("sentences", number, number + 1)[0] if self.has_sentences else None
+
+    def key(self, number: int) -> str | None:
+        """The key of a record; None where it has none."""
+        return self._texts("keys", number, number + 1)[0] or None
+
+    def find(self, name: str) -> int | None:
+        """The number of the record of that key, or where there are none, the last of that text."""
+        column = "keys" if self.has_keys else "sentences"
+        order, hashes = self._index
+        place = int(np.searchsorted(hashes, hash(name), "right")) - 1
+        while name and place >= 0 and hashes[place] == hash(name):
+            number = int(order[place])
+            if self._texts(column, number, number + 1)[0] == name:
+                return number
+            place -= 1
+        return None
+
+    @cached_property
+    def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The numbers of all records in the order of the hash of their names, and these."""
+        column = "keys" if self.has_keys else "sentences"
+        found = np.empty(self.n_records if column in self._rows else 0, np.int64)
+        for start in range(0, len(found), BLOCK_RECORDS):
+            stop = min(start + BLOCK_RECORDS, len(found))
+            found[start:stop] = [hash(text) for text in self._texts(column, start, stop)]
+        order = np.argsort(found, kind="stable")
+        return order, found[order]
+
+    def _texts(self, name: str, start: int, stop: int) -> list[str]:
+        """The text of some records in a column, each "" if there is no such column."""
+        if name not in self._rows:
+            return [""] * (stop - start)
+        try:
+            parts = self._read(name, start, stop)
+            return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
+        except UnicodeDecodeError as error:
+            raise DamagedError(f"{name}: {error}") from None
+
+    def _read(self, name: str, start: int, stop: int) -> list[Array]:
+        """The rows that some records have of a dataset."""
+        if stop <= start:
+            return []
+        offsets = self._checked_offsets(name, start, stop)
+        rows = self._rows[name][offsets[0] : offsets[-1]]
+        return np.split(rows, offsets[1:-1] - offsets[0])
+
+    def _checked_offsets(self, name: str, start: int, stop: int) -> NDArray[np.int64]:
+        """Where the rows of some records end in a dataset, and where the first one starts."""
+        offsets: NDArray[np.int64] = self._offsets[name][start : stop + 1]
+        if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(self._rows[name]):
+            raise DamagedError(f"{PREFIXES[name]}offsets that fall, or lead beyond the end")
+        return offsets
+
+
+def _attributes(text: str) -> dict[str, str]:
+    try:
+        return {name: str(value) for name, value in json.loads(text or "{}").items()}
+    except (AttributeError, ValueError):
+        raise DamagedError("attributes: expected a JSON object, found something else") from None

@@ -1,0 +1,89 @@
+"""Parquet, a row a record: its number or key, sentence, and activations as nested lists."""
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.outputs.formats import OutputFormat, load_pyarrow
+from elmo_cli.text.lines import Record
+from elmo_cli.text.records import shard_of
+
+ROW_GROUP_BYTES: Final = 1 << 25
+"""Values that are held and written together."""
+
+
+class ParquetWriter:
+    """Adds records to an open file, a group of rows at a time."""
+
+    def __init__(
+        self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
+    ) -> None:
+        self._pyarrow = load_pyarrow()
+        self._file = file
+        self._format = output_format
+        self._attributes = dict(attributes)
+        self._shard = shard_of(attributes)
+        self._held: list[tuple[int, Record, NDArray[Any]]] = []
+        self._n_bytes = 0
+        self._writer: Any = None
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the row of a record."""
+        self._held.append((self._shard.place(number), record, values))
+        self._n_bytes += values.nbytes
+        if self._n_bytes >= ROW_GROUP_BYTES:
+            self._write_held()
+
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Write what is held, and these attributes beside those of the run."""
+        if self._held:
+            self._write_held()
+        if self._writer is None:
+            table = self._pyarrow.table({"number": self._pyarrow.array([], "int64")})
+            self._open_writer(table.schema)
+        metadata = {**self._attributes, **attributes}
+        self._writer.add_key_value_metadata({"elmo": json.dumps(metadata)})
+        self._writer.close()
+
+    def close(self) -> None:
+        """Nothing more: the file is dropped."""
+
+    def _open_writer(self, schema: Any) -> None:
+        from pyarrow import parquet
+
+        self._writer = parquet.ParquetWriter(self._file, schema)
+
+    def _write_held(self) -> None:
+        pyarrow = self._pyarrow
+        numbers, records, values = zip(*self._held, strict=True)
+        columns = {"number": pyarrow.array(numbers, pyarrow.int64())}
+        if records[0].key is not None:
+            columns["key"] = pyarrow.array([record.key for record in records], pyarrow.string())
+        if not self._format.forget_sentences:
+            texts = [record.text for record in records]
+            columns["sentence"] = pyarrow.array(texts, pyarrow.string())
+        columns["activations"] = self._nested(values)
+        table = pyarrow.table(columns)
+        if self._writer is None:
+            self._open_writer(table.schema)
+        self._writer.write_table(table)
+        self._held, self._n_bytes = [], 0
+
+    def _nested(self, block: tuple[NDArray[Any], ...]) -> Any:
+        """Arrays as nested lists: of fixed length, but for the axis of tokens."""
+        pyarrow = self._pyarrow
+        nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
+        sizes = list(block[0].shape)
+        token_axis = None if self._format.pooled else len(sizes) - 2
+        for axis in reversed(range(len(sizes))):
+            if axis != token_axis:
+                nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
+                continue
+            n_lists = sizes[0] if axis else 1  # a list of tokens for each layer
+            lengths = np.repeat([values.shape[axis] for values in block], n_lists)
+            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+            nested = pyarrow.ListArray.from_arrays(ends, nested)
+        return nested

@@ -1,0 +1,48 @@
+"""Runs of `embed_file` with a tiny model, and how tests stop and compare them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from commands import TINY
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.embed_file import Summary
+
+
+def embed(source: str | Path, output: str | Path, state: Any = "zero", **options: Any) -> Summary:
+    """Embed with small windows, so that there is much to interrupt."""
+    embedder = ElmoEmbedder(
+        TINY / "options.json", TINY / "weights.hdf5", state=state, batch_tokens=8
+    )
+    return embedder.embed_file(source, output, batch_size=3, **options)
+
+
+def stop_after(n_windows: int) -> Callable[[], bool]:
+    """An answer to `should_stop` that is yes from the n-th window on."""
+    asked = iter(range(1, 1_000_000))
+    return lambda: next(asked) >= n_windows
+
+
+def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:
+    """Attributes, index and datasets of an output of AllenNLP's layout."""
+    with h5py.File(path) as file:
+        has_index = "sentence_to_index" in file
+        index = json.loads(file["sentence_to_index"][0]) if has_index else None
+        data = {name: file[name][()] for name in file if name != "sentence_to_index"}
+        return dict(file.attrs), index, data
+
+
+def assert_equal(found: str | Path, expected: str | Path, tolerance: float = 2e-6) -> None:
+    """The same names, attributes and index; values within the tolerance."""
+    attributes, index, data = content(found)
+    expected_attributes, expected_index, expected_data = content(expected)
+    assert attributes == expected_attributes
+    assert index == expected_index
+    assert data.keys() == expected_data.keys()
+    for key, values in data.items():
+        np.testing.assert_allclose(values, expected_data[key], atol=tolerance)
