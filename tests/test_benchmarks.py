@@ -1,20 +1,16 @@
 """Every row of the benchmark is measured, with a tiny model and little text."""
 
 import json
-import sys
 from pathlib import Path
 
-import h5py
-import numpy as np
-import pytest
-import torch
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-
 import gpu
+import h5py
 import lengths
 import measure
+import numpy as np
+import pytest
 import setting
+import torch
 from conftest import needs_int8
 from process import median
 from products import ProductLog
@@ -28,6 +24,7 @@ from elmo_cli.inference.recurrence import CompiledRecurrence, compiles_steps
 from elmo_cli.model.token_encoder import Convolution
 
 
+@pytest.mark.slow
 def test_every_row_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +48,7 @@ def test_every_row_is_measured(
     assert 0 < turn["files_seconds"] < turn["embed_seconds"]
 
 
+@pytest.mark.slow
 def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
     tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
     lines = ["a b c d e f g", "h"]

@@ -1,22 +1,18 @@
-"""The benchmarks' probes find what is planted, and nothing where nothing is."""
+"""The probes of the evaluation find what is planted, and nothing where nothing is."""
 
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-import pytest
-import torch
-from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 import bootstrap
 import kneser_ney
+import numpy as np
 import part_of_speech
+import pytest
 import start_states
+import torch
 import word_senses
 import wordnet_examples
+from numpy.typing import NDArray
 from wordnet_examples import Example
 
 from elmo_cli.model.vocabulary import Vocabulary

@@ -1,7 +1,7 @@
 """The perplexity of an n-gram model, to hold a biLM's forward perplexity against.
 
-    benchmarks/make_kenlm.sh KENLM
-    python benchmarks/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
+    evaluation/make_kenlm.sh KENLM
+    python evaluation/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
 
 Interpolated modified Kneser-Ney, by kenlm, trained on the text the biLM was trained on.
 Words outside of the vocabulary are one word, `<UNK>`, in training and in scoring; every

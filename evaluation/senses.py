@@ -1,6 +1,6 @@
 """How well a model tells the senses of a word apart.
 
-    python benchmarks/senses.py [MODEL]
+    python evaluation/senses.py [MODEL]
 
 Two lists in tests/data, each of words with two senses and the same number of
 sentences for both. `senses_typical.tsv` has typical uses. `senses_balanced.tsv` is

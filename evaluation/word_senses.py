@@ -1,6 +1,6 @@
 """How well the senses of words can be told from annotated examples, at each layer.
 
-    python benchmarks/word_senses.py /usr/share/wordnet [--model MODEL]
+    python evaluation/word_senses.py /usr/share/wordnet [--model MODEL]
 
 The examples are those of WordNet's senses (see `wordnet_examples`): 1,000 words, drawn from
 those with examples of two senses or more, and of one of them two or more. Two figures:

@@ -1,6 +1,6 @@
 """What a language model gains or loses by where sentences start.
 
-    python benchmarks/start_states.py MODEL HELDOUT [--stretch 100]
+    python evaluation/start_states.py MODEL HELDOUT [--stretch 100]
 
 HELDOUT is text whose lines follow one another, in stretches of as many lines as given.
 The model, with its softmax, scores it four times:
