@@ -20,7 +20,7 @@ MAY_IMPORT_H5PY = {
     "outputs/packed.py",
     "outputs/reader.py",
     "outputs/writer.py",
-    "model/hdf5_tensors.py",
+    "model/tensor_files.py",
 }
 """The files of the package that read or write HDF5."""
 

@@ -63,28 +63,8 @@ class Site:
         self.files[path], self.answers[path] = content, list(answers)
         return self.url + path
 
-    def ranges(self) -> list[str | None]:
-        return [headers.get("Range") for _, headers in self.requests]
 
-
-def whole(handler: _Handler, content: bytes, tag: str = '"1"') -> None:
-    wanted = handler.headers.get("Range")
-    if wanted is None or handler.headers.get("If-Range", tag) != tag:
-        handler.send(200, content, ETag=tag)
-        return
-    start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-    if start >= len(content):
-        handler.send(416, b"", Content_Range=f"bytes */{len(content)}")
-        return
-    extent = f"bytes {start}-{len(content) - 1}/{len(content)}"
-    handler.send(206, content[start:], ETag=tag, Content_Range=extent)
-
-
-def newer(handler: _Handler, content: bytes) -> None:
-    whole(handler, content, tag='"2"')
-
-
-def without_ranges(handler: _Handler, content: bytes) -> None:
+def whole(handler: _Handler, content: bytes) -> None:
     handler.send(200, content)
 
 
@@ -94,7 +74,7 @@ def without_length(handler: _Handler, content: bytes) -> None:
 
 def breaks_off(n_bytes: int) -> Answer:
     def answer(handler: _Handler, content: bytes) -> None:
-        handler.send(200, content[:n_bytes], Content_Length=len(content), ETag='"1"')
+        handler.send(200, content[:n_bytes], Content_Length=len(content))
 
     return answer
 
@@ -112,10 +92,6 @@ def status(code: int) -> Answer:
 
 def redirects(url: str) -> Answer:
     return lambda handler, _content: handler.send(302, b"", Location=url)
-
-
-def other_part(handler: _Handler, content: bytes) -> None:
-    handler.send(206, content[7:], Content_Range=f"bytes 7-{len(content) - 1}/{len(content)}")
 
 
 def weights_file(path: Path, **options: Any) -> Path:

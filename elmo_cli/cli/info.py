@@ -30,7 +30,8 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
     """
-    from elmo_cli.pretrained.loading import default_model, find_model, is_downloaded, model_state
+    from elmo_cli.pretrained.cache import is_downloaded, model_state
+    from elmo_cli.pretrained.loading import default_model, find_model
     from elmo_cli.pretrained.registry import BUNDLED, published_model
 
     name = model or default_model()

@@ -42,7 +42,7 @@ def models(as_json: bool) -> None:
 
 
 def _describe(model: "PublishedModel") -> dict[str, Any]:
-    from elmo_cli.pretrained.loading import model_state, n_bytes_here
+    from elmo_cli.pretrained.cache import model_state, n_bytes_here
 
     return {
         "name": model.name,

@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.model.tensor_files import (
-    TensorFile,
-    check_claim,
-    damage_named,
-    open_tensors,
-    write_tensors,
-)
+from elmo_cli.model.tensor_files import TensorFile, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 
@@ -51,7 +45,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
     Raises:
         WeightsError: it is missing, cut off, no softmax, or does not fit.
     """
-    with open_tensors(path) as file, damage_named(path):
+    with open_tensors(path) as file:
         if "softmax" not in file:
             raise WeightsError(f"{path}: {_other_kind(file)}")
         expected = {WEIGHT: (n_words, dim), BIAS: (n_words,)}
@@ -65,7 +59,6 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
             f"{path} does not fit a vocabulary of {n_words:,} words and a projection_dim of "
             f"{dim}: {'; '.join(mismatches)}"
         )
-    check_claim(path, expected.values())
 
 
 def read_softmax(path: str | Path, n_words: int, dim: int) -> tuple[Array, Array]:
@@ -95,9 +88,8 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
         n_words = file.shape(BIAS)[0]
         for first in range(0, n_words, n_rows):
             last = min(first + n_rows, n_words)
-            with damage_named(path):
-                weight = file.read_rows(WEIGHT, first, last)
-                bias = file.read_rows(BIAS, first, last)
+            weight = file.read_rows(WEIGHT, first, last)
+            bias = file.read_rows(BIAS, first, last)
             if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
@@ -120,7 +112,7 @@ def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
         WeightsError: the file is damaged.
     """
     runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)
-    with open_tensors(path) as file, damage_named(path):
+    with open_tensors(path) as file:
         vectors = [file.read_rows(WEIGHT, run[0], run[-1] + 1) for run in runs]
     return np.concatenate(vectors)
 
@@ -137,9 +129,7 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
     Raises:
         OutputError: the file cannot be written.
     """
-    values = {WEIGHT: weight, BIAS: bias}
-    shapes = {name: array.shape for name, array in values.items()}
-    write_tensors(path, shapes, values.items(), dtype)
+    write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
 
 def _other_kind(file: TensorFile) -> str:

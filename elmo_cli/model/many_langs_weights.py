@@ -30,7 +30,6 @@ from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.many_langs import Lexicons, ManyLangsOptions
 from elmo_cli.model.options import CharacterOptions, LstmOptions
-from elmo_cli.model.tensor_files import check_claim
 from elmo_cli.model.weights import Uninitialized
 
 Shape = tuple[int, ...]
@@ -153,7 +152,6 @@ def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
             f"{path} does not fit the options and the lexicons, {len(mismatches)} of "
             f"{len(expected)} tensors: {'; '.join(mismatches)}"
         )
-    check_claim(path, expected.values())
     faulty = [name for name in expected if not found[name].isfinite().all()]
     if faulty:
         raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")
@@ -188,6 +186,4 @@ def _describe(found: object) -> str:
         return type(found).__name__
     if found.layout != torch.strided or found.device.type != "cpu":
         return f"a {found.layout} on {found.device}"
-    if found.untyped_storage().nbytes() < found.nbytes:
-        return f"{tuple(found.shape)} with {found.untyped_storage().nbytes():,} bytes of data"
     return f"{tuple(found.shape)}" if found.is_floating_point() else f"{found.dtype} values"

@@ -1,27 +1,22 @@
 """Named tensors in a file: safetensors where its name ends so, else HDF5.
 
-Shapes are known before a value is read, and values come and go one tensor at a time.
-A tensor has the same name in both formats; "/" parts names into groups.
+Shapes are known before a value is read, and values come one tensor at a time. A tensor
+has the same name in both formats; "/" parts names into groups. Safetensors take the
+package of that name, an extra of this one.
 """
 
-import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import rename_synced
-from elmo_cli.errors import OutputError, WeightsError
-from elmo_cli.model.hdf5_tensors import (
-    RATIO_MATTERS_FROM,
-    open_hdf5,
-    write_hdf5,
-    write_hdf5_rows,
-)
-from elmo_cli.model.safetensors_tensors import open_safetensors, write_safetensors
+from elmo_cli.errors import ElmoError, OutputError, WeightsError, system_reason
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -29,12 +24,12 @@ Shape = tuple[int, ...]
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
 
-_LARGEST_RATIO: Final = 32
-"""Bytes of values for a byte of a file: weights hardly compress."""
+_DTYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+"""The values of safetensors that are read."""
 
 
 class TensorFile(Protocol):
-    """An open file of tensors."""
+    """An open file of tensors. Its methods raise a `WeightsError` where the file is damaged."""
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a tensor or a group of that name."""
@@ -70,45 +65,210 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
         ElmoError: it is safetensors, and the package for it is not installed.
     """
     path = Path(path)
-    with (open_safetensors if _is_safetensors(path) else open_hdf5)(path) as file:
-        yield file
-
-
-def check_claim(path: str | Path, shapes: Iterable[Shape]) -> None:
-    """Make sure that a file is not far too small for what it claims to hold.
-
-    Compression and one tensor under many names could make it claim anything, and memory is
-    taken before the values are read.
-
-    Args:
-        path: of the file.
-        shapes: of the tensors that are to be read, as float32.
-
-    Raises:
-        WeightsError: it is too small.
-    """
-    n_bytes = 4 * sum(map(math.prod, shapes))
-    size = Path(path).stat().st_size
-    if n_bytes > max(RATIO_MATTERS_FROM, _LARGEST_RATIO * size):
-        raise WeightsError(
-            f"{path}: refused, a file of {size:,} bytes that claims to hold {n_bytes:,}"
-        )
+    is_safetensors = path.suffix == SAFETENSORS_SUFFIX
+    if path.is_dir():
+        kind = "safetensors" if is_safetensors else "HDF5"
+        raise WeightsError(f"{path}: expected a weights file ({kind}), found a directory")
+    if is_safetensors:
+        with _open_safetensors(path) as file:
+            yield _SafetensorsFile(path, file)
+    else:
+        with _open_hdf5(path) as file:
+            yield _Hdf5File(path, file)
 
 
 @contextmanager
-def damage_named(path: str | Path) -> Iterator[None]:
-    """Turn what is raised for damaged structures or data into one error."""
+def _damage_named(path: Path) -> Iterator[None]:
+    """Name damage: around calls of h5py and safetensors alone, whose errors can mean only that."""
     try:
         yield
-    except WeightsError:
-        raise
     except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise WeightsError(f"{path}: the weights file is damaged: {error}; get it again") from None
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> WeightsError:
+    return WeightsError(f"{path}: the weights file is damaged: {error}; get it again")
+
+
+# HDF5.
+
+
+class _Hdf5File:
+    """A `TensorFile`."""
+
+    def __init__(self, path: Path, file: h5py.File) -> None:
+        self._path = path
+        self._file = file
+
+    def __contains__(self, name: str) -> bool:
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> h5py.Dataset | h5py.Group | None:
+        """What is there, if anything. Not by way of links, which may lead to any other file."""
+        item = self._file
+        for part in name.split("/"):
+            with _damage_named(self._path):
+                links = item.id.links if isinstance(item, h5py.Group) else None
+                if links is None or not links.exists(part.encode()):
+                    return None
+                is_link = links.get_info(part.encode()).type != h5py.h5l.TYPE_HARD
+                item = None if is_link else item[part]
+            if is_link:
+                raise WeightsError(
+                    f"{self._path}: expected values in the file itself, found a link at {part} "
+                    f"of {name}"
+                )
+        return item
+
+    def _dataset(self, name: str) -> h5py.Dataset:
+        item = self._find(name)
+        if not isinstance(item, h5py.Dataset):
+            raise KeyError(name)
+        return item
+
+    def groups(self) -> list[str]:
+        with _damage_named(self._path):
+            return list(self._file)
+
+    def names(self) -> list[str]:
+        found: list[str] = []
+
+        def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
+            if isinstance(item, h5py.Dataset):
+                found.append(name)
+
+        with _damage_named(self._path):
+            self._file.visititems(visit)
+        return found
+
+    def dtype(self, name: str) -> str:
+        dataset = self._dataset(name)
+        with _damage_named(self._path):
+            return str(dataset.dtype.name)
+
+    def shape(self, name: str) -> Shape:
+        dataset = self._dataset(name)
+        with _damage_named(self._path):
+            return tuple(dataset.shape or ())
+
+    def describe(self, name: str) -> str:
+        found = self._find(name)
+        if found is None:
+            return "nothing"
+        if not isinstance(found, h5py.Dataset):
+            return "a group"
+        with _damage_named(self._path):
+            if found.dtype.kind not in "fiu":
+                return f"{found.dtype} values"
+            if found.is_virtual or found.external:
+                return "values of another file"
+            return "no values" if found.shape is None else f"{found.shape}"
+
+    def read(self, name: str) -> Array:
+        dataset = self._dataset(name)
+        with _damage_named(self._path):
+            values = np.empty(dataset.shape, dtype=np.float32)
+            if dataset.size:
+                dataset.read_direct(values)
+        return values
+
+    def read_rows(self, name: str, first: int, last: int) -> Array:
+        dataset = self._dataset(name)
+        with _damage_named(self._path):
+            # numpy converts float16 faster than HDF5 does.
+            return np.asarray(dataset[first:last], dtype=np.float32)
+
+
+def _open_hdf5(path: Path) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise WeightsError(f"{path}: no such weights file") from None
+    except OSError as error:
+        raise WeightsError(f"{path}: {_unreadable_hdf5(error)}") from None
+
+
+def _unreadable_hdf5(error: OSError) -> str:
+    message = str(error)
+    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
+    if cut_off:
+        found, expected = cut_off.groups()
+        return (
+            f"the weights file is cut off: expected {int(expected):,} bytes, "
+            f"found {int(found):,}; get it again"
+        )
+    if "signature not found" in message:
+        return "expected a weights file (HDF5), found something else"
+    return f"cannot read the weights: {system_reason(error)}"
+
+
+# Safetensors.
+
+
+class _SafetensorsFile:
+    """A `TensorFile`."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self._path = path
+        self._file = file
+        self._names = sorted(file.keys())
+
+    def __contains__(self, name: str) -> bool:
+        return any(f"{known}/".startswith(f"{name}/") for known in self._names)
+
+    def groups(self) -> list[str]:
+        return sorted({name.split("/")[0] for name in self._names})
+
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def dtype(self, name: str) -> str:
+        code: str = self._file.get_slice(name).get_dtype()
+        return _DTYPES.get(code, code)
+
+    def shape(self, name: str) -> Shape:
+        return tuple(self._file.get_slice(name).get_shape())
+
+    def describe(self, name: str) -> str:
+        if name not in self._names:
+            return "a group" if name in self else "nothing"
+        dtype = self.dtype(name)
+        return f"{self.shape(name)}" if dtype in _DTYPES.values() else f"{dtype} values"
+
+    def read(self, name: str) -> Array:
+        # A copy: the tensor is a view of the file, which may change or go.
+        return np.array(self._file.get_tensor(name).float().numpy())
+
+    def read_rows(self, name: str, first: int, last: int) -> Array:
+        return np.array(self._file.get_slice(name)[first:last].float().numpy())
+
+
+def _open_safetensors(path: Path) -> Any:
+    safetensors = _import_safetensors(path)
+    try:
+        return safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
+    except FileNotFoundError:
+        raise WeightsError(f"{path}: no such weights file") from None
+    except (safetensors.SafetensorError, OSError) as error:
+        raise _damaged(path, error) from None
+
+
+def _import_safetensors(path: Path) -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise ElmoError(
+            f"{path}: safetensors files need a package that is not installed; "
+            'pip install "elmo-cli[safetensors]"'
+        ) from None
+    return safetensors
+
+
+# Writing.
 
 
 def write_tensors(
     path: str | Path,
-    shapes: Mapping[str, Shape],
     tensors: Iterable[tuple[str, Array]],
     dtype: str,
     metadata: Mapping[str, str] | None = None,
@@ -117,18 +277,27 @@ def write_tensors(
 
     Args:
         path: until then, it is called `NAME.partial`.
-        shapes: of all tensors, by name.
-        tensors: the names and values, in the order of `shapes`, one in memory at a time.
+        tensors: names and values; of HDF5, one in memory at a time.
         dtype: of the values in the file, `float32` or `float16`.
         metadata: text about the file; the attributes of an HDF5 file.
 
     Raises:
         OutputError: the file cannot be written.
+        ElmoError: it is safetensors, and the package for it is not installed.
     """
     path = Path(path)
-    write = write_safetensors if _is_safetensors(path) else write_hdf5
-    with replaced(path) as partial:
-        write(partial, shapes, tensors, np.dtype(dtype), metadata or {})
+    if path.suffix == SAFETENSORS_SUFFIX:
+        safetensors = _import_safetensors(path)
+        values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
+        with replaced(path) as partial:
+            safetensors.numpy.save_file(values, partial, dict(metadata or {}) or None)
+        return
+    with replaced(path) as partial, _new_hdf5(partial) as file:
+        with _disk_named():
+            file.attrs.update(metadata or {})
+        for name, array in tensors:
+            with _disk_named():
+                file.create_dataset(name, data=array, dtype=dtype)
 
 
 def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array]) -> None:
@@ -143,8 +312,14 @@ def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array])
     Raises:
         OutputError: the file cannot be written.
     """
-    with replaced(path) as partial:
-        write_hdf5_rows(partial, name, shape, rows)
+    with replaced(path) as partial, _new_hdf5(partial) as file:
+        with _disk_named():
+            dataset = file.create_dataset(name, shape=shape, dtype="float32")
+        first = 0
+        for values in rows:
+            with _disk_named():
+                dataset[first : first + len(values)] = values
+            first += len(values)
 
 
 @contextmanager
@@ -157,14 +332,33 @@ def replaced(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     partial = path.with_name(f"{path.name}.partial")
     try:
+        partial.unlink(missing_ok=True)  # a link, perhaps
         yield partial
         rename_synced(partial, path)
     except OSError as error:
-        reason = error.strerror or error
-        raise OutputError(f"{path}: cannot be written: {reason}") from None
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _is_safetensors(path: Path) -> bool:
-    return path.suffix == SAFETENSORS_SUFFIX
+@contextmanager
+def _new_hdf5(path: Path) -> Iterator[h5py.File]:
+    """A new file, closed at the end."""
+    file = h5py.File(path, "x")
+    try:
+        yield file
+    except BaseException:
+        with suppress(OSError, RuntimeError, ValueError):  # the disk is still full
+            file.close()
+        raise
+    with _disk_named():
+        file.close()
+
+
+@contextmanager
+def _disk_named() -> Iterator[None]:
+    """Turn what HDF5 raises when it cannot write into `OSError`; not around what is computed."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise OSError(str(error)) from None

@@ -23,13 +23,7 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.tensor_files import (
-    TensorFile,
-    check_claim,
-    damage_named,
-    open_tensors,
-    write_tensors,
-)
+from elmo_cli.model.tensor_files import TensorFile, open_tensors, write_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 
 Transform = Callable[[Tensor], Tensor]
@@ -109,31 +103,28 @@ def read_weights(
             options (all mismatches are named) or holds values that are not finite.
     """
     with open_tensors(path) as file:
-        options_have_projection = options.lstm.dim != options.lstm.projection_dim
-        with damage_named(path):
-            projects = options_have_projection or any(
-                f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
-                for layer in range(options.lstm.n_layers)
-            )
+        projects = options.lstm.dim != options.lstm.projection_dim or any(
+            f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
+            for layer in range(options.lstm.n_layers)
+        )
         with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
         entries = list(table(options, projects=projects))
-        with damage_named(path):
-            _check_shapes(path, file, bilm, entries)
-            state = {
-                entry.parameter: entry.to_parameter(torch.from_numpy(file.read(entry.dataset)))
-                for entry in entries
-            }
+        _check_shapes(path, file, bilm, entries)
+        state = {
+            entry.parameter: entry.to_parameter(torch.from_numpy(file.read(entry.dataset)))
+            for entry in entries
+        }
     _check_finite(path, entries, state)
     bilm.load_state_dict(state, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
 class Uninitialized(TorchFunctionMode):
-    """Parameters made under it are not filled: the file brings their values.
+    """Skips parameter initialization; the weights file supplies the values.
 
-    Shapes alone, on the meta device, take no memory whatever the options ask for; but
-    torch imports its whole compiler to fill them with nothing.
+    Without it, torch imports its whole compiler to fill parameters on the meta device,
+    which have no values.
     """
 
     def __torch_function__(
@@ -152,12 +143,11 @@ def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
     projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
-    values = {
-        entry.dataset: entry.to_dataset(parameters[entry.parameter].detach())
+    values = (
+        (entry.dataset, entry.to_dataset(parameters[entry.parameter].detach()).cpu().numpy())
         for entry in table(bilm.options, projects=projects)
-    }
-    shapes = {name: tuple(tensor.shape) for name, tensor in values.items()}
-    write_tensors(path, shapes, ((name, values[name].cpu().numpy()) for name in shapes), dtype)
+    )
+    write_tensors(path, values, dtype)
 
 
 def check_kind(path: str | Path, file: TensorFile, *, or_softmax: bool = False) -> None:
@@ -186,7 +176,6 @@ def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[
             f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
             + "; ".join(mismatches)
         )
-    check_claim(path, (file.shape(entry.dataset) for entry in entries))
 
 
 def _other_kind(file: TensorFile) -> str:

@@ -1,4 +1,4 @@
-"""A file of weights to another format or precision, one tensor in memory at a time.
+"""A file of weights to another format or data type.
 
 The tensors keep their names and are copied as they are, so no options are needed.
 """
@@ -16,10 +16,7 @@ from elmo_cli.model.tensor_files import (
     HDF5_SUFFIXES,
     SAFETENSORS_SUFFIX,
     Array,
-    Shape,
     TensorFile,
-    check_claim,
-    damage_named,
     open_tensors,
     write_tensors,
 )
@@ -44,8 +41,8 @@ def convert_weights(
 
     Args:
         source: HDF5, or safetensors where its name ends so.
-        target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears
-            when it is complete, and says what it was made of in its metadata
+        target: ends in .hdf5, .h5 or .safetensors, which is its format; never the source. It
+            appears when it is complete, and says what it was made of in its metadata
             (safetensors) or attributes (HDF5).
         dtype: of the values in `target`, `float32` or `float16`; None is float16
             where all of `source` is, else float32.
@@ -54,8 +51,8 @@ def convert_weights(
     Raises:
         WeightsError: `source` is no weights file, is cut off or damaged, or holds
             values that are not finite or, for float16, too large.
-        OutputError: `target` is there already or cannot be written.
-        ElmoError: `source` is safetensors, and the package for it is not installed.
+        OutputError: `target` is there already, is the source or cannot be written.
+        ElmoError: one of them is safetensors, and the package for it is not installed.
     """
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
@@ -64,32 +61,30 @@ def convert_weights(
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
-        with damage_named(source):
-            check_kind(source, file, or_softmax=True)
-            shapes = _shapes(source, file)
-            halves = all(file.dtype(name) == "float16" for name in shapes)
+        check_kind(source, file, or_softmax=True)
+        names = _names(source, file)
+        halves = all(file.dtype(name) == "float16" for name in names)
         dtype = dtype or ("float16" if halves else "float32")
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,
             "elmo_cli_version": elmo_cli.__version__,
         }
-        write_tensors(target, shapes, _tensors(source, file, shapes, dtype), dtype, metadata)
-    return Converted(len(shapes), dtype, target.stat().st_size)
+        write_tensors(target, _tensors(source, file, names, dtype), dtype, metadata)
+    return Converted(len(names), dtype, target.stat().st_size)
 
 
-def _shapes(source: Path, file: TensorFile) -> dict[str, Shape]:
-    """The shapes of all tensors, each of which is one of numbers."""
-    shapes = {name: file.shape(name) for name in file.names()}
+def _names(source: Path, file: TensorFile) -> list[str]:
+    """The names of all tensors, each of which is one of numbers."""
+    names = file.names()
     faults = [
         f"{name}: expected numbers, found {found}"
-        for name, shape in shapes.items()
-        if (found := file.describe(name)) != f"{shape}"
+        for name in names
+        if (found := file.describe(name)) != f"{file.shape(name)}"
     ]
     if faults:
         raise WeightsError(f"{source}: {'; '.join(faults)}")
-    check_claim(source, shapes.values())
-    return shapes
+    return names
 
 
 def _tensors(
@@ -98,8 +93,7 @@ def _tensors(
     """The tensors in `dtype`, then an error that names all whose values do not do."""
     faulty, too_large = [], []
     for name in names:
-        with damage_named(source):
-            values = file.read(name)
+        values = file.read(name)
         with np.errstate(over="ignore"):
             converted = values.astype(dtype, copy=False)
         if not np.isfinite(values).all():

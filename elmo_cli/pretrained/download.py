@@ -1,36 +1,47 @@
-"""URLs of one file to that file, whole or not at all.
+"""URLs of one file to that file, whole or not at all; and a zip file to a folder.
 
-A download that breaks off goes on where it was: after a pause, or in the next run.
-The file appears under its name when it is complete and checked.
+A file appears under its name when it is complete and checked.
 """
 
 import errno
-import fcntl
+import http.client
 import logging
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
+import os
+import shutil
+import stat
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
 
-from elmo_cli.errors import ModelError
-from elmo_cli.pretrained.transfer import (
-    Check,
-    FaultError,
-    OnProgress,
-    PassingFaultError,
-    Transfer,
-    opener_for,
-)
-
-__all__ = ["Check", "OnProgress", "download", "locked", "silent"]
+from elmo_cli import __version__
+from elmo_cli.atomic import lock, rename_synced, unlock
+from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.pretrained.model_files import MANY_LANGS_FILES
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS: Final = 4
-"""At one URL, in a row, that bring nothing."""
-_PAUSE_SECONDS = 1.0
-"""Before the second attempt; it doubles with each."""
+OnProgress = Callable[[str, int, int | None], object]
+"""Called with the name of the file, the bytes received, and how many there will be, if known."""
+Check = Callable[[Path], object]
+"""Reads a complete file; raises an `ElmoError` where it is not what it should be."""
+
+ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
+MAX_BYTES: Final = 8 << 30
+"""Of a download, and of what a zip file is unpacked to; no published model has a third of it."""
+
+# One of the hosts refuses urllib's own name with status 406.
+_USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
+_TIMEOUT_SECONDS: Final = 30.0
+_PIECE_BYTES: Final = 1 << 18
+
+
+class _DownloadError(Exception):
+    """Why a URL did not give the file."""
 
 
 def silent(name: str, n_bytes: int, total: int | None) -> None:
@@ -40,92 +51,236 @@ def silent(name: str, n_bytes: int, total: int | None) -> None:
 def download(
     urls: Sequence[str],
     destination: Path,
+    check: Check,
     expected_bytes: int | None = None,
-    check: Check = lambda path: None,
     on_progress: OnProgress = silent,
 ) -> None:
-    """Download a file, unless it is there.
+    """Download a file from the first URL that gives it.
 
     Args:
-        urls: where it can be had, tried in order. Those of http, and redirects to such, are
-            only followed where the environment variable ELMO_ALLOW_HTTP is 1.
-        destination: its path; folders are made.
+        urls: tried in order. Those of http, and redirects to such, are only followed where
+            the environment variable ELMO_ALLOW_HTTP is 1.
+        destination: in a folder that is `locked`.
+        check: applied to the complete file before it is renamed.
         expected_bytes: its exact size, where it is known.
-        check: looks at the complete file before it moves into place.
-        on_progress: told of each piece.
+        on_progress: called for each piece.
 
     Raises:
         ModelError: no URL gave the file, all are named with the reason; or it cannot
             be written.
     """
-    if destination.exists():
-        return
+    # Hidden, and with the suffix by which `check` knows its format.
+    partial = destination.with_name(f".partial.{destination.name}")
+    faults: list[str] = []
     try:
-        with locked(destination.with_name(f".{destination.name}.lock")):
-            if not destination.exists():  # another process may have been faster
-                transfer = Transfer(destination, expected_bytes, check, on_progress)
-                _from_first(urls, transfer)
+        for url in urls:
+            try:
+                _receive(url, partial, expected_bytes, on_progress, destination.name)
+                check(partial)
+            except (_DownloadError, ElmoError) as error:
+                faults.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
+                logger.info("cannot download %s", faults[-1])
+            else:
+                return rename_synced(partial, destination)
     except OSError as error:
         raise _not_written(destination, error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+    raise ModelError(
+        f"cannot download {destination.name}, tried {', '.join(faults)}; "
+        f"if you can get it elsewhere, save it as {destination}"
+    )
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; another process that wants it waits.
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from filling it meanwhile.
 
     Raises:
         ModelError: it cannot be made.
     """
+    path = folder / ".lock"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "wb")  # noqa: SIM115 (closed below)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            held = lock(path)
+        except BlockingIOError:
+            logger.info("waiting for another process, which is filling %s", folder)
+            held = lock(path, seconds=-1)
     except OSError as error:
         raise _not_written(path, error) from None
-    with file:  # closing it gives the lock back
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.info("waiting for another process, which is filling %s", path.parent)
-            fcntl.flock(file, fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        unlock(held)
 
 
-def _from_first(urls: Sequence[str], transfer: Transfer) -> None:
-    faults: list[str] = []
-    # The host that the first bytes are from has the rest of them.
-    for url in sorted(urls, key=lambda url: url != transfer.url):
-        if faults:
-            logger.info("%s; trying %s", faults[-1], url)
-        try:
-            return _persist(url, transfer)
-        except FaultError as fault:
-            faults.append(f"{url} ({fault})")
-    raise ModelError(
-        f"cannot download {transfer.destination.name}, tried {', '.join(faults)}; "
-        f"if you can get it elsewhere, save it as {transfer.destination}"
-    )
-
-
-def _persist(url: str, transfer: Transfer) -> None:
-    """Try a URL until the file is whole, or a few attempts in a row bring nothing."""
-    opener = opener_for(url)
-    failures, most_bytes = 0, transfer.n_bytes
-    while True:
-        try:
-            return transfer.run(url, opener)
-        except PassingFaultError as fault:
-            failures = 1 if transfer.n_bytes > most_bytes else failures + 1
-            most_bytes = max(most_bytes, transfer.n_bytes)
-            if failures == _ATTEMPTS:
-                raise
-            logger.info("%s: %s; trying again", url, fault)
-            time.sleep(_PAUSE_SECONDS * 2 ** (failures - 1))
-
-
-def _not_written(destination: Path, error: OSError) -> ModelError:
+def _not_written(path: Path, error: OSError) -> ModelError:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        reason += "; make room, and the download goes on where it was"
+        reason += "; make room there"
     return ModelError(
-        f"cannot write {destination}: {reason}; ELMO_CACHE names another folder for downloads"
+        f"cannot write {path}: {reason}; ELMO_CACHE names another folder for downloads"
     )
+
+
+def _receive(
+    url: str, path: Path, expected_bytes: int | None, on_progress: OnProgress, name: str
+) -> None:
+    """Write what a URL gives to a new file.
+
+    Raises:
+        _DownloadError: the URL does not give the file, or not all of it.
+        OSError: the file cannot be written.
+    """
+    path.unlink(missing_ok=True)  # what a killed process left
+    n_bytes = 0
+    with _open(url) as response, open(path, "xb") as file:  # "x" follows no link
+        total = _expected_bytes(response, expected_bytes)
+        while piece := _read(response):
+            n_bytes += len(piece)
+            if n_bytes > (total or MAX_BYTES):
+                raise _DownloadError(f"expected {total or MAX_BYTES:,} bytes, found more")
+            file.write(piece)
+            on_progress(name, n_bytes, total)
+    if n_bytes < (total or 0):
+        raise _DownloadError(f"broke off after {n_bytes:,} of {total:,} bytes")
+
+
+def _expected_bytes(response: http.client.HTTPResponse, expected: int | None) -> int | None:
+    """The size of the file to come, where it or its server says it."""
+    if response.status != http.HTTPStatus.OK:
+        raise _DownloadError(f"status {response.status}, expected 200")
+    length = response.headers.get("Content-Length", "")
+    total = int(length) if length.isdecimal() else expected
+    if expected not in (None, total):
+        raise _DownloadError(f"expected {expected:,} bytes, the server has {total:,}")
+    if (total or 0) > MAX_BYTES:
+        raise _DownloadError(f"expected at most {MAX_BYTES:,} bytes, the server has {total:,}")
+    return total
+
+
+def _open(url: str) -> http.client.HTTPResponse:
+    """Ask for a URL, by the proxies of the environment."""
+    _check_scheme(url)
+    request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
+    opener = urllib.request.build_opener(_Redirects)
+    try:
+        response: http.client.HTTPResponse = opener.open(request, timeout=_TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _DownloadError(f"status {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise _DownloadError(_reason(error.reason)) from None
+    except (http.client.HTTPException, OSError, ValueError) as error:
+        raise _DownloadError(_reason(error)) from None
+    return response
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(_PIECE_BYTES)
+    except (http.client.HTTPException, OSError) as error:
+        raise _DownloadError(f"broke off: {_reason(error)}") from None
+
+
+def _reason(error: object) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _check_scheme(url: str) -> None:
+    scheme = url.partition(":")[0].lower()
+    if scheme == "http" and os.environ.get(ALLOW_HTTP) != "1":
+        raise _DownloadError(f"not encrypted; {ALLOW_HTTP}=1 allows http")
+    if scheme not in ("http", "https"):
+        raise _DownloadError(f"expected an https URL, found {scheme}:")
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects, but not from https to http."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        with closing(fp):
+            _check_scheme(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+# Zip files, as the NLPL repository has them. They are not trusted.
+
+_WEIGHTS: Final = (".hdf5", ".safetensors")
+_KINDS: Final = {".dic", ".json", ".md", ".txt", *_WEIGHTS}
+_MANY_LANGS: Final = set(MANY_LANGS_FILES.values())
+_COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack the files of a model into a folder, all or none, without their subfolders.
+
+    Args:
+        archive: the zip file. Files of other kinds are left out.
+        folder: one that is `locked`.
+
+    Raises:
+        ModelError: the archive is damaged, not safe or has no weights, or the folder
+            cannot be written.
+    """
+    temporary = folder / ".unpacked"
+    shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
+    try:
+        temporary.mkdir()
+        with zipfile.ZipFile(archive) as file:
+            members = _members(archive, file)
+            for name, member in members.items():
+                with file.open(member) as source, open(temporary / name, "wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+        # The weights last: a model counts as there when they are.
+        for name in sorted(members, key=lambda name: name.endswith((*_WEIGHTS, ".pkl"))):
+            os.replace(temporary / name, folder / name)
+    except OSError as error:
+        raise ModelError(
+            f"{folder}: cannot unpack {archive.name}: {error.strerror or error}"
+        ) from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ModelError(f"{archive}: damaged zip file: {error}; get it again") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files to unpack, by their name without folders."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in file.infolist():
+        path = PurePosixPath(member.filename.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts:
+            raise ModelError(f"{archive}: refused, {member.filename} leads out of the folder")
+        wanted = path.suffix in _KINDS or path.name in _MANY_LANGS
+        if not wanted or member.is_dir() or path.name.startswith("."):
+            continue
+        if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise ModelError(f"{archive}: refused, {member.filename} is a link, not a file")
+        if member.flag_bits & 1 or member.compress_type not in _COMPRESSIONS:
+            raise ModelError(
+                f"{archive}: {member.filename} is encrypted or packed in a rare way; unpack "
+                "the archive, and name the folder"
+            )
+        if path.name in members:
+            raise ModelError(
+                f"{archive}: expected one {path.name}, found several; unpack it, and name the "
+                "folder of one model"
+            )
+        members[path.name] = member
+    if not any(name.endswith(_WEIGHTS) for name in members) and not members.keys() >= _MANY_LANGS:
+        found = ", ".join(file.namelist()[:5]) or "nothing"
+        raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
+    n_bytes = sum(member.file_size for member in members.values())
+    if n_bytes > MAX_BYTES:
+        raise ModelError(f"{archive}: refused, it would unpack to {n_bytes:,} bytes")
+    return members

@@ -1,8 +1,8 @@
 """A model as a caller names it to its files, and those to a biLM.
 
 `choose_model` finds what embedding takes, `choose_language_model` what predicting takes:
-bundled, a folder, a zip, two files, or downloaded once and kept; `load_bilm` builds it.
-`model_cache` says what is kept, and where.
+bundled, a folder, a zip, two files, or downloaded once and kept (`cache`); `load_bilm`
+builds it.
 """
 
 import difflib
@@ -18,15 +18,17 @@ from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.many_langs import ManyLangsOptions, read_lexicons
 from elmo_cli.model.options import read_options, reads_words
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.pretrained.archive import unpack
-from elmo_cli.pretrained.download import OnProgress, download, locked, silent
-from elmo_cli.pretrained.integrity import archive_fault, check_of, check_unchanged
-from elmo_cli.pretrained.model_cache import cache_folder, file_of_url, unpacked
+from elmo_cli.pretrained.cache import (
+    download_model,
+    file_of_model,
+    file_of_url,
+    models_with_softmax,
+    unpacked,
+)
+from elmo_cli.pretrained.download import OnProgress, silent
 from elmo_cli.pretrained.model_files import (
-    FILE_NAMES,
     TOKEN_ENCODER,
     ModelFiles,
-    candidates,
     only_file,
     read_folder,
 )
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL: Final = BUNDLED
-BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 
 
 def choose_model(
@@ -63,7 +64,7 @@ def choose_model(
         options_file: options.json, a path or URL; with `weight_file`, in place of `model`.
         weight_file: weights.hdf5, a path or URL.
         vocabulary_file: the words of a word-level model, in place of those beside its weights.
-        on_progress: told of each piece of a download.
+        on_progress: called for each piece of a download.
 
     Raises:
         ModelError: the model is not there, or named twice or by half.
@@ -195,7 +196,7 @@ def find_model(
     Args:
         name: a name of the registry, a folder or a zip file. None is the environment
             variable ELMO_MODEL, else the bundled model. A `Path` is never a name.
-        on_progress: told of each piece of a download.
+        on_progress: called for each piece of a download.
         with_softmax: download the softmax of a published model too, and its vocabulary.
 
     Raises:
@@ -210,9 +211,9 @@ def find_model(
             logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)
         return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
     path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
-    if path.is_dir():
+    if os.path.isdir(path):
         return read_folder(path, str(name))
-    if path.is_file():
+    if os.path.isfile(path):
         return _in_archive(path, str(name))
     raise ModelError(_no_such_model(name))
 
@@ -230,7 +231,7 @@ def model_from_files(
             once; the URLs of AllenNLP's models stand for those models, with their mirrors.
         weight_file: HDF5, or safetensors by its name.
         vocabulary_file: None is the vocabulary file beside the weights, if there is one.
-        on_progress: told of each piece of a download.
+        on_progress: called for each piece of a download.
 
     Raises:
         ModelError: a URL cannot be downloaded. Missing files are found when they are read.
@@ -249,132 +250,13 @@ def model_from_files(
     )
 
 
-def download_model(
-    model: PublishedModel, *, with_softmax: bool = False, on_progress: OnProgress = silent
-) -> ModelFiles:
-    """Download what is missing of a published model.
-
-    Args:
-        model: one of `registry.MODELS`.
-        with_softmax: also get the softmax and its vocabulary, which perplexity needs.
-        on_progress: told of each piece of a download.
-
-    Raises:
-        ModelError: no URL gave a whole file, a file has changed since it was
-            downloaded, or there is no softmax.
-    """
-    folder = published_folder(model)
-    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
-        known = ", ".join(models_with_softmax())
-        raise ModelError(
-            f"no softmax of the model {model.name} is published, only of {known}; name one of "
-            "those, or a folder that `elmo train` made"
-        )
-    if model.name == BUNDLED:
-        return _bundled()
-    if not is_downloaded(model):
-        with locked(folder / ".lock"):
-            _download_model(model, folder, on_progress)
-    for role in ("softmax", "vocabulary") if with_softmax else ():
-        if model.urls(role) and not candidates(folder, role):
-            _download_file(model, role, folder, on_progress)
-    files = read_folder(folder, model.name)
-    check_unchanged(files.options, files.weights, files.vocabulary, files.softmax)
-    return files
-
-
-def models_with_softmax() -> list[str]:
-    """The names of the models whose softmax is bundled or published."""
-    return [
-        model.name
-        for model in MODELS
-        if model.softmax or (model.name == BUNDLED and candidates(BUNDLED_FOLDER, "softmax"))
-    ]
-
-
-def published_folder(model: PublishedModel) -> Path:
-    """The folder where a published model is, once it is downloaded."""
-    return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
-
-
-def is_downloaded(model: PublishedModel) -> bool:
-    """Whether all that is needed to embed with a published model is on this disk."""
-    return n_bytes_here(model) is not None
-
-
-def n_bytes_here(model: PublishedModel) -> int | None:
-    """The bytes of a published model's options and weights on this disk; None if not there."""
-    folder = published_folder(model)
-    files = [only_file(folder, role) for role in ("options", "weights")]
-    return sum(file.stat().st_size for file in files if file) if all(files) else None
-
-
-def model_state(model: PublishedModel) -> str:
-    """`bundled`, `downloaded`, or `available` to be downloaded."""
-    if model.name == BUNDLED:
-        return "bundled"
-    return "downloaded" if is_downloaded(model) else "available"
-
-
-def _bundled() -> ModelFiles:
-    try:
-        return read_folder(BUNDLED_FOLDER, BUNDLED)
-    except ModelError as error:
-        raise ModelError(
-            f"the bundled model {BUNDLED} is not in this installation ({error}); "
-            "install elmo-cli again, or name another model"
-        ) from None
-
-
-# Downloads.
-
-
-def _download_model(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
-    """Get the options and the weights: from an archive, or where that fails one by one."""
-    if is_downloaded(model):  # another process was faster
-        return
-    faults = []
-    for urls, way in ((model.archive, _download_archive), (model.weights, _download_pair)):
-        if not urls:
-            continue
-        try:
-            way(model, folder, on_progress)
-        except ModelError as error:
-            faults.append(str(error))
-        else:
-            return
-    raise ModelError("; ".join(faults))
-
-
-def _download_archive(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
-    archive = folder / "archive.zip"
-    download(model.archive, archive, check=archive_fault, on_progress=on_progress)
-    unpack(archive, folder)
-    archive.unlink(missing_ok=True)
-
-
-def _download_pair(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
-    for role in ("options", "weights"):
-        _download_file(model, role, folder, on_progress)
-
-
-def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: OnProgress) -> None:
-    download(
-        model.urls(role),
-        folder / FILE_NAMES[role],
-        expected_bytes=model.weights_bytes if role == "weights" else None,
-        check=check_of(role),
-        on_progress=on_progress,
-    )
-
-
 def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) -> Path:
     """A path as it is, or the file that a URL gives, downloaded once.
 
     Args:
         file: a path, or an https URL.
         role: `options`, `weights`, `softmax` or `vocabulary`.
-        on_progress: told of each piece of a download.
+        on_progress: called for each piece of a download.
 
     Raises:
         ModelError: the URL cannot be downloaded.
@@ -382,15 +264,8 @@ def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) ->
     if isinstance(file, Path) or not re.match(r"[a-z][a-z0-9+.-]*://", file, re.IGNORECASE):
         return Path(os.path.expanduser(file))
     if known := model_of_url(file):
-        model, role = known
-        folder = published_folder(model)
-        path = next(iter(candidates(folder, role)), folder / FILE_NAMES[role])
-        if not path.exists():
-            _download_file(model, role, folder, on_progress)
-    else:
-        path = file_of_url(file, role, on_progress)
-    check_unchanged(path)
-    return path
+        return file_of_model(*known, on_progress)
+    return file_of_url(file, role, on_progress)
 
 
 def _in_archive(path: Path, name: str) -> ModelFiles:

@@ -5,7 +5,9 @@ bilm-tf's, NLPL's and ELMoForManyLangs' folders are found as they are.
 """
 
 import hashlib
+import os
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -59,26 +61,28 @@ class ModelFiles:
 
 def candidates(folder: Path, role: str) -> list[Path]:
     """The files of a folder that may be it: the one with the usual name, else all."""
+    names = _names(folder)
     for name in _PREFERRED[role]:
-        if (folder / name).is_file():
+        if name in names:
             return [folder / name]
-    if role in MANY_LANGS_FILES and not _missing_of_many_langs(folder):
+    if role in MANY_LANGS_FILES and names.issuperset(MANY_LANGS_FILES.values()):
         return [folder / MANY_LANGS_FILES[role]]
     for pattern in _PATTERNS[role]:  # HDF5 first: it needs no other package
-        found = [
-            path
-            for path in sorted(folder.glob(pattern))
-            if path.is_file()
-            and not path.name.startswith(".")
-            and not (role == "weights" and "softmax" in path.name)
-        ]
+        found = [name for name in sorted(names) if fnmatchcase(name, pattern)]
+        if role == "weights":
+            found = [name for name in found if "softmax" not in name]
         if found:
-            return found
+            return [folder / name for name in found]
     return []
 
 
-def _missing_of_many_langs(folder: Path) -> list[str]:
-    return [name for name in MANY_LANGS_FILES.values() if not (folder / name).is_file()]
+def _names(folder: Path) -> set[str]:
+    """The names of the files of a folder; none where it cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except (OSError, ValueError):  # no folder, or no name of one
+        return set()
+    return {name for name in names if name[0] != "." and os.path.isfile(folder / name)}
 
 
 def only_file(folder: Path, role: str) -> Path | None:
@@ -101,7 +105,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(found) > 1:
             names = ", ".join(path.name for path in found)
             faults.append(f"several files that may be {FILE_NAMES[role]}: {names}")
-    missing = _missing_of_many_langs(folder)
+    missing = sorted(set(MANY_LANGS_FILES.values()) - _names(folder))
     if len(faults) == 2 and len(missing) == 1:
         raise ModelError(f"{folder}: expected a model of ELMoForManyLangs, found no {missing[0]}")
     if faults:

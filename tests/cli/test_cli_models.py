@@ -12,7 +12,7 @@ from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
 from elmo_cli.cli.progress import download_bars
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import loading as pretrained
+from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.pretrained.registry import MODELS
 
@@ -31,7 +31,7 @@ OPTIONS = {
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ELMO_MODEL", raising=False)
-    monkeypatch.setattr(pretrained, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
+    monkeypatch.setattr(model_cache, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
     (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
     return tmp_path / "cache"
 

@@ -250,25 +250,6 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("shape", "found"),
-    [
-        ((261, 5), "(261, 5) with 0 bytes of data"),
-        ((1 << 24, 1 << 24), "(16777216, 16777216) with 0 bytes of data"),
-    ],
-)
-def test_a_dataset_that_declares_a_shape_without_its_data_is_not_read(
-    tmp_path: Path, shape: tuple[int, int], found: str
-) -> None:
-    path = edited(
-        tmp_path,
-        lambda f: replace(f, "char_embed", shape=shape, dtype="f4", chunks=(261, 5)),
-    )
-    assert message_of(path) == (
-        f" does not fit the options, 1 of 19 datasets: char_embed: expected (261, 5), found {found}"
-    )
-
-
 def test_options_that_ask_for_far_too_much_fail_on_shapes_and_not_on_memory() -> None:
     content = small_architecture(dim=1 << 20, projection_dim=1 << 18)
     with pytest.raises(WeightsError, match="does not fit the options"):

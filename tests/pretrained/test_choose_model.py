@@ -7,8 +7,9 @@ from website import folder_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.language_model.softmax_file import write_softmax
-from elmo_cli.pretrained import loading as pretrained
-from elmo_cli.pretrained.loading import choose_language_model, download_model, model_named
+from elmo_cli.pretrained import cache as model_cache
+from elmo_cli.pretrained.cache import download_model
+from elmo_cli.pretrained.loading import choose_language_model, model_named
 
 MODEL = ("options.json", "weights.hdf5")
 
@@ -20,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bundle(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
-    monkeypatch.setattr(pretrained, "BUNDLED_FOLDER", folder_with(folder, *MODEL, *more))
+    monkeypatch.setattr(model_cache, "BUNDLED_FOLDER", folder_with(folder, *MODEL, *more))
     return folder
 
 

@@ -1,0 +1,217 @@
+"""The folder that keeps what is downloaded, and what is unpacked.
+
+A published model is kept in `<cache>/<name>/`, what a URL gave in `<cache>/urls/`, a zip
+unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
+$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Files that are there are used without a
+look at the network.
+"""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from elmo_cli.errors import ModelError
+from elmo_cli.model.options import read_options
+from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.pretrained.download import Check, OnProgress, download, locked, silent, unpack
+from elmo_cli.pretrained.model_files import (
+    FILE_NAMES,
+    ModelFiles,
+    candidates,
+    only_file,
+    read_folder,
+)
+from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel
+
+BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
+
+
+def cache_folder() -> Path:
+    """The folder that keeps downloaded models. It need not exist."""
+    if named := os.environ.get("ELMO_CACHE"):
+        return Path(os.path.expanduser(named))
+    caches = os.environ.get("XDG_CACHE_HOME")
+    # The XDG rules say to ignore a path that is not absolute.
+    if caches and os.path.isabs(caches):
+        return Path(caches) / "elmo-cli"
+    return Path(os.path.expanduser("~/.cache/elmo-cli"))
+
+
+def published_folder(model: PublishedModel) -> Path:
+    """The folder where a published model is, once it is downloaded."""
+    return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
+
+
+def n_bytes_here(model: PublishedModel) -> int | None:
+    """The bytes of a published model's options and weights on this disk; None if not there."""
+    folder = published_folder(model)
+    files = [only_file(folder, role) for role in ("options", "weights")]
+    return sum(file.stat().st_size for file in files if file) if all(files) else None
+
+
+def is_downloaded(model: PublishedModel) -> bool:
+    """Whether all that is needed to embed with a published model is on this disk."""
+    return n_bytes_here(model) is not None
+
+
+def model_state(model: PublishedModel) -> str:
+    """`bundled`, `downloaded`, or `available` to be downloaded."""
+    if model.name == BUNDLED:
+        return "bundled"
+    return "downloaded" if is_downloaded(model) else "available"
+
+
+def models_with_softmax() -> list[str]:
+    """The names of the models whose softmax is bundled or published."""
+    return [
+        model.name
+        for model in MODELS
+        if model.softmax or (model.name == BUNDLED and candidates(BUNDLED_FOLDER, "softmax"))
+    ]
+
+
+def download_model(
+    model: PublishedModel, *, with_softmax: bool = False, on_progress: OnProgress = silent
+) -> ModelFiles:
+    """Download what is missing of a published model.
+
+    Args:
+        model: one of `registry.MODELS`.
+        with_softmax: also get the softmax and its vocabulary, which perplexity needs.
+        on_progress: called for each piece of a download.
+
+    Raises:
+        ModelError: no URL gave a whole file, or there is no softmax.
+    """
+    folder = published_folder(model)
+    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
+        raise ModelError(
+            f"no softmax of the model {model.name} is published, only of "
+            f"{', '.join(models_with_softmax())}; name one of those, or a folder that `elmo train` "
+            "made"
+        )
+    if model.name == BUNDLED:
+        return _bundled()
+    if not is_downloaded(model):
+        with locked(folder):
+            if not is_downloaded(model):  # another process may have been faster
+                _download_model(model, folder, on_progress)
+    for role in ("softmax", "vocabulary") if with_softmax else ():
+        if model.urls(role):
+            file_of_model(model, role, on_progress)
+    return read_folder(folder, model.name)
+
+
+def _bundled() -> ModelFiles:
+    try:
+        return read_folder(BUNDLED_FOLDER, BUNDLED)
+    except ModelError as error:
+        raise ModelError(
+            f"the bundled model {BUNDLED} is not in this installation ({error}); "
+            "install elmo-cli again, or name another model"
+        ) from None
+
+
+def _download_model(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
+    """Get the options and the weights: from an archive, or where that fails one by one."""
+    faults = []
+    for urls, get in ((model.archive, _download_archive), (model.weights, _download_pair)):
+        if not urls:
+            continue
+        try:
+            return get(model, folder, on_progress)
+        except ModelError as error:
+            faults.append(str(error))
+    raise ModelError("; ".join(faults))
+
+
+def _download_archive(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
+    archive = folder / "archive.zip"
+    # Unpacking is the check: from a damaged archive to the next mirror.
+    download(model.archive, archive, lambda path: unpack(path, folder), on_progress=on_progress)
+    archive.unlink()
+
+
+def _download_pair(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
+    for role in ("options", "weights"):
+        _download_file(model, role, folder, on_progress)
+
+
+def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: OnProgress) -> None:
+    n_bytes = model.weights_bytes if role == "weights" else None
+    path = folder / FILE_NAMES[role]
+    download(model.urls(role), path, _check_of(role), n_bytes, on_progress)
+
+
+def file_of_model(model: PublishedModel, role: str, on_progress: OnProgress) -> Path:
+    """One file of a published model, downloaded if it is not there.
+
+    Args:
+        model: one of `registry.MODELS`.
+        role: `options`, `weights`, `softmax` or `vocabulary`.
+        on_progress: called for each piece of the download.
+
+    Raises:
+        ModelError: it cannot be downloaded.
+    """
+    folder = published_folder(model)
+    if not candidates(folder, role):
+        with locked(folder):
+            if not candidates(folder, role):
+                _download_file(model, role, folder, on_progress)
+    return candidates(folder, role)[0]
+
+
+def file_of_url(url: str, role: str, on_progress: OnProgress) -> Path:
+    """The file that a URL gives, downloaded once.
+
+    Args:
+        url: https.
+        role: as in `file_of_model`.
+        on_progress: called for each piece of the download.
+
+    Raises:
+        ModelError: it cannot be downloaded.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(urlsplit(url).path).name).lstrip(".")
+    path = cache_folder() / "urls" / _key(url) / (name or FILE_NAMES[role])
+    if not os.path.exists(path):
+        with locked(path.parent):
+            if not os.path.exists(path):
+                download([url], path, _check_of(role), on_progress=on_progress)
+    return path
+
+
+def unpacked(archive: Path) -> Path:
+    """The folder of what is in a zip file, unpacked once; another file of its name, anew.
+
+    Raises:
+        ModelError: it cannot be unpacked.
+    """
+    status = archive.stat()
+    identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
+    folder = cache_folder() / "archives" / _key(identity)
+    if not candidates(folder, "weights"):
+        with locked(folder):
+            if not candidates(folder, "weights"):
+                unpack(archive, folder)
+    return folder
+
+
+def _check_of(role: str) -> Check:
+    checks: dict[str, Check] = {"options": read_options, "vocabulary": read_vocabulary}
+    return checks.get(role, _check_tensors)
+
+
+def _check_tensors(path: Path) -> None:
+    from elmo_cli.model.tensor_files import open_tensors
+
+    with open_tensors(path):
+        pass
+
+
+def _key(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
