@@ -30,7 +30,7 @@ COMMAND_GROUPS = {
         "models": "List the models that have a name.",
         "info": "Show what a model is.",
         "download": "Download a published model.",
-        "convert": "Convert weights or activations to another format.",
+        "convert": "Convert weights to another format.",
     },
 }
 """What each command does, by heading, common first.

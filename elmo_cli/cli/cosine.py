@@ -1,20 +1,20 @@
 """`elmo cosine`: how alike a word's vectors are in two sentences."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import flags
-from elmo_cli.cli.streams import chunks
+from elmo_cli.cli.streams import chunks, echo
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
 
-PAIRS_AT_ONCE = 64
-"""Pairs from standard input that are embedded together."""
+MAX_PAIRS = 64
+"""Maximum number of pairs from standard input that are embedded together."""
 
 Pair = tuple[str, str]
 
@@ -23,26 +23,26 @@ Pair = tuple[str, str]
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
-@click.option("--word2", metavar="WORD", help="The word in SENTENCE2, where it is another.")
+@click.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
 @click.option(
     "--occurrence1",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Which occurrence of the word in SENTENCE1.",
+    help="Number of the occurrence in SENTENCE1, from 1.",
 )
 @click.option(
     "--occurrence2",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Which occurrence of the word in SENTENCE2.",
+    help="Number of the occurrence in SENTENCE2, from 1.",
 )
 @flags.tokenizer_option
 @click.option(
     "--layer",
     metavar="N|average",
-    help="Print the bare cosine of that layer, or of the average of all.",
+    help="Print only the cosine of this layer, or of the average of all layers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, everything in an object a pair.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a pair.")
 @flags.run_options
 @flags.verbosity_options
 def cosine(
@@ -59,22 +59,22 @@ def cosine(
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine for each layer (0 is the token alone, whatever its sentence)
-    and for the average of all. With - in place of the sentences, reads pairs from
-    standard input, two sentences a line with a tab between, and answers a line
-    each: the cosine of each layer and of the average, with tabs between.
+    Prints the cosine similarity for each layer (0 is the token layer, which does not depend
+    on the sentence) and for the average of all layers. With - in place of the sentences,
+    reads pairs from standard input, two sentences a line separated by a tab, and answers
+    each with a line: the cosine of each layer and of the average, separated by tabs.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
     $ elmo cosine bank - --layer 2 < pairs.tsv
     """
-    from_stream = sentence1 == "-"
-    if from_stream == (sentence2 is not None):
+    if (sentence1 == "-") == (sentence2 is not None):
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
     if layer is not None and as_json:
         raise click.UsageError("choose one of --layer and --json")
 
     from elmo_cli.analysis.cosine import find_occurrence, similarities
+    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
     from elmo_cli.text.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
@@ -86,32 +86,35 @@ def cosine(
             find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
         )
 
-    # A wrong word of the command line is found before a model is loaded.
-    pairs = _read_pairs(find) if sentence2 is None else iter([find((sentence1, sentence2))])
+    if sentence2 is not None:
+        # A wrong word of the command line is found before a model is loaded.
+        pairs = [find((sentence1, sentence2))]
+        embedder = flags.load_embedder(**settings)
+        answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
+        echo(answer(similarities(embedder, pairs)[0]))
+        return
     embedder = flags.load_embedder(**settings)
-    default = _row if from_stream else _table
-    answer = _formatter(layer, as_json, embedder.options.n_layers, default)
-    for chunk in chunks(pairs, PAIRS_AT_ONCE):
-        for similarity in similarities(embedder, chunk):
-            click.echo(answer(similarity))
-
-
-def _read_pairs(
-    find: "Callable[[Pair], tuple[Occurrence, Occurrence]]",
-) -> "Iterator[tuple[Occurrence, Occurrence]]":
-    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
-
+    answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
     with open_lines(STANDARD_INPUT) as lines:
-        for number, line in enumerate(lines, start=1):
-            sentences = line.split("\t")
-            try:
-                if len(sentences) != 2:
-                    raise InputError(
-                        f"expected two sentences with a tab between, found {len(sentences)}"
-                    )
-                yield find((sentences[0], sentences[1]))
-            except InputError as error:
-                raise InputError(f"standard input, line {number}: {error}") from None
+        for chunk in chunks(_pairs(lines, find), MAX_PAIRS, lines.is_ready):
+            for similarity in similarities(embedder, chunk):
+                echo(answer(similarity))
+
+
+def _pairs(
+    lines: Iterable[str], find: "Callable[[Pair], tuple[Occurrence, Occurrence]]"
+) -> "Iterator[tuple[Occurrence, Occurrence]]":
+    """The words to compare in each line."""
+    for number, line in enumerate(lines, start=1):
+        sentences = line.split("\t")
+        try:
+            if len(sentences) != 2:
+                raise InputError(
+                    f"expected two sentences with a tab between, found {len(sentences)}"
+                )
+            yield find((sentences[0], sentences[1]))
+        except InputError as error:
+            raise InputError(f"standard input, line {number}: {error}") from None
 
 
 def _formatter(

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -114,13 +114,24 @@ def _output_reason(error: Exception) -> str | None:
     return None
 
 
-def chunks(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
-    """Lists of `size` items of a stream; before an `InputError`, the items before it."""
-    chunk = []
+def chunks(
+    items: Iterable[_Item], size: int, is_ready: Callable[[], bool] = lambda: True
+) -> Iterator[list[_Item]]:
+    """Items of a stream in lists.
+
+    Args:
+        items: the stream.
+        size: maximum length of a list.
+        is_ready: whether the next item is there; while it is not, those before it are given.
+
+    Raises:
+        InputError: of the stream, after the items before it.
+    """
+    chunk: list[_Item] = []
     try:
         for item in items:
             chunk.append(item)
-            if len(chunk) == size:
+            if len(chunk) == size or not is_ready():
                 yield chunk
                 chunk = []
     except InputError:

@@ -1,21 +1,25 @@
 """Lines to tokens: plain or gzip files and standard input, always UTF-8.
 
-A line is a sentence, its tokens separated by white space, as `str.split` sees it.
+A line is a sentence, its tokens separated by white space, as `str.split` sees it. A line ends
+in LF or CRLF; a lone CR is white space.
 """
 
 import errno
 import gzip
+import io
 import os
 import stat
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, BinaryIO, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
+from elmo_cli.text.pipes import Pipe, is_pipe, never, open_pipe
 
 Sentence = list[str]
 _Tokens = TypeVar("_Tokens", bound=Sequence[str])
@@ -62,6 +66,25 @@ class FaultyLine(str):
     fault: str
 
 
+class Lines:
+    """The lines of a text: an iterator, which knows whether the next one is there yet."""
+
+    def __init__(self, lines: Iterator[str], is_ready: Callable[[], bool] = lambda: True) -> None:
+        """Take the lines of a text, and a function for `is_ready`."""
+        self._lines = lines
+        self.is_ready = is_ready
+        """Whether the next line, or the end, can be read without a long wait.
+
+        Where it is not, the lines read so far should be answered first. See `Pipe.has_line`.
+        """
+
+    def __iter__(self) -> "Lines":
+        return self
+
+    def __next__(self) -> str:
+        return next(self._lines)
+
+
 def check_input(path: str | Path) -> None:
     """Make sure that a text file can be read, without opening it: a pipe opens only once.
 
@@ -81,23 +104,42 @@ def check_input(path: str | Path) -> None:
 
 
 @contextmanager
-def open_text(path: str | Path) -> Iterator[BinaryIO]:
+def open_text(path: str | Path, should_stop: Callable[[], bool] = never) -> Iterator[BinaryIO]:
     """Open a text file for `read_lines`: `-` is standard input.
+
+    Args:
+        path: of the file.
+        should_stop: asked while a pipe has no bytes; True raises a `StoppedError`.
 
     Raises:
         InputError: the file is missing, a directory or not readable.
     """
     if str(path) == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise InputError("standard input is closed; name a file, or pipe a text into it")
-        yield sys.stdin.buffer
+        yield _standard_input(should_stop)
         return
     try:
-        file = open(path, "rb")  # noqa: SIM115 (closed below)
+        file = open_pipe(path, should_stop) if _is_named_pipe(path) else open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
     with file:
         yield file
+
+
+def _standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("standard input is closed; name a file, or pipe a text into it")
+    file = sys.stdin.buffer
+    with suppress(AttributeError, io.UnsupportedOperation):  # in memory, as tests have it
+        if is_pipe(file.fileno()):
+            return Pipe(file.fileno(), should_stop, closefd=False)
+    return file
+
+
+def _is_named_pipe(path: str | Path) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def read_lines(
@@ -138,9 +180,14 @@ def read_lines(
         on_bytes(position - before)
 
 
+def is_compressed(path: str | Path) -> bool:
+    """Whether a file is decompressed: by its name."""
+    return str(path).endswith(".gz")
+
+
 def decompressed(path: str | Path, file: BinaryIO) -> BinaryIO:
     """An open file as it is, or decompressed where its name ends in `.gz`."""
-    if str(path).endswith(".gz"):
+    if is_compressed(path):
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
     return file
 
@@ -151,16 +198,21 @@ def open_lines(
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
     skip_errors: bool = False,
-) -> Iterator[Iterator[str]]:
+    should_stop: Callable[[], bool] = never,
+) -> Iterator[Lines]:
     """The lines of a text file, given by its path or already open as text.
 
-    See `read_lines`; `on_bytes` is told nothing of a file that is already open.
+    See `read_lines` and `open_text`; `on_bytes` is told nothing of a file that is already open.
     """
     if isinstance(source, (str, Path)):
-        with open_text(source) as file:
-            yield read_lines(source, file, on_bytes, skip_errors=skip_errors)
+        with open_text(source, should_stop) as file:
+            lines = read_lines(source, file, on_bytes, skip_errors=skip_errors)
+            if isinstance(file, Pipe) and not is_compressed(source):
+                yield Lines(lines, file.has_line)
+            else:
+                yield Lines(lines)
     else:
-        yield _lines_of(source)
+        yield Lines(_lines_of(source))
 
 
 def _lines_of(source: IO[str]) -> Iterator[str]:
@@ -169,6 +221,8 @@ def _lines_of(source: IO[str]) -> Iterator[str]:
     Raises:
         InputError: it cannot be read, or is open for bytes.
     """
+    with suppress(AttributeError, io.UnsupportedOperation):  # of no file, or one read in part
+        source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     lines = iter(source)
     for number in count(1):
         try:
@@ -187,14 +241,19 @@ def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
     """The next line of an open file with the end of line, empty after the last one.
 
     Raises:
-        InputError: it cannot be read, or compressed data is damaged.
+        InputError: it cannot be read, is too long for memory, or compressed data is damaged.
     """
+    where = f"{name_of(path)}, line {number}"
     try:
         return stream.readline()
     except (EOFError, gzip.BadGzipFile, OSError) as error:
-        raise InputError(f"{path}, line {number}: cannot read on: {error}") from None
-    except Exception as error:  # zlib.error, which has no better root
-        raise InputError(f"{path}, line {number}: damaged gzip data: {error}") from None
+        raise InputError(f"{where}: cannot read on: {error}") from None
+    except zlib.error as error:
+        raise InputError(f"{where}: damaged gzip data: {error}") from None
+    except MemoryError:
+        raise InputError(
+            f"{where}: expected a sentence, found a line too long for memory"
+        ) from None
 
 
 def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:

@@ -168,6 +168,19 @@ def test_no_pairs_have_no_answers() -> None:
     assert (result.exit_code, result.stdout) == (0, "")
 
 
+def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
+    process = start_elmo(
+        *("cosine", "bank", "-", "-q", *MODEL), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for pair in (f"{RIVER}\t{MONEY}\n", "the bank\ta bank\n"):
+        process.stdin.write(pair.encode())
+        process.stdin.flush()
+        assert len(process.stdout.readline().split()) == 4
+    assert process.communicate(timeout=60) == (b"", b"")
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     process = start_elmo(
         *("cosine", "bank", "-", *MODEL), stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import open_text, read_lines, read_sentences, size_in_bytes
+from elmo_cli.text.lines import open_lines, open_text, read_lines, read_sentences, size_in_bytes
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
@@ -55,6 +55,26 @@ def test_an_empty_file_has_no_lines() -> None:
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     assert lines_of(f"a{separator}b\nc\n".encode()) == [f"a{separator}b", "c"]
+
+
+def test_a_lone_cr_ends_no_line_of_a_file_that_is_open_as_text_either(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    path.write_bytes(b"a\rb\r\nc\n")
+    with path.open() as file, open_lines(file) as lines:
+        assert list(lines) == ["a\rb", "c"]
+    with path.open() as file:
+        file.readline()
+        with open_lines(file) as lines:
+            assert list(lines)[-1] == "c"
+
+
+def test_a_line_too_long_for_memory_is_named_as_such() -> None:
+    class Long(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            raise MemoryError
+
+    with pytest.raises(InputError, match=r"input.txt, line 1: .* a line too long for memory$"):
+        next(read_lines("input.txt", Long()))
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:

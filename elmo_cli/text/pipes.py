@@ -1,0 +1,108 @@
+"""Pipes and terminals, read as their bytes come: without hanging, and without losing any."""
+
+import io
+import os
+import select
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from elmo_cli.errors import StoppedError
+
+POLL_SECONDS = 0.1
+"""How often a reader that waits asks whether it should stop."""
+PATIENCE_SECONDS = 0.02
+"""How long `Pipe.has_line` waits in all before it says no: so a fast writer fills batches."""
+
+
+def never() -> bool:
+    """The answer to whether a reader should stop, where nobody can ask it to."""
+    return False
+
+
+class Pipe(io.BufferedReader):
+    """A pipe, terminal or socket that is open for reading, blocking or not."""
+
+    raw: "_WaitingFile"
+
+    def __init__(
+        self, descriptor: int, should_stop: Callable[[], bool] = never, *, closefd: bool = True
+    ) -> None:
+        """Read from a file descriptor.
+
+        Args:
+            descriptor: of the pipe.
+            should_stop: asked while no bytes come; True raises a `StoppedError`.
+            closefd: close the descriptor with this file.
+        """
+        super().__init__(_WaitingFile(descriptor, should_stop, closefd))
+        self._patience = PATIENCE_SECONDS
+
+    def has_line(self) -> bool:
+        """Whether a line, or the end, is there now or in a moment.
+
+        After a False, what was read so far should be worked on before the next line is read.
+        """
+        if b"\n" in self._buffered():
+            return True
+        start = time.monotonic()
+        is_there = self.raw.wait(self._patience)
+        self._patience -= time.monotonic() - start
+        if is_there and self._patience > 0:
+            return True
+        self._patience = PATIENCE_SECONDS
+        return False
+
+    def _buffered(self) -> bytes:
+        """What is there without waiting."""
+        self.raw.may_wait = False
+        try:
+            return self.peek()
+        finally:
+            self.raw.may_wait = True
+
+
+def open_pipe(path: str | Path, should_stop: Callable[[], bool] = never) -> Pipe:
+    """Open a named pipe, without waiting for its writer yet."""
+    return Pipe(os.open(path, os.O_RDONLY | os.O_NONBLOCK), should_stop)
+
+
+def is_pipe(descriptor: int) -> bool:
+    """Whether an open file is one that `Pipe` is for, on this system."""
+    return hasattr(select, "poll") and not os.path.isfile(descriptor)
+
+
+class _WaitingFile(io.FileIO):
+    """A raw file that waits for bytes in short steps, so that a request to stop is heard."""
+
+    may_wait = True
+    """Whether a read waits for bytes; otherwise it gives None where there are none."""
+
+    def __init__(self, descriptor: int, should_stop: Callable[[], bool], closefd: bool) -> None:
+        super().__init__(descriptor, "rb", closefd=closefd)
+        self._should_stop = should_stop
+        self._n_read = 0
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether bytes, or the end, come within so many seconds."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Read what is there, and wait for it; see `io.RawIOBase.readinto`."""
+        while True:
+            if self.wait(POLL_SECONDS if self.may_wait else 0):
+                n_bytes = super().readinto(buffer)
+                if n_bytes is not None:  # else another process has read it
+                    self._n_read += n_bytes
+                    return n_bytes
+            if not self.may_wait:
+                return None
+            if self._should_stop():
+                raise StoppedError("stopped while waiting for more input")
+
+    def tell(self) -> int:
+        """How many bytes were read."""
+        return self._n_read

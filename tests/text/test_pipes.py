@@ -1,0 +1,94 @@
+"""Text from pipes: all of it, as it comes, whether they block or not."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from elmo_cli.errors import StoppedError
+from elmo_cli.text.lines import check_input, open_lines
+from elmo_cli.text.pipes import Pipe
+
+
+@contextmanager
+def pipe(should_stop: Callable[[], bool] = lambda: False) -> Iterator[tuple[Pipe, int]]:
+    """A pipe to read from, and the descriptor to write to."""
+    reading, writing = os.pipe()
+    with Pipe(reading, should_stop) as file:
+        yield file, writing
+
+
+def write_slowly(descriptor: int, content: bytes, size: int) -> None:
+    for start in range(0, len(content), size):
+        os.write(descriptor, content[start : start + size])
+        time.sleep(0.001)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("is_blocking", [True, False])
+def test_all_lines_are_read_however_they_come(is_blocking: bool) -> None:
+    content = b"".join(b"line %d\n" % number for number in range(200)) + b"the last"
+    with pipe() as (file, writing):
+        os.set_blocking(file.fileno(), is_blocking)
+        writer = threading.Thread(target=write_slowly, args=(writing, content, 37))
+        writer.start()
+        assert b"".join(file) == content
+        writer.join()
+
+
+def test_a_line_that_is_not_there_is_not_waited_for() -> None:
+    with pipe() as (file, writing):
+        assert not file.has_line()
+        os.write(writing, b"a\nb\nc")
+        assert [file.has_line(), file.readline()] == [True, b"a\n"]
+        assert [file.has_line(), file.readline()] == [True, b"b\n"]
+        assert not file.has_line()
+        os.write(writing, b"d\n")
+        assert [file.has_line(), file.readline()] == [True, b"cd\n"]
+        os.close(writing)
+        assert [file.has_line(), file.readline()] == [True, b""]
+
+
+def test_a_slow_writer_is_not_waited_for_again_and_again() -> None:
+    with pipe() as (file, writing):
+        writer = threading.Thread(target=write_slowly, args=(writing, b"a\n" * 100, 2))
+        writer.start()
+        answers = [file.has_line() for line in file]
+        assert answers.count(False) >= 2
+        assert len(answers) == 100
+        writer.join()
+
+
+def test_a_reader_that_waits_can_be_stopped() -> None:
+    stops = [False]
+    with pipe(lambda: stops[0]) as (file, writing):
+        os.write(writing, b"a\nb")
+        assert file.readline() == b"a\n"
+        stops[0] = True
+        with pytest.raises(StoppedError, match="stopped while waiting for more input"):
+            file.readline()
+        os.close(writing)
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "fifo")
+    return tmp_path / "fifo"
+
+
+def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
+    check_input(fifo)
+    writer = threading.Thread(target=fifo.write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    with open_lines(fifo) as lines:
+        assert list(lines) == ["a", "b"]
+    writer.join()
+
+
+def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
+    with open_lines(fifo, should_stop=lambda: True) as lines, pytest.raises(StoppedError):
+        next(lines)
