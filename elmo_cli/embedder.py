@@ -25,14 +25,13 @@ from torch import Tensor
 import elmo_cli
 from elmo_cli.errors import ComputationError
 from elmo_cli.inference.batching import (
-    BATCH_SENTENCES,
     DEFAULT_BATCH_SIZE,
-    batches_by_length,
+    compute_window,
     distinct_sentences,
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import choose_device, result_or_raise, retry_in_halves
+from elmo_cli.inference.device import choose_device, result_or_raise
 from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
@@ -313,7 +312,6 @@ class ElmoEmbedder:
         carry = self.state == "carry"
         # Equal sentences are computed once.
         distinct, places = (window, range(len(window))) if carry else distinct_sentences(window)
-        embedded: dict[int, Tensor | ComputationError] = {}
 
         def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
@@ -322,12 +320,11 @@ class ElmoEmbedder:
             return selection.apply(layers, [len(s) for s in sentences], device)
 
         elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
-        lengths, rows = list(map(len, distinct)), BATCH_SENTENCES[self._device.type]
-        for batch in batches_by_length(lengths, self.batch_tokens, rows):
-            if carry:  # the states may have moved on when memory runs out: no second try
-                embedded.update(zip(batch, compute(batch), strict=True))
-            else:
-                embedded.update(retry_in_halves(compute, batch, elsewhere))
+        embedded = compute_window(
+            *(compute, list(map(len, distinct)), self.batch_tokens, self._device.type),
+            carried=carry,
+            compute_on_cpu=elsewhere,
+        )
         nothing = self._nothing(selection, device)
         return [embedded.get(place, nothing) for place in places]
 

@@ -11,9 +11,11 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import ComputationError, InputError
+from elmo_cli.inference.device import retry_in_halves
 
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences in a batch where states are carried over; it changes results only there."""
@@ -102,6 +104,38 @@ def fixed_windows(sentences: Iterable[_Item], n_sentences: int) -> Iterator[list
     stream = iter(sentences)
     while window := list(islice(stream, n_sentences)):
         yield window
+
+
+def compute_window(
+    compute: Callable[[Sequence[int]], Sequence[_Result]],
+    lengths: Sequence[int],
+    batch_tokens: int,
+    device_type: str,
+    *,
+    carried: bool,
+    compute_on_cpu: Callable[[Sequence[int]], Sequence[_Result]] | None = None,
+) -> dict[int, _Result | ComputationError]:
+    """Compute the sentences of a window, in batches of like length.
+
+    Args:
+        compute: gives the results of a batch of indices.
+        lengths: tokens in each sentence.
+        batch_tokens: the maximum number of tokens in a batch.
+        device_type: `cpu` or `cuda`.
+        carried: states are carried over from batch to batch, so none is computed twice.
+        compute_on_cpu: computes a sentence that is too long for the memory of a GPU.
+
+    Returns:
+        The result of each sentence that has tokens, by its index; an error for one that memory
+        does not suffice for.
+    """
+    results: dict[int, _Result | ComputationError] = {}
+    for batch in batches_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type]):
+        if carried:  # the states may have moved on when memory runs out: no second try
+            results.update(zip(batch, compute(batch), strict=True))
+        else:
+            results.update(retry_in_halves(compute, batch, compute_on_cpu))
+    return results
 
 
 def batches_by_length(

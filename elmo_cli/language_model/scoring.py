@@ -17,11 +17,11 @@ from torch import Tensor
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import (
     DEFAULT_BATCH_SIZE,
-    batches_by_length,
+    compute_window,
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import choose_device, result_or_raise, retry_in_halves
+from elmo_cli.inference.device import choose_device, result_or_raise
 from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.sentence_encoder import (
     CarriedStates,
@@ -91,9 +91,9 @@ class LanguageModel:
                 should be.
         """
         check_state(state)
-        device = choose_device(cuda_device)
-        types = compute_types(precision, device)
-        self._batch_tokens = tokens_per_batch(batch_tokens, device.type)
+        self._device = choose_device(cuda_device)
+        types = compute_types(precision, self._device)
+        self._batch_tokens = tokens_per_batch(batch_tokens, self._device.type)
         self.files = choose_language_model(
             model, options_file, weight_file, vocabulary_file, softmax_file
         )
@@ -103,7 +103,7 @@ class LanguageModel:
         bilm = load_bilm(self.files)
         self.state: State = state or start_of_sentences(self.files.options)
         self.softmax = FullSoftmax(
-            self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, device
+            self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, self._device
         )
         self._encoder = SentenceEncoder(bilm, types)
         self._start = FixedStart(self._encoder, warm=self.state == "warm")
@@ -128,22 +128,18 @@ class LanguageModel:
 
     @torch.inference_mode()
     def _score_window(self, window: list[Sentence]) -> list[SentenceScore]:
-        nothing = np.empty(0)
-        scores = [SentenceScore([], np.empty(0, bool), nothing, nothing)] * len(window)
-
         def compute(batch: Sequence[int]) -> Sequence[SentenceScore]:
             sentences = [window[place] for place in batch]
             top = self._states.run_bounded(sentences, slots=batch)[-1]  # (N, 2 P)
             return list(self._score_batch(sentences, top))
 
-        for batch in batches_by_length([len(sentence) for sentence in window], self._batch_tokens):
-            if self.state == "carry":  # the states may have moved on when memory runs out
-                found: Iterable[SentenceScore] = compute(batch)
-            else:
-                found = (result_or_raise(score) for _, score in retry_in_halves(compute, batch))
-            for place, score in zip(batch, found, strict=True):
-                scores[place] = score
-        return scores
+        scores = compute_window(
+            *(compute, [len(sentence) for sentence in window]),
+            *(self._batch_tokens, self._device.type),
+            carried=self.state == "carry",
+        )
+        nothing = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
+        return [result_or_raise(scores.get(place, nothing)) for place in range(len(window))]
 
     def _score_batch(self, sentences: list[Sentence], top: Tensor) -> Iterator[SentenceScore]:
         """Score sentences by their top layer, boundaries included."""

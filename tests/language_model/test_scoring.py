@@ -21,6 +21,7 @@ from strategies import (
 
 from elmo_cli import LanguageModel
 from elmo_cli.errors import InputError, ModelError, WeightsError
+from elmo_cli.inference.sentence_encoder import SentenceEncoder
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import SentenceScore
 
@@ -121,6 +122,23 @@ def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
 
     next(LanguageModel(model=folder, batch_tokens=4).score(stream()))
     assert read < 20
+
+
+def test_a_batch_has_as_many_sentences_as_in_embedding(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.inference.batching.BATCH_SENTENCES", {"cpu": 3})
+    sizes = []
+    run = SentenceEncoder.run
+
+    def counted(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+        sizes.append(len(sentences))
+        return run(self, sentences, state)
+
+    model = LanguageModel(model=folder)
+    monkeypatch.setattr(SentenceEncoder, "run", counted)
+    assert len(list(model.score([["cat"]] * 8))) == 8
+    assert sizes == [3, 3, 2]
 
 
 def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
