@@ -9,11 +9,13 @@ import click
 
 from elmo_cli.cli import flags
 from elmo_cli.pretrained.model_files import FILE_NAMES
+from elmo_cli.text.lines import read_text
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.model_files import ModelFiles
 
 _CARD_LINES = 12
+_MAX_CARD_BYTES = 1 << 20
 
 
 @click.command()
@@ -53,8 +55,7 @@ def info(model: str | None, as_json: bool) -> None:
 
 def _of_files(files: "ModelFiles") -> dict[str, Any]:
     from elmo_cli.model.characters import N_CHARACTERS
-    from elmo_cli.model.many_langs import ManyLangsOptions, read_lexicons
-    from elmo_cli.model.options import read_options
+    from elmo_cli.model.options import ManyLangsOptions, read_options
     from elmo_cli.model.parameters import parameters_by_part
     from elmo_cli.model.vocabulary import read_vocabulary
     from elmo_cli.pretrained.model_files import sha256
@@ -62,6 +63,8 @@ def _of_files(files: "ModelFiles") -> dict[str, Any]:
     options = read_options(files.options)
     n_words, n_characters = None, N_CHARACTERS
     if isinstance(options, ManyLangsOptions):
+        from elmo_cli.model.many_langs import read_lexicons
+
         lexicons = read_lexicons(files.options.parent, options)
         n_words = lexicons.words.n_rows if lexicons.words else None
         n_characters = lexicons.characters.n_rows if lexicons.characters else 0
@@ -88,7 +91,7 @@ def _of_files(files: "ModelFiles") -> dict[str, Any]:
 def _card(path: Path) -> list[str]:
     """The first lines of a model's card, if it has one."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path, _MAX_CARD_BYTES).splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     return lines[:_CARD_LINES]

@@ -1,16 +1,20 @@
 """options.json: the architecture of a model, parsed once and checked.
 
 The file is bilm-tf's. Two objects matter: `lstm`, always, and `char_cnn`, which
-word-level models lack. Keys that only matter in training are ignored.
+word-level models lack. Keys that only matter in training are ignored. The config.json
+of ELMoForManyLangs names a file of the same contents under other names.
 """
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal
 
 from elmo_cli.errors import OptionsError
+from elmo_cli.text.lines import read_text
+
+MAX_JSON_BYTES: Final = 1 << 20
 
 Faults = list[str]
 Section = dict[str, Any] | None
@@ -67,6 +71,16 @@ class ModelOptions:
         return 2 * self.lstm.projection_dim
 
 
+@dataclass(frozen=True)
+class ManyLangsOptions(ModelOptions):
+    """The architecture; `char_cnn` is None where words alone are used."""
+
+    word_dim: int
+    """The size of a word's row; 0 where characters alone are used."""
+    max_characters_per_token: int
+    """Character ids a token, its two end marks included; its word is cut alike."""
+
+
 def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
@@ -76,9 +90,7 @@ def read_options(path: str | Path) -> ModelOptions:
     """
     content = read_json(path)
     if isinstance(content, dict) and "config_path" in content:
-        from elmo_cli.model import many_langs  # which builds on this module
-
-        return many_langs.read_config(Path(path), content)
+        return _read_config(Path(path), content)
     try:
         return parse_options(content)
     except OptionsError as error:
@@ -111,7 +123,7 @@ def read_json(path: str | Path) -> Any:
         OptionsError: it is missing or not JSON.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(read_text(path, MAX_JSON_BYTES))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -223,17 +235,17 @@ def _kind(value: Any) -> str:
 
 # Each check gives None for a good value, else what was expected.
 
-_LARGEST = 1 << 20
+_MAX_SIZE = 1 << 20
 """Larger sizes are a mistake, and would only end in an allocation that fails."""
-_MOST = 100
+_MAX_LAYERS = 100
 """Layers, likewise; each is made before it is known whether the weights have it."""
 
-_LARGEST_CLIP = 1e18
+_MAX_CLIP = 1e18
 """Nothing is clipped there; torch takes no whole number much larger."""
 
 
 def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MAX_SIZE
 
 
 def _positive(value: Any) -> str | None:
@@ -241,16 +253,24 @@ def _positive(value: Any) -> str | None:
 
 
 def _layers(value: Any) -> str | None:
-    return None if _whole(value, 1) and value <= _MOST else f"a whole number from 1 to {_MOST}"
+    return (
+        None
+        if _whole(value, 1) and value <= _MAX_LAYERS
+        else f"a whole number from 1 to {_MAX_LAYERS}"
+    )
 
 
 def _highways(value: Any) -> str | None:
-    return None if _whole(value, 0) and value <= _MOST else f"a whole number from 0 to {_MOST}"
+    return (
+        None
+        if _whole(value, 0) and value <= _MAX_LAYERS
+        else f"a whole number from 0 to {_MAX_LAYERS}"
+    )
 
 
 def _clip(value: Any) -> str | None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = value is None or (number and 0 <= value <= _LARGEST_CLIP)
+    good = value is None or (number and 0 <= value <= _MAX_CLIP)
     return None if good else "a number from 0 to 1e18, or null"
 
 
@@ -275,4 +295,96 @@ def _filters(value: Any) -> str | None:
         isinstance(pair, list) and len(pair) == 2 and all(_whole(number, 1) for number in pair)
         for pair in value
     )
-    return None if pairs and 0 < len(value) <= _MOST else "a list of [width, count] pairs"
+    return None if pairs and 0 < len(value) <= _MAX_LAYERS else "a list of [width, count] pairs"
+
+
+# ELMoForManyLangs (Che et al., 2018).
+
+_PUBLISHED: Final = {
+    "encoder": {
+        "name": "elmo",
+        "dim": 4096,
+        "projection_dim": 512,
+        "n_layers": 2,
+        "cell_clip": 3,
+        "proj_clip": 3,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "max_characters_per_token": 50,
+    },
+}
+_PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+"""Files that come with their package, not with the models; both hold `_PUBLISHED`."""
+
+# The names in options.json, and theirs; the longest first.
+_NAMES: Final = {
+    "char_cnn.embedding.dim": "token_embedder.char_dim",
+    "char_cnn.": "token_embedder.",
+    "lstm.": "encoder.",
+}
+
+
+def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
+    """The architecture of the model whose config.json has this content."""
+    named = PurePosixPath(str(content["config_path"]).replace("\\", "/"))
+    # The path is from the disk where the model was trained: its name alone counts.
+    architecture = path.with_name(named.name or "-")
+    if architecture.is_file():
+        found = read_json(architecture)
+    elif named.name in _PUBLISHED_NAMES:
+        found = _PUBLISHED
+    else:
+        raise OptionsError(
+            f"{path}: config_path names {named.name or 'no file'}, which is not in the folder; "
+            "copy it there"
+        )
+    try:
+        return _parse_many_langs(found)
+    except OptionsError as error:
+        raise OptionsError(f"{architecture}: {error}") from None
+
+
+def _parse_many_langs(content: Any) -> ManyLangsOptions:
+    """Their architecture, which options.json has under other names for the two sections."""
+    encoder = _named_section(content, "encoder", "elmo")
+    embedder = _named_section(content, "token_embedder", "cnn")
+    char_dim, word_dim = embedder.get("char_dim"), embedder.get("word_dim")
+    if not isinstance(word_dim, int) or word_dim < 0 or char_dim == word_dim == 0:
+        raise OptionsError(
+            "token_embedder: expected the sizes char_dim and word_dim, one of them above 0, "
+            f"found {char_dim} and {word_dim}"
+        )
+    rewritten = {
+        "lstm": {**encoder, "use_skip_connections": True},
+        "char_cnn": {**embedder, "embedding": {"dim": char_dim}} if char_dim != 0 else None,
+    }
+    try:
+        options = parse_options(rewritten)
+    except OptionsError as error:
+        message = str(error)
+        for ours, theirs in _NAMES.items():
+            message = message.replace(ours, theirs)
+        raise OptionsError(message) from None
+    longest = embedder.get("max_characters_per_token")
+    if not isinstance(longest, int) or longest < 3:
+        raise OptionsError(
+            "token_embedder.max_characters_per_token: expected a whole number, 3 or more, "
+            f"found {longest}"
+        )
+    return ManyLangsOptions(options.lstm, options.char_cnn, word_dim, longest)
+
+
+def _named_section(content: Any, name: str, kind: str) -> dict[str, Any]:
+    """A section of the file, which must be of the kind that is known here."""
+    section = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(section, dict):
+        raise OptionsError(f"{name}: expected an object, found none")
+    if str(section.get("name")).lower() != kind:
+        raise OptionsError(f'{name}.name: expected "{kind}", found {section.get("name")!r}')
+    return section

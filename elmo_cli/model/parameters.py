@@ -1,8 +1,7 @@
 """The number of parameters of each part of a biLM, from its options alone."""
 
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.many_langs import ManyLangsOptions
-from elmo_cli.model.options import CharacterOptions, LstmOptions, ModelOptions
+from elmo_cli.model.options import CharacterOptions, LstmOptions, ManyLangsOptions, ModelOptions
 
 
 def parameters_by_part(

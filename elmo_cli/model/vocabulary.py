@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
-from elmo_cli.text.lines import not_utf8
+from elmo_cli.text.lines import not_utf8, read_text
 
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
@@ -65,9 +65,9 @@ def read_words(path: str | Path) -> list[str]:
         InputError: it cannot be read, or is not UTF-8.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except OSError as error:
         raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from None
-    return [line.strip() for line in text.rstrip("\n").split("\n")]
+    return [line.strip() for line in text.rstrip("\r\n").split("\n")]

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.many_langs import ManyLangsOptions, read_lexicons
-from elmo_cli.model.options import read_options, reads_words
+from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.cache import (
     download_model,
@@ -152,7 +151,7 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     options = read_options(files.options)
     folder = files.weights.parent
     if isinstance(options, ManyLangsOptions):
-        from elmo_cli.model.many_langs_weights import read_many_langs
+        from elmo_cli.model.many_langs import read_lexicons, read_many_langs
 
         token_encoder, lexicons = folder / TOKEN_ENCODER, read_lexicons(folder, options)
         return read_many_langs(files.weights, token_encoder, options, lexicons)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.many_langs import ManyLangsOptions
-from elmo_cli.model.options import read_options
+from elmo_cli.model.options import ManyLangsOptions, read_options
 
 FILE_NAMES: Final = {
     "options": "options.json",

@@ -26,6 +26,9 @@ _Tokens = TypeVar("_Tokens", bound=Sequence[str])
 
 STANDARD_INPUT = "-"
 
+MAX_TEXT_BYTES = 1 << 28
+"""Of a file that is read as a whole."""
+
 _OTHER_DATA = {
     b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
     "`zcat`",
@@ -278,6 +281,20 @@ def decode_line(path: str | Path, line: bytes, number: int) -> str:
             f"convert it with `iconv -f {encoding} -t utf-8`"
         )
     return text
+
+
+def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Read a whole file as UTF-8, without its byte order mark.
+
+    Raises:
+        OSError: it cannot be read, or is larger than `max_bytes`: an endless device, perhaps.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"more than {max_bytes:,} bytes", str(path))
+    return content.decode("utf-8-sig")
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:

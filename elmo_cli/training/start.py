@@ -11,8 +11,7 @@ import torch
 from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.language_model.softmax_file import read_softmax
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.many_langs import ManyLangsOptions
-from elmo_cli.model.options import parse_options, read_json, read_options
+from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
 from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files

@@ -1,5 +1,6 @@
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from website import zip_with
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
 from elmo_cli.embedder import State
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.many_langs import Lexicon, Lexicons, ManyLangsOptions
-from elmo_cli.model.options import read_options
+from elmo_cli.model.many_langs import Lexicon, Lexicons
+from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.pretrained.registry import published_model
@@ -280,6 +281,22 @@ def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
         load_bilm(find_model(folder))
     assert capsys.readouterr().out == ""
+
+
+def test_a_pickle_has_a_bound_by_the_options(folder: Path) -> None:
+    path = folder / "encoder.pkl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("encoder/data.pkl", bytes(1 << 22))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(ElmoError, match=r"encoder.pkl: expected some [\d,]+ bytes, .* 4,194,304$"):
+        load_bilm(find_model(folder))
+
+
+def test_a_lexicon_has_a_bound(folder: Path) -> None:
+    (folder / "char.dic").unlink()
+    (folder / "char.dic").symlink_to("/dev/zero")
+    with pytest.raises(ElmoError, match=r"char.dic: cannot read the lexicon: more than 268,435,"):
+        load_bilm(find_model(folder))
 
 
 def test_44_languages_have_a_name() -> None:
