@@ -18,8 +18,8 @@ from elmo_cli.inference.batching import batches_by_length, windows
 from elmo_cli.language_model.perplexity import perplexity_of_sums
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.lines import read_sentences
-from elmo_cli.training.batches import Piece, Row, fill_block, make_batch, new_streams
-from elmo_cli.training.objective import Objective
+from elmo_cli.training.corpus import Piece, Row, fill_block, make_batch, new_streams
+from elmo_cli.training.loss import Objective
 from elmo_cli.training.options import TrainingOptions
 
 N_STREAMS = 32

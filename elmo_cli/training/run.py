@@ -19,14 +19,12 @@ from torch import Tensor
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.batches import Portion, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
-from elmo_cli.training.objective import Objective
+from elmo_cli.training.corpus import Portion, Position, Row, make_batch, n_steps, n_tokens
+from elmo_cli.training.loss import Objective, Samples, Softmax, draw_words
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions, differences, shown
 from elmo_cli.training.processes import Processes
-from elmo_cli.training.sampled_softmax import Samples, draw_words
-from elmo_cli.training.softmax import Softmax
 
 
 class Run:

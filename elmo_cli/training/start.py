@@ -18,9 +18,9 @@ from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
 from elmo_cli.training.checkpoint import CHECKPOINT, other_run, write_text
+from elmo_cli.training.corpus import TrainingText, count_text
+from elmo_cli.training.loss import Softmax
 from elmo_cli.training.options import PRESETS, TrainingOptions
-from elmo_cli.training.softmax import Softmax
-from elmo_cli.training.text import TrainingText, count_text
 
 logger = logging.getLogger(__name__)
 

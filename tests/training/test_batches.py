@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.batches import (
+from elmo_cli.training.corpus import (
     Piece,
     Portion,
     Position,
     Row,
+    TrainingText,
     cut,
     fill_block,
     make_batch,
@@ -26,7 +27,6 @@ from elmo_cli.training.batches import (
     portions,
 )
 from elmo_cli.training.options import TrainingOptions
-from elmo_cli.training.text import TrainingText
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 ZERO = TrainingOptions(state="zero", batch_tokens=9, longest_sentence=5)

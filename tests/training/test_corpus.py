@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.training.text import Place, TrainingText, Window, count_text, find_files
+from elmo_cli.training.corpus import Place, TrainingText, Window, count_text, find_files
 
 
 def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> tuple[Path, ...]:

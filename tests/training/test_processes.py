@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from elmo_cli.training.batches import Position, portions
+from elmo_cli.training.corpus import Position, portions
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import all_processes
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import choose_architecture, start_weights
-from elmo_cli.training.text import TrainingText
+from elmo_cli.training.corpus import TrainingText
 from elmo_cli.model.vocabulary import Vocabulary
 
 state, output = sys.argv[1:]

@@ -1,0 +1,186 @@
+"""A batch to its loss: both directions, by the softmax over the vocabulary or a sample of it.
+
+Both directions share the softmax (Peters et al., 2018): the forward top layer at a token
+predicts the token after it, the backward top layer the token before it.
+
+A sample of words may stand for the whole softmax in training (Jean et al., 2015). It trains
+the same softmax, but its loss is no perplexity: a few words are easier to tell apart than all.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.model.lstm import pack
+from elmo_cli.training.corpus import Batch
+
+MOST_LOGITS = 1 << 25
+"""Logits of the full softmax in memory at once, without gradients: 128 MiB."""
+_NEVER = -1e30
+"""A logit whose probability is 0; infinity has no gradient where all are."""
+
+
+class Predictions(NamedTuple):
+    """What one direction knows at each prediction, and what it should have said."""
+
+    context: Tensor
+    """Float, shape (N, P): the top layer."""
+    targets: Tensor
+    """Int64, shape (N,): vocabulary indices."""
+
+
+class Softmax(nn.Module):
+    """The output layer: a vector and a bias a word of the vocabulary."""
+
+    def __init__(self, n_words: int, projection_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n_words, projection_dim) / projection_dim**0.5)
+        self.bias = nn.Parameter(torch.zeros(n_words))
+
+    def forward(self, predictions: Predictions) -> Tensor:
+        """The negative log probability of each target, in nats: float, shape (N,)."""
+        logits = functional.linear(predictions.context, self.weight, self.bias)  # (N, V)
+        return functional.cross_entropy(logits, predictions.targets, reduction="none")
+
+
+class Samples(NamedTuple):
+    """Words drawn for one step of training."""
+
+    words: Tensor
+    """Int64, shape (S,), distinct."""
+    n_draws: int
+    """How many draws it took to find so many distinct ones."""
+
+
+def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
+    """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does.
+
+    A vocabulary is sorted by falling count, so frequent words are drawn often.
+
+    Args:
+        n_words: of the vocabulary.
+        n_samples: fewer than `n_words`.
+        generator: on the CPU.
+    """
+    found = torch.empty(0, dtype=torch.int64)
+    while True:
+        uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)
+        # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
+        drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(0, n_words - 1)
+        found = torch.cat([found, drawn])
+        words, first = _first_appearances(found, n_words)
+        if len(words) >= n_samples:
+            return Samples(words[:n_samples], int(first[n_samples - 1]) + 1)
+
+
+def _first_appearances(drawn: Tensor, n_words: int) -> tuple[Tensor, Tensor]:
+    """The distinct words in the order in which they were drawn, and where each was first."""
+    first = torch.full((n_words,), len(drawn))
+    first.scatter_reduce_(0, drawn, torch.arange(len(drawn)), "amin")
+    words = (first < len(drawn)).nonzero()[:, 0]
+    places, order = first[words].sort()
+    return words[order], places
+
+
+def sampled_loss(softmax: Softmax, predictions: Predictions, samples: Samples) -> Tensor:
+    """The loss of each prediction against the drawn words.
+
+    Args:
+        softmax: of the whole vocabulary.
+        predictions: N contexts and targets.
+        samples: on the device of the softmax.
+
+    Returns:
+        float32, shape (N,), in nats.
+    """
+    context, targets = predictions
+    words, n_draws = samples
+    n_words = len(softmax.bias)
+    # What is drawn more often is so much less surprising: part of the bias.
+    bias = softmax.bias[words] - _log_expected_count(words, n_draws, n_words)
+    logits = functional.linear(context, softmax.weight[words], bias)  # (N, S)
+    # A sample that is the target itself would count it twice.
+    place = torch.full((n_words,), -1, device=words.device)
+    place[words] = torch.arange(len(words), device=words.device)
+    hit = place[targets]
+    rows = (hit >= 0).nonzero()[:, 0]
+    logits[rows, hit[rows]] = _NEVER
+    target_logits = (context * softmax.weight[targets]).sum(dim=1) + softmax.bias[targets]
+    target_logits = target_logits - _log_expected_count(targets, n_draws, n_words)
+    total = torch.logaddexp(logits.float().logsumexp(dim=1), target_logits)
+    return total - target_logits
+
+
+def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
+    """Log of the chance that a word is among the distinct samples."""
+    rank = words.double() + 1
+    probability = torch.log1p(1 / rank) / math.log(n_words + 1)
+    return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float()
+
+
+class Losses(NamedTuple):
+    """What a batch cost, in nats, and where its rows ended."""
+
+    forward: Tensor
+    """The sum over the predictions of the forward direction."""
+    backward: Tensor
+    state: BiLmState
+    """In the order of the rows, without gradients."""
+
+
+class Objective(nn.Module):
+    """The language model that is trained: a biLM and the softmax that both directions share."""
+
+    def __init__(self, bilm: BiLm, softmax: Softmax) -> None:
+        super().__init__()
+        self.bilm = bilm
+        self.softmax = softmax
+
+    def forward(
+        self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
+    ) -> Losses:
+        """The losses of a batch.
+
+        Args:
+            batch: its rows lie in any order.
+            state: where each row starts; zero if not given.
+            samples: for the sampled softmax; the full softmax if not given.
+        """
+        state = state or self.bilm.initial_state(len(batch.lengths))
+        if not batch.lengths.any():  # another process has all the rows
+            nothing = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
+            return Losses(nothing, nothing, state)
+        bilm, device = self.bilm, self.bilm.device
+        packing = pack(batch.lengths)
+        steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
+        order = torch.as_tensor(packing.order, device=device)
+        rows = torch.as_tensor(steps, device=device)
+        words = torch.as_tensor(batch.words, device=device)
+        # Each distinct token is encoded once.
+        vectors = bilm.token_encoder(bilm.token_encoder.token_ids(batch.tokens).to(device))
+        layers, ended = bilm.run_stacks(
+            vectors[rows[0]],
+            vectors[rows[2]],
+            packing.sizes,
+            select_state(state, order),
+        )
+        losses = [
+            self._loss(Predictions(bilm.dropout(top), words[predicted]), samples)
+            for top, predicted in zip(layers[-1], (rows[1], rows[3]), strict=True)
+        ]
+        ended = select_state(map_state(ended, Tensor.detach), order.argsort())
+        return Losses(losses[0], losses[1], ended)
+
+    def _loss(self, predictions: Predictions, samples: Samples | None) -> Tensor:
+        if samples is not None:
+            return sampled_loss(self.softmax, predictions, samples).sum()
+        n_rows = len(predictions.targets)
+        if not torch.is_grad_enabled():
+            n_rows = max(1, MOST_LOGITS // len(self.softmax.bias))
+        parts = zip(*(torch.split(part, n_rows) for part in predictions), strict=True)
+        losses: list[Tensor] = [self.softmax(Predictions(*part)).sum() for part in parts]
+        return torch.stack(losses).sum()
