@@ -20,7 +20,14 @@ from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.training.corpus import Piece, Row, make_batch
 from elmo_cli.training.heldout import heldout_perplexity
-from elmo_cli.training.loss import Objective, Predictions, Softmax
+from elmo_cli.training.loss import (
+    Objective,
+    Predictions,
+    Samples,
+    Softmax,
+    draw_words,
+    sampled_loss,
+)
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions
 
