@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from elmo_cli.inference.selection import Selection
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat, choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
-from elmo_cli.text.lines import Record, size_in_bytes
+from elmo_cli.text.lines import Record, Sentence, size_in_bytes
 from elmo_cli.text.records import (
     WHOLE,
     InputFormat,
@@ -49,9 +49,6 @@ from elmo_cli.text.records import (
     parse_shard,
 )
 
-if TYPE_CHECKING:
-    from elmo_cli.embedder import ElmoEmbedder
-
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_SECONDS: Final = 30.0
@@ -62,6 +59,22 @@ _RECORD_BYTES: Final = 400
 """About what HDF5 itself takes for a dataset."""
 _TEXT_VALUE_BYTES: Final = 15
 """The maximum that a float32 takes as text, with what separates it from the next."""
+
+
+class _Embedder(Protocol):
+    """What a run needs of `ElmoEmbedder`, which has a method for runs and so imports this."""
+
+    batch_tokens: int
+
+    @property
+    def state(self) -> str: ...
+    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]: ...
+    def embed_window(
+        self, window: list[Sentence], selection: Selection
+    ) -> Iterator[NDArray[np.float32] | ComputationError]: ...
+    def nothing(self, selection: Selection) -> NDArray[np.float32]: ...
+    def save_states(self) -> dict[str, str]: ...
+    def restore_states(self, saved: dict[str, str]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -154,7 +167,7 @@ def plan_file(
 
 
 def embed_file(
-    embedder: "ElmoEmbedder",
+    embedder: _Embedder,
     plan: FilePlan,
     selection: Selection,
     batch_size: int = DEFAULT_BATCH_SIZE,
@@ -182,7 +195,7 @@ def embed_file(
 
 
 def _run(
-    embedder: "ElmoEmbedder",
+    embedder: _Embedder,
     plan: FilePlan,
     selection: Selection,
     batch_size: int,
@@ -235,7 +248,7 @@ _Window = list[tuple[Record, Place]]
 
 
 def _windows(
-    embedder: "ElmoEmbedder", records: Iterable[tuple[Record, Place]], batch_size: int
+    embedder: _Embedder, records: Iterable[tuple[Record, Place]], batch_size: int
 ) -> Iterator[_Window]:
     """The records in windows; those before one that cannot be read are a window too."""
     errors: list[ElmoError] = []
@@ -265,7 +278,7 @@ class _Run:
 
     def __init__(
         self,
-        embedder: "ElmoEmbedder",
+        embedder: _Embedder,
         plan: FilePlan,
         selection: Selection,
         writer: ActivationsWriter,

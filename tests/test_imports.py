@@ -101,6 +101,46 @@ def test_torch_is_imported_neither_by_the_command_line_nor_by_light_modules() ->
     assert importers_of("torch") & light == set()
 
 
+ROOMS = (
+    *("errors", "quantities", "atomic", "text", "outputs", "model", "pretrained", "inference"),
+    *("language_model", "embed_file", "embedder", "analysis", "integrations", "training", "cli"),
+)
+"""Rooms and the files beside them; an import goes to one that is named before."""
+NEVER = {(room, "outputs") for room in ("model", "pretrained", "inference", "language_model")}
+"""Pairs of rooms, the first of which imports nothing of the second all the same."""
+
+
+def graph() -> dict[str, set[str]]:
+    """The modules of the package that each one imports, in functions and for types too."""
+    names = {path: ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in sources()}
+    modules = set(names.values())
+    found: dict[str, set[str]] = {}
+    for path, name in names.items():
+        imported = {text.removeprefix("elmo_cli.") for text in imports_of(path)}
+        imported |= {text.rpartition(".")[0] for text in imported}
+        found[name] = imported & modules - {name}
+    return found
+
+
+def test_arrows_between_rooms_go_one_way() -> None:
+    against = []
+    for name, imported in graph().items():
+        room = name.partition(".")[0]
+        for other in imported if room in ROOMS else ():
+            other_room = other.partition(".")[0]
+            up = ROOMS.index(other_room) > ROOMS.index(room)
+            if up or (room, other_room) in NEVER:
+                against.append(f"{name} -> {other}")
+    assert against == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    rest = graph()
+    while free := {name for name, imported in rest.items() if not imported & rest.keys()}:
+        rest = {name: imported for name, imported in rest.items() if name not in free}
+    assert rest == {}
+
+
 def test_the_library_does_not_import_its_command_line() -> None:
     library = {name for name in importers_of("elmo_cli.cli") if not name.startswith("cli/")}
     assert library <= {"__main__.py"}
