@@ -208,8 +208,10 @@ def _run(
     n_bytes = _Count()
     with (
         open_records(
-            plan.source, plan.input_format, n_bytes.add, skip_errors=plan.skip_errors
-        ) as read,
+            *(plan.source, plan.input_format, n_bytes.add),
+            skip_errors=plan.skip_errors,
+            should_stop=should_stop,
+        ) as (read, is_ready),
         ActivationsWriter(
             plan.output, plan.output_format, attributes, overwrite=plan.overwrite
         ) as writer,
@@ -221,12 +223,14 @@ def _run(
             logger.info("%s is complete already", plan.output)
             return run.summary()
         try:
-            for window in _windows(embedder, rest, batch_size):
+            for window in _windows(embedder, rest, batch_size, is_ready):
                 run.embed(window)
                 on_progress(run.progress())
                 run.checkpoint_if_due()
                 if should_stop():
-                    raise run.stopped()
+                    raise StoppedError
+        except StoppedError:
+            raise run.stopped() from None
         except InputError:
             run.checkpoint()
             raise
@@ -248,15 +252,21 @@ _Window = list[tuple[Record, Place]]
 
 
 def _windows(
-    embedder: _Embedder, records: Iterable[tuple[Record, Place]], batch_size: int
+    embedder: _Embedder,
+    records: Iterable[tuple[Record, Place]],
+    batch_size: int,
+    is_ready: Callable[[], bool],
 ) -> Iterator[_Window]:
-    """The records in windows; those before one that cannot be read are a window too."""
+    """The records in windows, each closed where a stream has no more ready.
+
+    Those before a record that cannot be read, or a stop, are a window too.
+    """
     errors: list[ElmoError] = []
 
     def readable() -> Iterator[tuple[Record, Place]]:
         try:
             yield from records
-        except InputError as error:
+        except (InputError, StoppedError) as error:
             errors.append(error)
 
     carried = embedder.state == "carry"
@@ -265,6 +275,7 @@ def _windows(
         *(batch_size, embedder.batch_tokens),
         carried=carried,
         length=lambda pair: len(pair[0].tokens),
+        is_ready=is_ready,
     ):
         # Carried states depend on the places in a batch: one that is not full comes last.
         if not (errors and carried and len(window) < batch_size):

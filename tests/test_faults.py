@@ -36,11 +36,12 @@ def n_lines_kept(log: Path) -> int:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
+    long_line = b"word " * 30_000 + b"\n"
     process = start_elmo(*COMMAND, "--model", TINY, stdin=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write(LINES + b"one more\n")
-    process.stdin.flush()
-    for _ in range(3000):  # until it waits for more: two lines make a window
+    process.stdin.write(LINES + long_line)
+    process.stdin.close()
+    for _ in range(3000):  # until it is at the long line
         if n_lines_kept(Path("out.hdf5.partial.log")) == 40:
             break
         time.sleep(0.1)
@@ -51,8 +52,8 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
     assert any(b"once more stops at once" in line for line in process.stderr)
     time.sleep(0.5)
     process.send_signal(number)
-    process.communicate(timeout=300)
-    assert process.returncode == 128 + number
+    assert process.wait(timeout=300) == 128 + number
+    process.stderr.close()
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, "--model", TINY, stdin=LINES + b"one more\n")
     assert result.exit_code == 0

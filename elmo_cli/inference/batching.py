@@ -58,6 +58,7 @@ def sentence_windows(
     *,
     carried: bool,
     length: Callable[[_Item], int] = _length,
+    is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[_Item]]:
     """Cut a stream into windows, each held in memory and computed at once.
 
@@ -67,6 +68,8 @@ def sentence_windows(
         batch_tokens: the maximum number of tokens in a batch; a window has several batches.
         carried: states are carried over from batch to batch.
         length: the number of tokens in a sentence.
+        is_ready: whether the next sentence is there; where it is not, a window is closed,
+            unless states are carried over.
 
     Raises:
         InputError: `batch_size` is below 1.
@@ -76,7 +79,7 @@ def sentence_windows(
     if carried:
         return fixed_windows(sentences, batch_size)
     n_tokens = WINDOW_BATCHES * batch_tokens
-    return windows(sentences, n_tokens, max_sentences=n_tokens, length=length)
+    return windows(sentences, n_tokens, n_tokens, length=length, is_ready=is_ready)
 
 
 def windows(
@@ -85,6 +88,7 @@ def windows(
     max_sentences: int,
     *,
     length: Callable[[_Item], int] = _length,
+    is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[_Item]]:
     """Cut a stream into lists, each closed by the sentence that reaches a bound."""
     window: list[_Item] = []
@@ -92,7 +96,7 @@ def windows(
     for sentence in sentences:
         window.append(sentence)
         n_tokens += length(sentence)
-        if n_tokens >= max_tokens or len(window) >= max_sentences:
+        if n_tokens >= max_tokens or len(window) >= max_sentences or not is_ready():
             yield window
             window, n_tokens = [], 0
     if window:

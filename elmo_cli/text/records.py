@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 from elmo_cli.errors import InputError
 from elmo_cli.text.fasta import read_fasta
 from elmo_cli.text.lines import Record, line_record, name_of, open_lines
+from elmo_cli.text.pipes import never
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,23 @@ def open_records(
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
     skip_errors: bool = False,
-) -> Iterator[Iterator[Record]]:
+    should_stop: Callable[[], bool] = never,
+) -> Iterator["Records"]:
     """The records of a file, given by its path or already open as text; see `open_lines`.
 
     With `skip_errors`, one that is at fault is a record with its `fault`.
     """
-    with open_lines(source, on_bytes, skip_errors=skip_errors) as lines:
-        yield input_format.read(lines, name_of(source), skip_errors)
+    opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
+    with opened as lines:
+        yield Records(input_format.read(lines, name_of(source), skip_errors), lines.is_ready)
+
+
+class Records(NamedTuple):
+    """The records of a file."""
+
+    records: Iterator[Record]
+    is_ready: Callable[[], bool]
+    """Whether the next one can be read without a long wait: see `Lines`."""
 
 
 class Shard(NamedTuple):

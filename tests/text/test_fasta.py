@@ -141,7 +141,7 @@ def test_faults_are_collected_up_to_a_line_that_cannot_be_read() -> None:
     Path("p.fasta").write_bytes(b">a\n>a\n>\n>b\n>\xff\n>a\n")
     with (
         pytest.raises(InputError, match=r"line 2: .*; line 3: [^;]*none$"),
-        open_records("p.fasta", find_format("p.fasta")) as records,
+        open_records("p.fasta", find_format("p.fasta")) as (records, _),
     ):
         list(records)
 
