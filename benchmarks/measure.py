@@ -23,12 +23,11 @@ from machine import describe
 from precision import precision_rows
 from sentences import sentence_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
-from speed import products_rows, speed_rows
+from speed import speed_rows
 from startup import startup_rows
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
-    "products": products_rows,
     "precision": precision_rows,
     "sentence": sentence_rows,
     "startup": startup_rows,

@@ -1,8 +1,6 @@
 """Run `elmo embed` in this process and print what it took, as `allennlp_elmo.py` does.
 
-    python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
-
-With --products, also how long its matrix products would take by themselves.
+python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
 """
 
 import argparse
@@ -21,13 +19,11 @@ def main() -> None:
     parser.add_argument("--layout")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--cuda", type=int, default=-1)
-    parser.add_argument("--products", action="store_true")
     parser.add_argument("input")
     parser.add_argument("output")
     arguments = parser.parse_args()
 
     from allennlp_elmo import peak_memory_mb
-    from products import ProductLog
     from stopwatch import Stopwatch
 
     from elmo_cli import ElmoEmbedder
@@ -48,7 +44,6 @@ def main() -> None:
         state=arguments.state,
     )
     loaded = time.perf_counter()
-    log = ProductLog() if arguments.products else None
     summary = embedder.embed_file(
         *(arguments.input, arguments.output, arguments.layers),
         layout=arguments.layout,
@@ -62,9 +57,6 @@ def main() -> None:
         "files_seconds": files.seconds,
         "peak_memory_mb": peak_memory_mb(),
     }
-    if log is not None:
-        figures["products_gflop"] = log.flops / 1e9
-        figures["products_seconds"] = log.seconds()
     print(json.dumps(figures))
 
 

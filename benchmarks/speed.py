@@ -1,4 +1,4 @@
-"""`elmo embed` beside AllenNLP: speed, loading, memory, agreement and the products' share."""
+"""`elmo embed` beside AllenNLP: speed, loading, memory and agreement."""
 
 import statistics
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from process import Figures, figures_of, in_turns, median, ratios
+from process import Figures, in_turns, median, ratios
 from setting import Row, Setting
 
-SPEED_TARGET, PRODUCTS_TARGET, LOADING_TARGET = 5.5, 0.85, 0.5
+SPEED_TARGET, LOADING_TARGET = 5.5, 0.5
 AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05
 
 
@@ -36,25 +36,6 @@ def beside_allennlp(
     commands = {"ours": ours, "theirs": theirs} if setting.peer else {"ours": ours}
     turns = in_turns(commands, setting.repeats)
     return turns["ours"], turns.get("theirs", [])
-
-
-def products_rows(setting: Setting) -> list[Row]:
-    """How much of a run the bare matrix products would take."""
-    text, output = setting.write("input.txt", setting.lines), setting.folder / "products.hdf5"
-    command = setting.ours("measure_embed.py", setting.model, "--products", text, output)
-    turns = [figures_of(command) for _ in range(setting.repeats)]
-    shares = [turn["products_seconds"] / turn["embed_seconds"] for turn in turns]
-    share = statistics.median(shares)
-    rate = median(turns, "products_gflop") / median(turns, "products_seconds")
-    return [
-        Row(
-            "time of the bare matrix products that are made, over the whole run",
-            f"at least {PRODUCTS_TARGET:.0%}",
-            f"{share:.0%} (at {rate:.0f} GFLOP/s)",
-            share >= PRODUCTS_TARGET,
-            {"shares": shares, "turns": turns},
-        )
-    ]
 
 
 def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:

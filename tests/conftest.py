@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from elmo_cli.inference.precision import has_int8
+from elmo_cli.inference.linear import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.device import choose_device
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.linear import replace_linear_modules
 from elmo_cli.language_model.softmax_file import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
@@ -125,7 +125,7 @@ def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tu
     """The width of a model's token vectors, and those of words, some at a time."""
     bilm = load_bilm(files)
     encoder = bilm.token_encoder.to(device)
-    compute_types("float32", device).use_products(encoder)
+    replace_linear_modules(encoder, torch.float32)
 
     @torch.inference_mode()
     def encode(tokens: Sequence[str]) -> torch.Tensor:

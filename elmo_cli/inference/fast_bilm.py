@@ -1,59 +1,45 @@
 """The fast biLM: the same as `BiLm.contextualize`, without gradients.
 
-What makes it faster than the readable one: equal beginnings run once (`trie`), the
-input product of the lowest layer is made once for each distinct token (`input_gates`),
-and weights and elementwise work are prepared for the processor (`fast_lstm`).
+What makes it faster than the readable one: equal beginnings run once (`trie`), W_ih x of
+the lowest layer is computed once for each distinct token, and weights and elementwise work
+are prepared for the processor (`fast_lstm`, `linear`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.inference.allocator import keep_freed_memory
-from elmo_cli.inference.fast_lstm import FastLstm, Steps
-from elmo_cli.inference.input_gates import node_gates, table_tokens, token_gates
-from elmo_cli.inference.linear import PRODUCT_ROWS
+from elmo_cli.inference.fast_lstm import FastLstm, Steps, TableRows, fast_lstm
+from elmo_cli.inference.linear import MAX_ROWS, Linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
 
-RunLayer = Callable[[FastLstm, Tensor | None, LstmState], tuple[Tensor, LstmState]]
-"""How a layer is run over sentences. From its LSTM, the outputs of the layer below, None for
-the lowest, and where sentences start, to its outputs, float, shape (M, P), and where they ended."""
-
-Plan = tuple[RunLayer, Tensor]
-"""How a stack is run, and which row of its outputs each token gets, int64, shape (N,)."""
-
-
-class Rooms(NamedTuple):
-    """Memory for gates, float, shape (m, 4 D): what has been used is faster than new."""
-
-    table: Tensor
-    """For `token_gates`, until the lowest layer has run in both directions."""
-    nodes: Tensor
-    """For `node_gates`."""
+TABLE_BYTES = 1 << 26
+"""Of the gates of distinct tokens that are held at once, 64 KiB each in the original model and
+float32: enough for many steps, and the more steps, the more of their tokens are equal."""
 
 
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice."""
+        """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice.
+
+        `bilm` must not be used afterwards.
+        """
         self.options = bilm.options
         self.device = types.device
-        if self.device.type == "cpu":
-            keep_freed_memory()
         self._values = types.values
-        stacks = zip(_taken(bilm.forward_layers), _taken(bilm.backward_layers), strict=True)
-        self.layers = [
-            (FastLstm(ahead, types), FastLstm(behind, types)) for ahead, behind in stacks
-        ]
+        token_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize
+        self._max_tokens = max(1, TABLE_BYTES // token_bytes)
+        stacks = bilm.forward_layers, bilm.backward_layers
+        self._stacks = [[fast_lstm(lstm, types) for lstm in _taken(stack)] for stack in stacks]
 
     @torch.inference_mode()
     def contextualize(
@@ -75,63 +61,56 @@ class FastBiLm:
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self.device)
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
-        plan = partial(self._plan, vectors, tokens, roots, self._rooms(vectors, layers))
-        plans = [plan(backward=backward) for backward in (False, True)]
-        ended = self._run(plans, state, layers[1:])
         torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
         layers[0, :, 1] = layers[0, :, 0]
-        return layers.flatten(2), ended
+        # One direction after the other, each with all cores: so its weights are in the caches.
+        finals = [
+            self._run_stack(
+                lstms,
+                vectors,
+                build_trie(tokens, roots, backward=direction == 1),
+                [starts[direction] for starts in state],
+                layers[1:, :, direction],
+            )
+            for direction, lstms in enumerate(self._stacks)
+        ]
+        return layers.flatten(2), [LayerState(*pair) for pair in zip(*finals, strict=True)]
 
-    def _rooms(self, vectors: Tensor, layers: Tensor) -> Rooms:
-        """Memory for gates, if any is needed: where it will do, that of the layers, yet empty."""
-        width = 4 * self.options.lstm.dim
-        if self.device.type != "cpu":
-            return Rooms(*2 * [vectors.new_empty(0, width)])
-        n_table = min(table_tokens(width, vectors.dtype), len(vectors))
-        table, nodes = (_as_rows(memory, width) for memory in (layers, layers[0]))
-        if n_table <= PRODUCT_ROWS:  # a single product
-            table = table[:0]
-        elif len(table) < PRODUCT_ROWS:  # few tokens in all, most of them distinct
-            table = vectors.new_empty(min(n_table, 2 * PRODUCT_ROWS), width)
-        if len(nodes) < PRODUCT_ROWS:
-            nodes = vectors.new_empty(min(PRODUCT_ROWS, layers.shape[1]), width)
-        return Rooms(table[:n_table], nodes)
-
-    def _plan(
+    def _run_stack(
         self,
+        lstms: Sequence[FastLstm],
         vectors: Tensor,
-        tokens: NDArray[np.int64],
-        roots: NDArray[np.int64],
-        rooms: Rooms,
-        *,
-        backward: bool,
-    ) -> Plan:
-        """How a stack is run over sentences."""
-        trie = build_trie(tokens, roots, backward=backward)
-        steps = Steps.of(trie, self.device)
-        run_layer = partial(_run_over_trie, vectors, trie, steps, rooms)
-        return run_layer, torch.from_numpy(trie.nodes).to(self.device)
+        trie: Trie,
+        starts: Sequence[LstmState],
+        results: Tensor,
+    ) -> list[LstmState]:
+        """Run one direction, from the lowest layer up.
 
-    def _run(self, plans: Sequence[Plan], state: BiLmState, results: Tensor) -> BiLmState:
-        """Run both stacks; write `results`, shape (L - 1, N, 2, P), give where sentences ended."""
-        below: list[Tensor | None] = [None for _ in plans]
-        ended = []
-        for pair, starts, result in zip(self.layers, state, results, strict=True):
-            finals = []
-            # One after the other, each with all cores: so the weights of one are in the caches.
-            for direction, (run_layer, _) in enumerate(plans):
-                inputs = below[direction]
-                outputs, final = run_layer(pair[direction], inputs, starts[direction])
-                if inputs is not None and self.options.lstm.use_skip_connections:
-                    outputs += inputs
-                below[direction] = outputs  # (M, P)
-                finals.append(final)
-            # Not before: tables of both directions were where the results are.
-            for values, (_, order), out in zip(below, plans, result.unbind(1), strict=True):
-                assert values is not None
-                torch.index_select(values, 0, order, out=out)
-            ended.append(LayerState(*finals))
-        return ended
+        Args:
+            trie: its tokens are rows of `vectors`.
+            starts: where each root starts, for each layer.
+            results: the hidden states, float, shape (L - 1, N, P): written.
+
+        Returns:
+            Where each sentence ended, for each layer.
+        """
+        steps = Steps.of(trie, self.device)
+        nodes = torch.from_numpy(trie.nodes).to(self.device)
+        by_sentence = torch.from_numpy(trie.ended.argsort()).to(self.device)
+        below: Tensor | None = None
+        finals = []
+        for lstm, start, result in zip(lstms, starts, results, strict=True):
+            if below is None:
+                gates = token_gates(lstm.input_gates, vectors, trie, self._max_tokens)
+            else:
+                gates = node_gates(lstm.input_gates, below, trie.sizes)
+            outputs, ended = lstm.run(gates, steps, start)  # (M, P)
+            if below is not None and self.options.lstm.use_skip_connections:
+                outputs += below
+            torch.index_select(outputs, 0, nodes, out=result)
+            finals.append(LstmState(*(values[by_sentence] for values in ended)))
+            below = outputs
+        return finals
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """The zero state for `n_sentences` sentences; cells are float32 in every precision."""
@@ -148,32 +127,67 @@ class FastBiLm:
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
 
 
+def token_gates(layer: Linear, vectors: Tensor, trie: Trie, max_tokens: int) -> Iterator[TableRows]:
+    """The inputs' part of the gates of each step where inputs are tokens, which repeat.
+
+    Args:
+        layer: W_ih x + b, from P to 4 D values.
+        vectors: of the distinct tokens, float, shape (V, P).
+        trie: its tokens are rows of `vectors`.
+        max_tokens: tokens whose gates are held at once.
+    """
+    start = 0
+    for group in group_by_tokens(trie.tokens, trie.sizes, max_tokens):
+        end = start + sum(group)
+        distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
+        rows = torch.from_numpy(distinct).to(vectors.device)
+        table = layer(vectors.index_select(0, rows))  # (n, 4 D)
+        for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
+            yield TableRows(table, step)  # (n, 4 D)
+        del table
+        start = end
+
+
+def node_gates(layer: Linear, inputs: Tensor, sizes: Sequence[int]) -> Iterator[TableRows]:
+    """The same where each node has inputs of its own, float, shape (M, P)."""
+    start = 0
+    for group in group_by_rows(sizes, MAX_ROWS):
+        gates = layer(inputs[start : start + sum(group)])
+        for step in torch.split(gates, group):
+            yield TableRows(step, None)  # (n, 4 D)
+        del gates
+        start += sum(group)
+
+
+def group_by_tokens(
+    tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
+) -> Iterator[list[int]]:
+    """Cut the steps into groups of at most `max_tokens` distinct tokens, one step at the least."""
+    group: list[int] = []
+    seen: set[int] = set()
+    for step in np.split(tokens, np.cumsum(sizes)[:-1]):
+        distinct = set(step.tolist())
+        if group and len(seen) + len(distinct - seen) > max_tokens:
+            yield group
+            group, seen = [], set()
+        group.append(len(step))
+        seen |= distinct
+    yield group
+
+
+def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
+    """Cut the steps into groups of at most `max_rows` rows, one step at the least."""
+    group: list[int] = []
+    for size in sizes:
+        if group and sum(group) + size > max_rows:
+            yield group
+            group = []
+        group.append(size)
+    if group:
+        yield group
+
+
 def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
     """The LSTMs of a stack, from the lowest, each no longer in it."""
     while len(layers):
         yield cast(Lstm, layers.pop(0))
-
-
-def _as_rows(memory: Tensor, width: int) -> Tensor:
-    """As many rows as it has room for, shape (n, width)."""
-    values = memory.flatten()
-    return values[: len(values) // width * width].view(-1, width)
-
-
-def _run_over_trie(
-    vectors: Tensor,
-    trie: Trie,
-    steps: Steps,
-    rooms: Rooms,
-    lstm: FastLstm,
-    below: Tensor | None,
-    start: LstmState,
-) -> tuple[Tensor, LstmState]:
-    """A `RunLayer` over a trie, whose tokens are rows of `vectors`."""
-    if below is None:
-        gates = token_gates(lstm.from_inputs, vectors, trie, rooms.table)
-    else:
-        gates = node_gates(lstm.from_inputs, below, trie.sizes, rooms.nodes)
-    outputs, final = lstm.run(gates, steps, start)
-    by_sentence = torch.from_numpy(trie.ended.argsort()).to(outputs.device)
-    return outputs, LstmState(*(values[by_sentence] for values in final))

@@ -1,7 +1,10 @@
 """The fast LSTM layer: the same as `lstm.Lstm`, without gradients, over a trie.
 
-Its weights are laid out once for the processor's matrix product, and all elementwise
-work is done in one pass, or in place (`cells`).
+    i, j, f, o = gates = W_ih x + W_hh h + b
+    c = clip(sigmoid(i) * tanh(j) + sigmoid(f) * c)
+    h = clip(W_hr (sigmoid(o) * tanh(c)))
+
+W_ih x is computed for several steps at once, before the layer runs (`fast_bilm`).
 """
 
 import math
@@ -11,34 +14,29 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo_cli.inference.cells import TableRows
+from elmo_cli.inference.kernels import address, kernel
+from elmo_cli.inference.linear import CompiledLinear, Linear, linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
-MOST_DISTINCT = 0.8
-"""Distinct parents over nodes, up to which nodes of one parent share what is multiplied for it.
-Where `cells` is not compiled, that costs a copy of the gates."""
+LANES = 16
+"""Values of each gate that are computed together in C."""
+_STEP = "nnn" + 6 * "p" + "fpp"
+_NEXT_CELLS = "nn" + 5 * "p" + "fpp"
 
 
-class Parents(NamedTuple):
-    """The parents of the n nodes of a step, int64, as places in the step before."""
+class TableRows(NamedTuple):
+    """Rows of a table, one for each node of a step."""
 
-    of_nodes: Tensor
-    """Shape (n,)."""
-    distinct: Tensor
-    """Shape (m,): `of_nodes`, or each of them once."""
-    which: Tensor | None
-    """Which of `distinct` each node has, shape (n,); None: one each, in order."""
+    table: Tensor
+    """Float, shape (V, D)."""
+    rows: Tensor | None
+    """Int64, shape (n,); None: the table has n rows, and they are those."""
 
-    @classmethod
-    def of(cls, places: Tensor) -> "Parents":
-        """From those of the nodes, rising."""
-        if places.device.type == "cpu":  # on a GPU it is not measured
-            distinct, which = torch.unique_consecutive(places, return_inverse=True)
-            if len(distinct) <= MOST_DISTINCT * len(places):
-                return cls(places, distinct, which)
-        return cls(places, places, None)
+    def values(self) -> Tensor:
+        """Float, shape (n, D)."""
+        return self.table if self.rows is None else self.table.index_select(0, self.rows)
 
 
 class Steps(NamedTuple):
@@ -48,49 +46,56 @@ class Steps(NamedTuple):
     """The nodes of each step."""
     n_ended: Sequence[int]
     """The sentences that end at each step."""
-    parents: tuple[Parents, ...]
-    ends: tuple[Tensor, ...]
+    parents: Sequence[Tensor]
+    """For each node of a step, its parent's place in the step before, int64, shape (n,)."""
+    ends: Sequence[Tensor]
+    """For each sentence that ends at a step, the place of its last node there, int64."""
 
     @classmethod
     def of(cls, trie: Trie, device: torch.device) -> "Steps":
         """The steps of a trie."""
         parents = torch.split(torch.from_numpy(trie.parents).to(device), trie.sizes)
-        ends = torch.from_numpy(trie.ends).to(device)
-        ends_of_steps = torch.split(ends, trie.n_ended)
-        return cls(trie.sizes, trie.n_ended, tuple(map(Parents.of, parents)), ends_of_steps)
+        ends = torch.split(torch.from_numpy(trie.ends).to(device), trie.n_ended)
+        return cls(trie.sizes, trie.n_ended, parents, ends)
 
 
 class FastLstm:
-    """One LSTM layer in one direction, prepared for inference.
-
-    Its weights have the factors of two that `cells` wants.
-    """
+    """One LSTM layer in one direction, prepared for inference."""
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
+        self._dim = lstm.options.dim
+        self._cell_clip = lstm.options.cell_clip or math.inf
+        self._proj_clip = lstm.options.proj_clip or math.inf
+        self._device = types.device
+        self._projection, self._output = None, types.values
+        if lstm.projection is not None:
+            weight = lstm.projection.weight.detach().to(types.device)
+            self._projection = linear(weight, None, types.weights, types.values)
+            self._output = types.weights
         bias = lstm.gates.bias.detach().clone()
         bias.view(4, -1)[2] += FORGET_BIAS
         parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
-        from_inputs, from_hidden, bias = map(_double_memory, (*parts, bias))
-        self._projection, self._half = None, types.values
-        if lstm.projection is not None:
-            self._projection = types.product(2 * lstm.projection.weight.detach())
-            self._half = types.factors
-        self._dim = lstm.options.dim
-        self._recurrence = types.recurrence(from_inputs, from_hidden, bias, self._half)
-        self.from_inputs = self._recurrence.from_inputs
-        self._cell_clip = lstm.options.cell_clip or math.inf
-        self._proj_clip = lstm.options.proj_clip or math.inf
+        weight_ih, weight_hh, bias = (values.to(types.device) for values in (*parts, bias))
+        self.input_gates, self.hidden_gates = self._gate_layers(weight_ih, weight_hh, bias, types)
+
+    def _gate_layers(
+        self, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor, types: ComputeTypes
+    ) -> tuple[Linear, Linear]:
+        """The layers of both parts of the gates; the order of their outputs is ours alone."""
+        self._kernel = None
+        if types.device.type == "cpu":
+            name = f"{types.values}_to_{self._output}".replace("torch.", "")
+            self._kernel = kernel(name, _NEXT_CELLS)
+        dtypes = types.gate_weights, types.values
+        return linear(weight_ih, bias, *dtypes), linear(weight_hh, None, *dtypes)
 
     def run(
-        self,
-        input_gates: Iterator[TableRows],
-        steps: Steps,
-        state: LstmState,
+        self, input_gates: Iterator[TableRows], steps: Steps, state: LstmState
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
         Args:
-            input_gates: the inputs' part of the gates, float, shape (n, 4 D), for each step.
+            input_gates: W_ih x + b, float, shape (n, 4 D), for each step.
             steps: how nodes follow each other.
             state: where each root starts.
 
@@ -98,62 +103,125 @@ class FastLstm:
             The hidden states, float, shape (M, P), and the states in which sentences ended, in
             that order.
         """
-        hidden, cells = state.hidden, (2 * state.cell).contiguous()
+        hidden, cells = state.hidden, state.cell.contiguous()
         # All that stays is allocated first: between what comes and goes it would break up memory.
-        outputs = hidden.new_empty(sum(steps.sizes), hidden.shape[1])  # (M, P)
-        n_ended, most = sum(steps.n_ended), max(steps.sizes)
+        hidden_states = hidden.new_empty(sum(steps.sizes), hidden.shape[1])  # (M, P)
+        n_ended, largest = sum(steps.n_ended), max(steps.sizes)
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
-        written = cells.new_empty(2, most, cells.shape[1])  # by the steps in turn
-        factors = self._room(most, hidden)
+        written = cells.new_empty(2, largest, self._dim)  # by the steps in turn
+        output = hidden.new_empty(largest, self._dim, dtype=self._output)
         start = first = 0
         for step, (size, n_ends, parents, ends) in enumerate(zip(*steps, strict=True)):
-            before, end = LstmState(hidden, cells), start + size
-            hidden, cells = outputs[start:end], written[step % 2, :size]
+            end, after = start + size, written[step % 2, :size]
+            before = TableRows(cells, parents)
             # No name for the gates: their table has to go before the next one is made.
-            self._step(next(input_gates), before, parents, LstmState(hidden, cells), *factors)
+            self.take_step(
+                next(input_gates), hidden.index_select(0, parents), before, after, output[:size]
+            )
+            hidden, cells = hidden_states[start:end], after
+            self._project(output[:size], hidden)
             if n_ends:
                 for values, last in zip((hidden, cells), ended, strict=True):
                     torch.index_select(values, 0, ends, out=last[first : first + n_ends])
             start, first = end, first + n_ends
-        return outputs, LstmState(ended.hidden, ended.cell.div_(2))
+        return hidden_states, ended
 
-    def _room(self, n: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Zeros, for what up to n nodes multiply, with the rows that a product adds."""
-        n_half = n if self._projection is None else self._projection.n_rows(n)
-        half = hidden.new_zeros(n_half, self._dim, dtype=self._half)
-        return hidden.new_zeros(self._recurrence.n_rows(n), hidden.shape[1]), half
-
-    def _step(
-        self,
-        gates: TableRows,
-        before: LstmState,
-        parents: Parents,
-        after: LstmState,
-        hidden: Tensor,
-        half: Tensor,
+    def take_step(
+        self, input_gates: TableRows, hidden: Tensor, cells: TableRows, after: Tensor, out: Tensor
     ) -> None:
-        """Take n nodes one step further, from their parents.
+        """Take n nodes one step further.
 
         Args:
-            after: written.
-            hidden, half: room for what is multiplied: `_room`.
+            input_gates: W_ih x + b, float, shape (n, 4 D).
+            hidden: the hidden states before, float, shape (n, P).
+            cells: the cells before, float32, shape (n, D).
+            after: the cells after it, float32, shape (n, D): written.
+            out: what is projected, float, shape (n, D): written.
         """
-        n, m = after.cell.shape[0], parents.distinct.shape[0]
-        # Nodes of one parent share what comes from its hidden state.
-        torch.index_select(before.hidden, 0, parents.distinct, out=hidden[:m])
-        states = TableRows(hidden[: self._recurrence.n_rows(m)], parents.which)
-        cells = TableRows(before.cell, parents.of_nodes)
-        self._recurrence.take_step(gates, states, cells, self._cell_clip, after.cell, half[:n])
-        if self._projection is None:
-            projected = 2 * half[:n]
-        else:
-            factors = half[: self._projection.n_rows(n)]
-            projected = self._projection.in_room(after.hidden, factors)  # (n or more, P)
-        torch.clamp(projected[:n], -self._proj_clip, self._proj_clip, out=after.hidden)
+        hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
+        if self._kernel is None:
+            next_cells(input_gates, hidden_gates, cells, self._cell_clip, after, out)
+            return
+        self._kernel(
+            *out.shape,
+            address(input_gates.table, hidden_gates.dtype),
+            address(input_gates.rows, torch.int64),
+            address(hidden_gates, hidden_gates.dtype),
+            address(cells.table, torch.float32),
+            address(cells.rows, torch.int64),
+            self._cell_clip,
+            address(after, torch.float32),
+            address(out, self._output),
+        )
+
+    def _project(self, output: Tensor, hidden: Tensor) -> None:
+        """From float, shape (n, D), to `hidden`, float, shape (n, P): written."""
+        projected = output if self._projection is None else self._projection(output)
+        torch.clamp(projected, -self._proj_clip, self._proj_clip, out=hidden)
 
 
-def _double_memory(values: Tensor) -> Tensor:
-    """A copy of weights or a bias, (4 D, ...), with those of the memory gate doubled: exact."""
-    doubled = values.clone(memory_format=torch.contiguous_format)
-    doubled.view(4, -1)[1] *= 2
-    return doubled
+class CompiledLstm(FastLstm):
+    """The same in float32 with steps in C: gates become cells while a core's cache has them.
+
+    They come in blocks of `LANES` values of each gate: (D / LANES, 4, LANES).
+    """
+
+    def _gate_layers(
+        self, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor, types: ComputeTypes
+    ) -> tuple[Linear, Linear]:
+        self._kernel = kernel("step", _STEP)
+        input_gates = CompiledLinear(_in_blocks(weight_ih), _in_blocks(bias))
+        return input_gates, CompiledLinear(_in_blocks(weight_hh))
+
+    def take_step(
+        self, input_gates: TableRows, hidden: Tensor, cells: TableRows, after: Tensor, out: Tensor
+    ) -> None:
+        """See `FastLstm.take_step`."""
+        assert self._kernel is not None
+        self._kernel(
+            *(*out.shape, hidden.shape[1]),
+            address(input_gates.table, torch.float32),
+            address(input_gates.rows, torch.int64),
+            address(hidden, torch.float32),
+            address(self.hidden_gates.weight, torch.float32),
+            address(cells.table, torch.float32),
+            address(cells.rows, torch.int64),
+            self._cell_clip,
+            address(after, torch.float32),
+            address(out, torch.float32),
+        )
+
+
+def fast_lstm(lstm: Lstm, types: ComputeTypes) -> FastLstm:
+    """Prepare a layer for inference, in the fastest way."""
+    float32 = {types.values, types.weights, types.gate_weights} == {torch.float32}
+    in_blocks = lstm.options.dim % LANES == 0 and types.device.type == "cpu"
+    if float32 and in_blocks and kernel("step", _STEP) is not None:
+        return CompiledLstm(lstm, types)
+    return FastLstm(lstm, types)
+
+
+def next_cells(
+    input_gates: TableRows,
+    hidden_gates: Tensor,
+    cells: TableRows,
+    clip: float,
+    after: Tensor,
+    out: Tensor,
+) -> None:
+    """From both parts of the gates to cells, as the functions in C; see `FastLstm.take_step`.
+
+    Args:
+        hidden_gates: W_hh h, float, shape (n, 4 D): may be overwritten.
+        clip: the largest value of a cell.
+    """
+    gates = hidden_gates.add_(input_gates.values()).float()  # (n, 4 D)
+    i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
+    torch.mul(cells.values(), f.sigmoid_(), out=after)
+    after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-clip, clip)
+    out.copy_(after.tanh().mul_(o.sigmoid_()))
+
+
+def _in_blocks(values: Tensor) -> Tensor:
+    """Weights of gates or their bias, (4 D, ...), in the order of blocks, the same shape."""
+    return values.reshape(4, -1, LANES, *values.shape[1:]).transpose(0, 1).flatten(0, 2)

@@ -1,4 +1,4 @@
-/* The elementwise part of an LSTM step, of which cells.py says what is computed; and, with AVX-512,
+/* The elementwise part of an LSTM step, of which fast_lstm.py says what is computed; and, with AVX-512,
  * products with constant weights (kernels_product.h) and whole steps.
  *
  * Work is shared out among the threads of OpenMP, whose library is the one that torch has loaded.
@@ -42,49 +42,46 @@ static inline uint16_t to_bfloat16(float value) /* to the nearest, ties to even 
     return (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
 }
 
-/* Twice the cell after a step, from the gates and twice the cell before; half of what is projected.
- * bound: twice the clip. */
-static inline float next_cell(float input, float memory, float forget, float output, float before,
-                              float bound, float *half)
+static inline float hyperbolic_tangent(float x) { return 2 * sigmoid(2 * x) - 1; }
+
+/* The cell after a step, from the gates and the cell before, and what is projected. */
+static inline float next_cell(float i, float j, float f, float o, float before, float clip,
+                              float *out)
 {
-    float cell = sigmoid(forget) * before + sigmoid(input) * (4 * sigmoid(memory) - 2);
-    cell = cell > bound ? bound : cell;
-    cell = cell < -bound ? -bound : cell;
-    *half = (sigmoid(cell) - 0.5f) * sigmoid(output);
+    float cell = sigmoid(f) * before + sigmoid(i) * hyperbolic_tangent(j);
+    cell = cell > clip ? clip : cell;
+    cell = cell < -clip ? -clip : cell;
+    *out = hyperbolic_tangent(cell) * sigmoid(o);
     return cell;
 }
 
-/* inputs: the inputs' part of the gates, (V, 4 D), of which node i has row input_rows[i], or
- * row i where input_rows is NULL. hidden: the hidden states' part, (m, 4 D), to be multiplied
- * with hidden_scales, (m), if that is not NULL; cells: twice the cells before, (k, D); both with
- * rows like those of inputs. bound: twice the clip. new_cells, half: (n, D). */
-#define NEXT_CELLS(NAME, GATE, FROM_GATE, HALF, TO_HALF)                                  \
-    void NAME(int64_t n, int64_t dim, const GATE *inputs, const int64_t *input_rows,      \
-              const GATE *hidden, const float *hidden_scales, const int64_t *hidden_rows, \
-              const float *cells, const int64_t *cell_rows, float bound,                  \
-              float *new_cells, HALF *half)                                               \
-    {                                                                                     \
-        _Pragma("omp parallel for schedule(static) if (n > 1)")                           \
-        for (int64_t row = 0; row < n; row++) {                                           \
-            const GATE *a = inputs + 4 * dim * (input_rows ? input_rows[row] : row);      \
-            const int64_t shared = hidden_rows ? hidden_rows[row] : row;                  \
-            const GATE *b = hidden + 4 * dim * shared;                                    \
-            const float *before = cells + dim * (cell_rows ? cell_rows[row] : row);       \
-            float *after = new_cells + dim * row;                                         \
-            HALF *out = half + dim * row;                                                 \
-            const float scale = hidden_scales ? hidden_scales[shared] : 1;                \
-            _Pragma("omp simd")                                                           \
-            for (int64_t i = 0; i < dim; i++) {                                           \
-                const int64_t j = i + dim, f = j + dim, o = f + dim;                      \
-                float projected;                                                          \
-                after[i] = next_cell(FROM_GATE(a[i]) + scale * FROM_GATE(b[i]),           \
-                                     FROM_GATE(a[j]) + scale * FROM_GATE(b[j]),           \
-                                     FROM_GATE(a[f]) + scale * FROM_GATE(b[f]),           \
-                                     FROM_GATE(a[o]) + scale * FROM_GATE(b[o]),           \
-                                     before[i], bound, &projected);                       \
-                out[i] = TO_HALF(projected);                                              \
-            }                                                                             \
-        }                                                                                 \
+/* For n nodes. input_gates: (V, 4 D), of which node i has row input_rows[i], or row i where that is
+ * NULL; cells: those before, (k, D), with rows like these; hidden_gates: (n, 4 D).
+ * new_cells, out: (n, D). */
+#define NEXT_CELLS(NAME, GATE, FROM_GATE, OUT, TO_OUT)                                        \
+    void NAME(int64_t n, int64_t dim, const GATE *input_gates, const int64_t *input_rows,     \
+              const GATE *hidden_gates, const float *cells, const int64_t *cell_rows,         \
+              float clip, float *new_cells, OUT *out)                                         \
+    {                                                                                         \
+        _Pragma("omp parallel for schedule(static) if (n > 1)")                               \
+        for (int64_t node = 0; node < n; node++) {                                            \
+            const GATE *a = input_gates + 4 * dim * (input_rows ? input_rows[node] : node);   \
+            const GATE *b = hidden_gates + 4 * dim * node;                                    \
+            const float *before = cells + dim * (cell_rows ? cell_rows[node] : node);         \
+            float *after = new_cells + dim * node;                                            \
+            OUT *node_out = out + dim * node;                                                 \
+            _Pragma("omp simd")                                                               \
+            for (int64_t i = 0; i < dim; i++) {                                               \
+                const int64_t j = i + dim, f = j + dim, o = f + dim;                          \
+                float value;                                                                  \
+                after[i] = next_cell(FROM_GATE(a[i]) + FROM_GATE(b[i]),                       \
+                                     FROM_GATE(a[j]) + FROM_GATE(b[j]),                       \
+                                     FROM_GATE(a[f]) + FROM_GATE(b[f]),                       \
+                                     FROM_GATE(a[o]) + FROM_GATE(b[o]), before[i], clip,      \
+                                     &value);                                                 \
+                node_out[i] = TO_OUT(value);                                                  \
+            }                                                                                 \
+        }                                                                                     \
     }
 
 NEXT_CELLS(float32_to_float32, float, same, float, same)
@@ -155,43 +152,41 @@ static inline lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 #pragma GCC pop_options
 #endif
 
-/* A step of n nodes: the product of the hidden states, (m, hidden_dim), and what
- * NEXT_CELLS does, while the sums are in the cache of a core. Gates come in blocks of LANES of each:
- * (D / LANES, 4, LANES). hidden_rows: rising, or NULL where m = n. All else is as in NEXT_CELLS. */
-void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *inputs,
+/* A step of n nodes: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS does,
+ * while the sums are in the cache of a core. Gates come in blocks of LANES of each:
+ * (D / LANES, 4, LANES). All else is as in NEXT_CELLS. */
+void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *input_gates,
           const int64_t *input_rows, const float *hidden, const float *weights,
-          const int64_t *hidden_rows, const float *cells, const int64_t *cell_rows, float bound,
-          float *new_cells, float *half)
+          const float *cells, const int64_t *cell_rows, float clip, float *new_cells, float *out)
 {
-    const int64_t m = hidden_rows ? hidden_rows[n - 1] + 1 : n;
     #pragma omp parallel for schedule(static)
     for (int64_t first = 0; first < dim; first += LANES)
-        for (int64_t row = 0, node = 0; row < m; row += ROWS) {
-            const int64_t n_rows = least(ROWS, m - row);
+        for (int64_t row = 0; row < n; row += ROWS) {
+            const int64_t n_rows = least(ROWS, n - row);
+            const float *gates[ROWS], *before[ROWS];
             const void *soon[7 * ROWS];
             int64_t n_soon = 0;
-            for (int64_t i = node; i < least(node + n_rows, n); i++) {
-                const float *gates = inputs + 4 * (dim * (input_rows ? input_rows[i] : i) + first);
+            for (int64_t r = 0, node = row; r < n_rows; r++, node++) {
+                gates[r] = input_gates + 4 * (dim * (input_rows ? input_rows[node] : node) + first);
+                before[r] = cells + dim * (cell_rows ? cell_rows[node] : node) + first;
                 for (int gate = 0; gate < 4; gate++)
-                    soon[n_soon++] = gates + gate * LANES;
-                soon[n_soon++] = cells + dim * (cell_rows ? cell_rows[i] : i) + first;
-                soon[n_soon++] = new_cells + dim * i + first;
-                soon[n_soon++] = half + dim * i + first;
+                    soon[n_soon++] = gates[r] + gate * LANES;
+                soon[n_soon++] = before[r];
+                soon[n_soon++] = new_cells + dim * node + first;
+                soon[n_soon++] = out + dim * node + first;
             }
             float sums[ROWS * BLOCK] = {0};
             multiply_rows_float32[n_rows](hidden_dim, hidden + row * hidden_dim, hidden_dim,
                                           weights + 4 * first * hidden_dim, sums, soon, n_soon);
-            for (; node < n && (hidden_rows ? hidden_rows[node] : node) < row + n_rows; node++) {
-                const int64_t shared = (hidden_rows ? hidden_rows[node] : node) - row;
-                const float *b = sums + BLOCK * shared;
-                const float *a = inputs + 4 * (dim * (input_rows ? input_rows[node] : node) + first);
-                const float *before = cells + dim * (cell_rows ? cell_rows[node] : node) + first;
-                float *after = new_cells + dim * node + first, *out = half + dim * node + first;
+            for (int64_t r = 0; r < n_rows; r++) {
+                const float *a = gates[r], *b = sums + BLOCK * r;
+                const int64_t place = dim * (row + r) + first;
                 #pragma omp simd
                 for (int i = 0; i < LANES; i++) {
                     const int j = i + LANES, f = j + LANES, o = f + LANES;
-                    after[i] = next_cell(a[i] + b[i], a[j] + b[j], a[f] + b[f], a[o] + b[o],
-                                         before[i], bound, &out[i]);
+                    new_cells[place + i] = next_cell(a[i] + b[i], a[j] + b[j], a[f] + b[f],
+                                                     a[o] + b[o], before[r][i], clip,
+                                                     &out[place + i]);
                 }
             }
         }

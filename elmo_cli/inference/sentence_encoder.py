@@ -17,6 +17,7 @@ from torch import Tensor
 from elmo_cli.errors import check_choice, first_line
 from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.fast_bilm import FastBiLm
+from elmo_cli.inference.linear import replace_linear_modules
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import TokenCache
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
@@ -51,12 +52,12 @@ class SentenceEncoder:
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int = CACHED_TOKENS) -> None:
         """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
 
-        It is used up: see `FastBiLm`.
+        Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
         """
         self.device = types.device
         self._values = types.values
         self._token_encoder = bilm.token_encoder.to(self.device)
-        types.use_products(self._token_encoder)
+        replace_linear_modules(self._token_encoder, types.weights)
         self.boundaries = bilm.token_encoder.boundaries
         self._bilm = FastBiLm(bilm, types)
         self._cache = TokenCache(self._encode_tokens, cached_tokens)

@@ -1,0 +1,252 @@
+"""Steps of the fast LSTM, in torch and in C, against the formulas in float64."""
+
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cell_formulas import assert_the_same_alone, cells_after
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from strategies import random_tensor
+from torch import Tensor
+
+from elmo_cli.inference import fast_lstm as fast_lstms
+from elmo_cli.inference import kernels
+from elmo_cli.inference.fast_lstm import LANES, CompiledLstm, FastLstm, TableRows, fast_lstm
+from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.model.lstm import FORGET_BIAS, Lstm
+from elmo_cli.model.options import LstmOptions
+
+CPU = torch.device("cpu")
+FLOAT, SHORT = torch.float32, torch.bfloat16
+TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
+CAN_COMPILE = (
+    (sys.platform, platform.machine()) == ("linux", "x86_64")
+    and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+    and shutil.which("cc") is not None
+)
+needs_compiled = pytest.mark.skipif(not CAN_COMPILE, reason="needs a C compiler on x86-64")
+needs_step = pytest.mark.skipif(
+    kernels.kernel("step", "") is None, reason="needs AVX-512, and GCC when installed"
+)
+
+
+def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
+    torch.manual_seed(seed)
+    options = LstmOptions(dim, width, n_layers=1, cell_clip=clip)
+    made = Lstm(options, projects=True)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.uniform_(-1, 1)
+    return made
+
+
+def prepared(
+    made: Lstm,
+    values: torch.dtype = FLOAT,
+    weights: torch.dtype = FLOAT,
+    *,
+    compiled: bool = True,
+) -> FastLstm:
+    """The layer with its elementwise work in C or in torch, its steps not in one go."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr(fast_lstms, "kernel", lambda *names: None)
+        return FastLstm(made, ComputeTypes(CPU, values, weights, values))
+
+
+def double(values: Tensor) -> NDArray[np.float64]:
+    array: NDArray[np.float64] = values.detach().double().numpy()
+    return array
+
+
+def outputs(n: int, dim: int, dtype: torch.dtype = FLOAT) -> tuple[Tensor, Tensor]:
+    return torch.empty(n, dim), torch.empty(n, dim, dtype=dtype)
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("way", ["torch", pytest.param("C", marks=needs_compiled)])
+@given(
+    n=st.integers(1, 9),
+    dim=st.integers(1, 70),
+    clip=st.sampled_from([None, 3.0, 0.1]),
+    with_rows=st.booleans(),
+    with_parents=st.booleans(),
+    spread=st.sampled_from([0.5, 5, 200]),
+    seed=st.integers(0, 99),
+)
+def test_cells_are_those_of_the_formulas(
+    way: str,
+    types: tuple[torch.dtype, torch.dtype],
+    n: int,
+    dim: int,
+    clip: float | None,
+    with_rows: bool,
+    with_parents: bool,
+    spread: float,
+    seed: int,
+) -> None:
+    gates, out_type = types
+    table = (spread * random_tensor(n + 3, 4 * dim, seed=seed)).to(gates)
+    rows = torch.arange(n).mul_(5).remainder_(n + 3) if with_rows else None
+    inputs = TableRows(table if with_rows else table[:n], rows)
+    hidden = random_tensor(n, 3, seed=seed + 1).to(gates)
+    cells = random_tensor(max(n, 4), dim, seed=seed + 3)
+    parents = torch.arange(n) % 4 if with_parents else None
+    before = TableRows(cells if with_parents else cells[:n], parents)
+
+    layer = prepared(lstm(dim, 3, clip), gates, out_type, compiled=way == "C")
+    hidden_gates = layer.hidden_gates(hidden)
+    summed = double(inputs.values()) + double(hidden_gates)
+    if way == "torch" and gates == SHORT:  # torch rounds the sum
+        summed = double(torch.from_numpy(summed).to(gates))
+    expected, projected = cells_after(summed, double(before.values()), clip or np.inf)
+
+    after, out = outputs(n, dim, out_type)
+    layer.take_step(inputs, hidden, before, after, out)
+    tolerance = 1e-6 + (4e-7 * spread if gates == FLOAT else 0)
+    assert_allclose(double(after), expected, atol=tolerance)
+    tolerance = max(tolerance, 2**-8 if out_type == SHORT else 0)
+    assert_allclose(double(out), projected, atol=tolerance)
+
+
+@pytest.mark.parametrize("way", ["separately", pytest.param("in C", marks=needs_step)])
+@given(
+    n=st.integers(1, 30),
+    n_lanes=st.integers(1, 3),
+    width=st.one_of(st.integers(1, 9), st.integers(330, 360)),
+    clip=st.sampled_from([None, 3.0, 0.1]),
+    in_table=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_step_is_that_of_the_formulas(
+    way: str, n: int, n_lanes: int, width: int, clip: float | None, in_table: bool, seed: int
+) -> None:
+    dim, n_rows = n_lanes * LANES, n + 3
+    made = lstm(dim, width, clip, seed)
+    with torch.no_grad():
+        made.gates.weight /= width**0.5
+    inputs, hidden = (random_tensor(n_rows, width, seed=seed + k) for k in (2, 3))
+    cells = random_tensor(n_rows, dim, seed=seed + 4)
+    tokens = (5 * torch.arange(n)) % n_rows if in_table else torch.arange(n)
+    parents = torch.arange(n).flip(0)
+
+    types = ComputeTypes(CPU, FLOAT, FLOAT, FLOAT)
+    layer = CompiledLstm(made, types) if way == "in C" else FastLstm(made, types)
+    gates = layer.input_gates(inputs)
+    after, out = outputs(n, dim)
+    layer.take_step(
+        TableRows(gates, tokens) if in_table else TableRows(gates[:n], None),
+        hidden[:n],
+        TableRows(cells, parents),
+        after,
+        out,
+    )
+
+    together = double(torch.cat([inputs[tokens], hidden[:n]], dim=1))
+    summed = together @ double(made.gates.weight).T + double(made.gates.bias)
+    summed[:, 2 * dim : 3 * dim] += FORGET_BIAS
+    expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
+    assert_allclose(double(after), expected, atol=5e-6)
+    assert_allclose(double(out), projected, atol=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("cls", "types"),
+    [
+        *(pytest.param(FastLstm, types, marks=needs_compiled) for types in TYPES),
+        pytest.param(CompiledLstm, (FLOAT, FLOAT), marks=needs_step),
+    ],
+)
+def test_a_node_does_not_depend_on_others_or_threads(
+    cls: type[FastLstm], types: tuple[torch.dtype, torch.dtype]
+) -> None:
+    n, dim, width = 23, 5 * LANES, 40
+    layer = cls(lstm(dim, width), ComputeTypes(CPU, *types, types[0]))
+    # Alone, a row of torch's own product is not what it is among others; of zeros it is.
+    hidden = random_tensor(n, width) if cls is CompiledLstm else torch.zeros(n, width)
+    gates = random_tensor(n, 4 * dim, seed=1).to(types[0])
+    cells, rows = random_tensor(n, dim, seed=3), torch.arange(n)
+
+    def run(nodes: slice) -> tuple[Tensor, Tensor]:
+        after, out = outputs(len(rows[nodes]), dim, types[1])
+        inputs, before = TableRows(gates[nodes], None), TableRows(cells, rows[nodes])
+        layer.take_step(inputs, hidden[nodes].to(types[0]), before, after, out)
+        return after, out
+
+    assert_the_same_alone(run, n)
+
+
+@needs_compiled
+@pytest.mark.parametrize("types", TYPES)
+def test_a_value_that_is_no_number_stays_in_its_place(
+    types: tuple[torch.dtype, torch.dtype],
+) -> None:
+    after, out = outputs(2, 20, types[1])
+    inputs = torch.zeros(2, 80, dtype=types[0])
+    inputs[1, 3] = torch.nan  # an input gate
+    cells = TableRows(torch.ones(2, 20), torch.tensor([0, 1]))
+    hidden = torch.zeros(2, 4, dtype=types[0])
+    prepared(lstm(20, 4), *types).take_step(TableRows(inputs, None), hidden, cells, after, out)
+    for values in (after, out):
+        assert values[1, 3].isnan()
+        values[1, 3] = 0
+        assert values.isfinite().all()
+
+
+@needs_compiled
+def test_memory_that_c_would_misread_is_refused() -> None:
+    layer = prepared(lstm(20, 4))
+
+    def run(cells: Tensor, gates: Tensor) -> None:
+        before = TableRows(cells, torch.tensor([0, 1]))
+        layer.take_step(TableRows(gates, None), torch.zeros(2, 4), before, *outputs(2, 20))
+
+    with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
+        run(torch.ones(20, 2).t(), torch.zeros(2, 80))
+    with pytest.raises(ValueError, match=r"expected torch\.float32 in order.* torch\.bfloat16, "):
+        run(torch.ones(2, 20), torch.zeros(2, 80, dtype=SHORT))
+
+
+@needs_compiled
+def test_a_library_of_another_source_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in kernels._SOURCE.parent.glob("kernels[._]*"):
+        shutil.copy(file, tmp_path)
+    source = tmp_path / "kernels.c"
+    monkeypatch.setattr(kernels, "_SOURCE", source)
+    kernels._function.cache_clear()
+    try:
+        assert kernels.kernel("float32_to_float32", "") is not None
+        kernels._function.cache_clear()
+        source.write_text(source.read_text() + "\n")
+        assert kernels.kernel("float32_to_float32", "") is None
+    finally:
+        kernels._function.cache_clear()
+
+
+def test_other_types_and_processors_have_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels.kernel("float16_to_float16", "") is None
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
+    assert kernels.kernel("float32_to_float32", "") is None
+
+
+@needs_step
+def test_steps_in_c_are_for_dimensions_of_whole_blocks_in_float32() -> None:
+    float32 = ComputeTypes(CPU, FLOAT, FLOAT, FLOAT)
+    assert type(fast_lstm(lstm(32, 8), float32)) is CompiledLstm
+    assert type(fast_lstm(lstm(20, 8), float32)) is FastLstm
+    assert type(fast_lstm(lstm(32, 8), ComputeTypes(CPU, SHORT, SHORT, SHORT))) is FastLstm
+
+
+def test_rows_of_a_table_are_taken_by_their_numbers() -> None:
+    table, rows = random_tensor(5, 3), torch.tensor([4, 0, 0, 2])
+    assert_array_equal(TableRows(table, rows).values(), table[rows])
+    assert_array_equal(TableRows(table, None).values(), table)

@@ -1,0 +1,267 @@
+"""Linear layers: plain, through oneDNN, in C, in int8."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import needs_int8
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from strategies import random_tensor
+from torch import Tensor
+
+from elmo_cli.inference.linear import (
+    MAX_ROWS,
+    CompiledLinear,
+    Int8Linear,
+    Linear,
+    LinearModule,
+    OneDnnLinear,
+    linear,
+    linear_kernel,
+    replace_linear_modules,
+)
+from elmo_cli.model.token_encoder import Highway
+
+TOLERANCE = 1e-5
+
+
+def fastest(weight: Tensor, bias: Tensor | None = None) -> Linear:
+    return linear(weight, bias, weight.dtype, weight.dtype)
+
+
+packs = pytest.mark.skipif(
+    type(fastest(torch.ones(2048, 1024))) is Linear, reason="needs oneDNN on x86"
+)
+
+
+COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if linear_kernel(t)]
+"""Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
+
+
+@pytest.fixture(params=["AVX2", "AVX512"])
+def capability(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the processor is said to have."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def pack_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small weights are packed too."""
+    monkeypatch.setattr("elmo_cli.inference.linear.MIN_PACKED_WEIGHTS", 0)
+
+
+@packs
+@given(
+    n_rows=st.integers(1, 5 * MAX_ROWS),
+    n_inputs=st.integers(1, 40),
+    n_outputs=st.integers(1, 40),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_packed_product_is_the_plain_one(
+    n_rows: int, n_inputs: int, n_outputs: int, with_bias: bool, seed: int
+) -> None:
+    weight = random_tensor(n_outputs, n_inputs, seed=seed)
+    bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
+    inputs = random_tensor(n_rows, n_inputs)
+    expected = inputs @ weight.t() + (0 if bias is None else bias)
+    for candidate in (Linear(weight, bias), OneDnnLinear(weight, bias)):
+        assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("dtype", COMPILED_TYPES)
+@given(
+    n_rows=st.one_of(st.integers(0, 20), st.integers(250, 600)),
+    n_pairs=st.one_of(st.integers(1, 20), st.integers(250, 1100)),
+    n_blocks=st.integers(1, 3),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_product_in_c_is_that_of_float64(
+    dtype: torch.dtype, n_rows: int, n_pairs: int, n_blocks: int, with_bias: bool, seed: int
+) -> None:
+    n_outputs = 64 * n_blocks
+    weight = random_tensor(n_outputs, 2 * n_pairs, seed=seed).to(dtype)
+    bias = random_tensor(n_outputs, seed=seed + 1).to(dtype) if with_bias else torch.zeros(1)
+    inputs = random_tensor(n_rows, 2 * n_pairs, seed=seed + 2).to(dtype)
+    multiply = CompiledLinear(weight, bias if with_bias else None)
+    found = multiply(inputs)
+    assert found.dtype == dtype
+    expected = inputs.double() @ weight.double().t() + bias
+    sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
+    rounding = expected.abs() * torch.finfo(dtype).eps / 2
+    assert ((found - expected).abs() <= 1e-6 * sizes + rounding).all()
+    # A row is the same, to the bit, among others and alone.
+    some = slice(n_rows // 2, n_rows // 2 + 4)
+    assert torch.equal(multiply(inputs[some]), found[some])
+
+
+@packs
+def test_a_packed_product_takes_rows_that_lie_apart_in_memory() -> None:
+    weight = random_tensor(64, 4)
+    inputs = random_tensor(5, 8)[:, 2:6]
+    expected = Linear(weight)(inputs)
+    for way in (OneDnnLinear, *[CompiledLinear for _ in COMPILED_TYPES]):
+        assert_allclose(way(weight)(inputs), expected, atol=TOLERANCE)
+
+
+@packs
+def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps a compiled product for each of them."""
+    seen = set()
+
+    def record(inputs: Tensor, *rest: Any) -> Any:
+        seen.add(len(inputs))
+        return multiply(inputs, *rest)
+
+    multiply = torch.ops.mkldnn._linear_pointwise
+    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", record)
+    packed = OneDnnLinear(random_tensor(6, 4))
+    for n_rows in range(1, 3 * MAX_ROWS):
+        packed(random_tensor(n_rows, 4))
+    assert seen == {*range(1, 9), *range(16, 129, 8), *range(144, 257, 16)}
+
+
+@packs
+def test_weights_are_packed_where_that_is_faster(
+    capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.inference.linear.linear_kernel", lambda dtype: None)
+    for shape in [(2048, 512), (512, 4096), (1024, 512), (256, 512)]:
+        assert type(fastest(torch.ones(shape))) is OneDnnLinear
+    assert type(fastest(torch.ones(256, 256))) is Linear
+
+
+@pytest.mark.parametrize("dtype", COMPILED_TYPES)
+def test_the_product_in_c_is_taken_where_it_is_faster(dtype: torch.dtype) -> None:
+    for shape in [(128, 128), (1024, 16), (64, 4096)]:
+        assert type(fastest(torch.ones(shape, dtype=dtype))) is CompiledLinear
+    for shape in [(64, 64), (1000, 512), (128, 1023)]:  # too few values, or not in whole blocks
+        assert type(fastest(torch.ones(shape, dtype=dtype))) is not CompiledLinear
+
+
+@packs
+@pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 here"
+)
+@pytest.mark.usefixtures("pack_all")
+def test_bfloat16_is_packed_with_avx_512(capability: str) -> None:
+    weight, bias = random_tensor(24, 16).bfloat16(), random_tensor(24, seed=1).bfloat16()
+    expected = OneDnnLinear if capability == "AVX512" else Linear
+    assert type(fastest(weight, bias)) is expected
+    inputs = random_tensor(11, 16).bfloat16()
+    exact = inputs.double() @ weight.double().t() + bias.double()
+    found = fastest(weight, bias)(inputs)
+    assert found.dtype == torch.bfloat16
+    assert_allclose(found.double(), exact, atol=2**-5, rtol=2**-8)
+
+
+@packs
+def test_bfloat16_is_not_packed_where_onednn_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    monkeypatch.setattr("elmo_cli.inference.linear.linear_kernel", lambda dtype: None)
+    assert type(fastest(torch.ones(2048, 1024, dtype=torch.bfloat16))) is Linear
+    assert type(fastest(torch.ones(2048, 1024))) is OneDnnLinear
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_weights_of_another_precision_are_not_packed(capability: str, dtype: torch.dtype) -> None:
+    assert type(fastest(torch.ones(2048, 1024, dtype=dtype))) is Linear
+
+
+def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows in steps of a 127th of their largest value, and those steps."""
+    values = rows.numpy().astype(float)
+    scales = np.abs(values).max(axis=1, keepdims=True) / 127
+    return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales
+
+
+def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
+    left, left_scales = rounded_to_int8(inputs)
+    right, right_scales = rounded_to_int8(weight)
+    exact: NDArray[np.float64] = (left @ right.T) * left_scales * right_scales.T
+    return exact
+
+
+@needs_int8
+@given(
+    n_rows=st.integers(1, 2 * MAX_ROWS),
+    n_inputs=st.integers(1, 70),
+    n_outputs=st.integers(1, 70),
+    with_bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_int8_multiplies_rounded_values(
+    n_rows: int, n_inputs: int, n_outputs: int, with_bias: bool, seed: int
+) -> None:
+    weight, inputs = random_tensor(n_outputs, n_inputs, seed=seed), random_tensor(n_rows, n_inputs)
+    bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
+    inputs *= torch.logspace(-3, 2, n_rows)[:, None]  # each has a scale of its own
+    expected = product_of_rounded(inputs, weight) + (0 if bias is None else bias.numpy())
+    # Where a value lies between two steps, float32 may round it to the other one.
+    _, scales = rounded_to_int8(inputs)
+    step = 1.01 * scales * np.abs(weight.numpy()).max(axis=1)
+    found = Int8Linear(weight, bias)(inputs)
+    assert found.dtype == torch.float32
+    assert (np.abs(found.numpy() - expected) <= step + 1e-5 * np.abs(expected)).all()
+
+
+@needs_int8
+def test_int8_rounds_almost_all_values_alike() -> None:
+    weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
+    expected = product_of_rounded(inputs, weight)
+    same = np.isclose(Int8Linear(weight)(inputs), expected, rtol=1e-4, atol=1e-4)
+    assert same.mean() > 0.99
+
+
+@needs_int8
+def test_the_sums_of_int8_do_not_overflow() -> None:
+    weight, inputs = torch.ones(16, 4096), torch.ones(3, 4096)
+    assert_allclose(Int8Linear(weight)(inputs), torch.full((3, 16), 4096.0), rtol=1e-6)
+    assert_allclose(Int8Linear(-weight)(inputs), torch.full((3, 16), -4096.0), rtol=1e-6)
+
+
+@needs_int8
+def test_int8_takes_weights_that_lie_apart_in_memory() -> None:
+    weight, inputs = random_tensor(30, 20), random_tensor(4, 30)
+    expected = Int8Linear(weight.t().contiguous())(inputs)
+    assert_array_equal(Int8Linear(weight.t())(inputs), expected)
+
+
+@needs_int8
+def test_a_value_that_is_no_number_stays_in_its_row() -> None:
+    inputs = random_tensor(3, 8)
+    inputs[1, 2] = torch.nan
+    found = Int8Linear(random_tensor(5, 8))(inputs)
+    assert found[1].isnan().all()
+    assert found[[0, 2]].isfinite().all()
+
+
+@needs_int8
+def test_int8_takes_rows_and_weights_of_zeros() -> None:
+    weight = random_tensor(20, 8)
+    weight[3] = 0
+    inputs = random_tensor(12, 8)
+    inputs[5] = 0
+    found = Int8Linear(weight, random_tensor(20, seed=1))(inputs)
+    assert_array_equal(found[5], random_tensor(20, seed=1))
+    assert_array_equal(found[:, 3], torch.full((12,), float(random_tensor(20, seed=1)[3])))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_linear_modules_are_replaced(dtype: torch.dtype) -> None:
+    highway = Highway(6)
+    inputs = random_tensor(5, 6)
+    expected = highway(inputs).detach()
+    replace_linear_modules(highway, dtype)
+    assert {type(child) for child in highway.children()} == {LinearModule}
+    assert not list(highway.parameters())
+    found = highway(inputs)
+    assert found.dtype == torch.float32
+    assert_allclose(found, expected, atol=1e-6 if dtype == torch.float32 else 0.05)
