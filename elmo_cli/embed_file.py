@@ -222,8 +222,12 @@ def _run(
         if writer.is_complete:
             logger.info("%s is complete already", plan.output)
             return run.summary()
+        # Nobody waits for the lines of a file: its windows, and so its last bits, always repeat.
+        is_awaited = str(plan.output) == STANDARD_OUTPUT
         try:
-            for window in _windows(embedder, rest, batch_size, is_ready):
+            for window in _windows(
+                embedder, rest, batch_size, is_ready if is_awaited else lambda: True
+            ):
                 run.embed(window)
                 on_progress(run.progress())
                 run.checkpoint_if_due()

@@ -1,10 +1,12 @@
 """Runs that are cut short from outside, as processes of their own."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,18 @@ def n_lines_computed(stderr: str) -> int:
     return int(stderr.splitlines()[-1].split(": ")[1].split(" sentence")[0])
 
 
-def n_lines_kept(log: Path) -> int:
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait, for five minutes at most."""
+    for _ in range(3000):
+        if is_so():
+            return
+        time.sleep(0.1)
+    raise AssertionError("waited in vain")
+
+
+def n_lines_kept() -> int:
     """How many lines the last checkpoint has, by its log."""
+    log = Path("out.hdf5.partial.log")
     state = json.loads(log.read_bytes().split(b"\n")[1])["state"] if log.exists() else None
     return state["n_records"] if state else 0
 
@@ -37,29 +49,98 @@ def n_lines_kept(log: Path) -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
     long_line = b"word " * 30_000 + b"\n"
-    process = start_elmo(*COMMAND, "--model", TINY, stdin=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(LINES + long_line)
-    process.stdin.close()
-    for _ in range(3000):  # until it is at the long line
-        if n_lines_kept(Path("out.hdf5.partial.log")) == 40:
-            break
-        time.sleep(0.1)
-    time.sleep(1)
-    process.send_signal(number)
-    assert process.stderr is not None
-    # A second signal before the first has been seen, or close to it, would be the same one.
-    assert any(b"once more stops at once" in line for line in process.stderr)
-    time.sleep(0.5)
-    process.send_signal(number)
-    assert process.wait(timeout=300) == 128 + number
-    process.stderr.close()
+    with start_elmo(*COMMAND, "--model", TINY, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(LINES + long_line)
+        process.stdin.close()
+        until(lambda: n_lines_kept() == 40)
+        time.sleep(1)
+        process.send_signal(number)
+        # A second signal before the first has been seen, or close to it, would be the same one.
+        assert any(b"once more stops at once" in line for line in process.stderr)
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert process.wait(timeout=300) == 128 + number
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, "--model", TINY, stdin=LINES + b"one more\n")
     assert result.exit_code == 0
     assert n_lines_computed(result.stderr) == 1
     with open_activations("out.hdf5") as found:
         assert len(found) == 41
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", ["standard input", "named pipe"])
+def test_a_signal_ends_a_run_that_waits_for_input_and_lines_read_are_kept(
+    number: int, kind: str
+) -> None:
+    arguments: list[str | Path] = ["embed", "-", "out.hdf5", "--model", TINY]
+    if kind == "named pipe":
+        os.mkfifo("pipe")
+        arguments[1] = "pipe"
+    with start_elmo(*arguments, stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        with open("pipe", "wb") if kind == "named pipe" else process.stdin as writing:
+            writing.write(LINES + b"half a")
+            writing.flush()
+            until(Path("out.hdf5.partial").exists)
+            time.sleep(0.5)
+            process.send_signal(number)
+            assert process.wait(timeout=60) == 128 + number
+    assert not Path("out.hdf5").exists()
+    result = elmo("embed", "-", "out.hdf5", "--model", TINY, stdin=LINES + b"half a line\n")
+    assert result.exit_code == 0
+    assert n_lines_computed(result.stderr) == 1
+    with open_activations("out.hdf5") as found:
+        assert len(found) == 41
+
+
+def test_a_signal_ends_a_run_whose_named_pipe_has_no_writer() -> None:
+    os.mkfifo("pipe")
+    with start_elmo("embed", "pipe", "out.hdf5", "--model", TINY) as process:
+        until(Path("out.hdf5.partial").exists)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert not Path("out.hdf5").exists()
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    ignoring = f"trap '' INT; exec {sys.executable} -m elmo_cli embed - out.hdf5 --model {TINY}"
+    with subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        until(Path("out.hdf5.partial").exists)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.stdin.write(LINES)
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+    assert Path("out.hdf5").exists()
+
+
+def test_a_pipe_that_does_not_block_is_read_to_its_end() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with start_elmo("embed", "-", "out.hdf5", "--model", TINY, stdin=reading) as process:
+        for start in range(0, len(LINES), 300):
+            os.write(writing, LINES[start : start + 300])
+            time.sleep(0.2)
+        os.close(writing)
+        assert process.wait(timeout=60) == 0
+    with open_activations("out.hdf5") as found:
+        assert len(found) == 40
+
+
+def test_a_line_is_answered_on_standard_output_while_the_next_is_not_there() -> None:
+    command = ("embed", "-", "-", "--format", "jsonl", "--pooling", "mean", "-q", "--model", TINY)
+    with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in (b"The cat\n", b"sat\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["sentence"] == line.decode().strip()
+        assert process.communicate(timeout=60)[0] == b""
 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:

@@ -4,6 +4,7 @@ Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
 """
 
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -38,9 +39,6 @@ COMMAND_GROUPS = {
 Each is in the file of its name, which is imported when it runs: half the time of `--help`.
 """
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
 
 
 class ElmoGroup(click.Group):
@@ -79,14 +77,14 @@ class ElmoGroup(click.Group):
             return super().invoke(ctx)
         except StoppedError as error:
             click.echo(str(error), err=True)
-            sys.exit(INTERRUPTED)
+            sys.exit(_exit_status(ctx))
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
             raise click.ClickException(_one_line(str(error))) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
-            sys.exit(INTERRUPTED)
+            sys.exit(_exit_status(ctx))
 
 
 def find_command(name: str) -> click.Command:
@@ -94,6 +92,12 @@ def find_command(name: str) -> click.Command:
     module = name.replace("-", "_")
     command: click.Command = getattr(import_module(f"elmo_cli.cli.{module}"), module)
     return command
+
+
+def _exit_status(ctx: click.Context) -> int:
+    """The exit status of a command that a signal stopped, as of shells: 130 after Ctrl-C."""
+    number: int = ctx.meta.get("signal", signal.SIGINT)
+    return 128 + number
 
 
 def _one_line(message: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.cli.streams import chunks, echo
 from elmo_cli.errors import InputError
 
@@ -36,15 +36,15 @@ Pair = tuple[str, str]
     metavar="N",
     help="Number of the occurrence in SENTENCE2, from 1.",
 )
-@flags.tokenizer_option
+@options.tokenizer_option
 @click.option(
     "--layer",
     metavar="N|average",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a pair.")
-@flags.run_options
-@flags.verbosity_options
+@options.run_options
+@options.verbosity_options
 def cosine(
     word: str,
     sentence1: str,
@@ -89,11 +89,11 @@ def cosine(
     if sentence2 is not None:
         # A wrong word of the command line is found before a model is loaded.
         pairs = [find((sentence1, sentence2))]
-        embedder = flags.load_embedder(**settings)
+        embedder = options.load_embedder(**settings)
         answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
         echo(answer(similarities(embedder, pairs)[0]))
         return
-    embedder = flags.load_embedder(**settings)
+    embedder = options.load_embedder(**settings)
     answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
     with open_lines(STANDARD_INPUT) as lines:
         for chunk in chunks(_pairs(lines, find), MAX_PAIRS, lines.is_ready):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, turned into a question that a run asks itself."""
+"""Ctrl-C and SIGTERM as a question that a run asks itself: should it stop?"""
 
 import os
 import signal
@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from elmo_cli.cli import flags
+import click
+
+from elmo_cli.cli import options
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHELL_BASE = 128
@@ -22,11 +24,13 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
 
     The first signal asks for a stop after the work in hand. The second ends the
     process at once, which loses what came after the last checkpoint, and no more.
+    A signal that is ignored, as SIGINT under `nohup`, stays so.
 
     Args:
         unit: what the message calls the work in hand.
     """
     received: list[float] = []
+    context = click.get_current_context()
 
     def note(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -35,9 +39,11 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
         if received:
             os._exit(SHELL_BASE + number)
         received.append(now)
-        flags.say(f"Stopping after this {unit}; once more stops at once.")
+        context.meta["signal"] = number
+        options.say(f"Stopping after this {unit}; once more stops at once.")
 
-    before = {number: signal.signal(number, note) for number in _SIGNALS}
+    taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in taken}
     try:
         yield lambda: bool(received)
     finally:

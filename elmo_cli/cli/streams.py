@@ -16,6 +16,9 @@ from elmo_cli.errors import InputError, first_line
 _Item = TypeVar("_Item")
 
 
+_STANDARD_OUTPUT = "standard output"
+
+
 class _WholeFile(io.FileIO):
     """A file that takes every byte: in several pieces, and waiting for a pipe that is full.
 
@@ -31,8 +34,9 @@ class _WholeFile(io.FileIO):
         while rest and not self._has_failed:
             try:
                 n_written = super().write(rest)
-            except OSError:
+            except OSError as error:
                 self._has_failed = True
+                error.filename = _STANDARD_OUTPUT
                 raise
             if n_written is None:  # not blocking, and full
                 select.select([], [self], [])
@@ -90,28 +94,37 @@ def error_line(error: Exception) -> str | None:
         from elmo_cli.inference.device import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
-    if isinstance(error, OSError) and error.filename:  # of no permission, or a name too long
-        return f"{error.filename}: {error.strerror}"
-    reason = _output_reason(error)
-    return reason and f"standard output: {reason}"
-
-
-def _output_reason(error: Exception) -> str | None:
-    """Why standard output cannot be written, if that is the error."""
     if isinstance(error, UnicodeEncodeError):
-        if error.encoding.startswith("utf"):
-            return None
-        character = ascii(error.object[error.start])
-        return (
-            f"cannot write {character} in {error.encoding}; PYTHONIOENCODING=utf-8 has it take all "
-            "characters"
-        )
+        return _encoding_error(error)
     if isinstance(error, io.UnsupportedOperation):
-        return "cannot write it: it is closed"
-    # Others have no number, or are click's matter: the reader has gone.
-    if isinstance(error, OSError) and error.errno not in (None, errno.EPIPE):
-        return f"cannot write it: {error.strerror}"
+        return f"{_STANDARD_OUTPUT}: cannot write it: it is closed"
+    if not isinstance(error, OSError):
+        return None
+    if error.filename == _STANDARD_OUTPUT:
+        # Where the reader has gone, it is click's matter.
+        return (
+            None
+            if error.errno == errno.EPIPE
+            else f"{error.filename}: cannot write it: {error.strerror}"
+        )
+    if error.filename:  # no permission, or a name too long
+        return f"{error.filename}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        from tempfile import gettempdir
+
+        return f"cannot write a file: {error.strerror}; temporary files are in {gettempdir()}"
     return None
+
+
+def _encoding_error(error: UnicodeEncodeError) -> str | None:
+    """Why standard output does not take a character, if that is the error."""
+    if error.encoding.startswith("utf"):
+        return None
+    character = ascii(error.object[error.start])
+    return (
+        f"{_STANDARD_OUTPUT}: cannot write {character} in {error.encoding}; "
+        "PYTHONIOENCODING=utf-8 has it take all characters"
+    )
 
 
 def chunks(

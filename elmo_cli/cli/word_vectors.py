@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.quantities import counted
 
 
@@ -19,9 +19,9 @@ from elmo_cli.quantities import counted
     help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@flags.file_options
-@flags.softmax_option
-@flags.verbosity_options
+@options.file_options
+@options.softmax_option
+@options.verbosity_options
 def word_vectors(
     words_file: Path,
     output: Path,
@@ -42,21 +42,21 @@ def word_vectors(
     $ elmo word-vectors vocab.txt vectors.vec.gz --model original
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
-    flags.refuse_standard_input("VOCABULARY", words_file)
-    flags.check_effect(softmax, "requires --softmax", "softmax_file")
-    flags.check_effect(
+    options.refuse_standard_input("VOCABULARY", words_file)
+    options.check_effect(softmax, "requires --softmax", "softmax_file")
+    options.check_effect(
         not softmax, "has no effect with --softmax, which is read and not run", "cuda_device"
     )
 
     from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
 
     check_output_form(output, overwrite=overwrite, source=words_file)
-    files = flags.take_files(named, with_softmax=softmax)
-    flags.say_model(files.name)
+    files = options.take_files(named, with_softmax=softmax)
+    options.say_model(files.name)
 
     from tqdm import tqdm
 
-    with tqdm(unit=" words", disable=flags.is_quiet() or None, file=sys.stderr) as bar:
+    with tqdm(unit=" words", disable=options.is_quiet() or None, file=sys.stderr) as bar:
         n_words = write_token_vectors(
             words_file,
             output,
@@ -66,4 +66,4 @@ def word_vectors(
             overwrite=overwrite,
             on_progress=bar.update,
         )
-    flags.say(f"{output}: {counted(n_words, 'word')}")
+    options.say(f"{output}: {counted(n_words, 'word')}")

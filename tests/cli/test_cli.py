@@ -124,8 +124,8 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("info", LONG), f"{LONG}: File name too long"),
-        (("embed", "text", "out", "--model", LONG), f"{LONG}: File name too long"),
+        (("info", LONG), f"no model {LONG}"),
+        (("embed", "text", "out", "--model", LONG), f"no model {LONG}"),
         (("embed", "text", "out", "--model", "~nobody-here/m"), "~nobody-here/m: no such model"),
         (("train", LONG, "--preset", "mini", "--output", "m"), f"{LONG}: File name too long"),
     ],
