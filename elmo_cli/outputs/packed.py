@@ -34,8 +34,10 @@ from elmo_cli.text.lines import Record, known_record
 Array = NDArray[Any]
 
 BLOCK_BYTES: Final = 1 << 22
-"""About how much is read at once where records are read in their order."""
+"""About how much is written at once, and read where records are read in their order."""
 BLOCK_RECORDS: Final = 1024
+_ARRAY_BYTES: Final = 150
+"""About what an array takes in memory beside its values."""
 
 PREFIXES: Final = {
     "activations": "",
@@ -47,7 +49,7 @@ PREFIXES: Final = {
 
 
 class PackedWriter:
-    """Adds records to an open file."""
+    """Adds records to an open file, some MB of them at a time."""
 
     def __init__(
         self,
@@ -64,14 +66,15 @@ class PackedWriter:
         self._file = file
         self._format = output_format
         self._settings = dataset_settings(output_format.compression)
+        self._ends: dict[str, int] = {}  # of the last record in each dataset
         if n_records:
             checked_count(PackedFile(file).n_records, n_records)
-        file.attrs.update(attributes)
-        self._columns = {
-            name: _Column(file, name, 0, self._settings) for name in PREFIXES if name in file
-        }
+            self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
+        self._held: dict[str, list[Array]] = {}  # rows that are still to be written
+        self._n_bytes = 0
         if not output_format.forget_sentences:
-            self._column("sentences", 0)
+            self._begin("sentences", np.empty(0, np.uint8), 0)
+        file.attrs.update(attributes)
 
     def skip(self, number: int, record: Record) -> None:
         """Nothing: the file has it all."""
@@ -79,127 +82,70 @@ class PackedWriter:
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
-        self._column("activations", number, rows).append(rows)  # (T, ..., W)
+        self._add("activations", number, rows)  # (T, ..., W)
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
         for name, text in texts.items():
-            if text or name in self._columns:
+            if text or name in self._ends:
                 content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-                self._column(name, number).append(content)
+                self._add(name, number, content)
+        if self._n_bytes >= BLOCK_BYTES:
+            self._write_held()
 
     def flush(self) -> None:
         """Pass on what is held here and in HDF5."""
-        for column in self._columns.values():
-            column.flush()
+        self._write_held()
         self._file.flush()
 
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Add these attributes, and close the file."""
         self._file.attrs.update(attributes)
-        if "activations" not in self._columns:  # no record: there are offsets all the same
-            _growing(self._file, "offsets", np.zeros(1, np.int64), self._settings).flush()
-        self.flush()
+        if "activations" not in self._ends:  # no record: there are offsets all the same
+            self._held["offsets"] = [np.zeros(1, np.int64)]
+        self._write_held()
         self.close()
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _column(self, name: str, number: int, rows: Array | None = None) -> "_Column":
-        """A column, new where a record is the first that has something in it."""
-        if name not in self._columns:
-            self._columns[name] = _Column(self._file, name, number, self._settings, rows)
-        return self._columns[name]
+    def _begin(self, name: str, rows: Array, n_empty: int) -> None:
+        """Begin a dataset of rows like these, after records that have none."""
+        if name not in self._ends:
+            self._ends[name] = 0
+            self._held[name] = [rows[:0]]
+            self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(n_empty + 1, np.int64)]
 
+    def _add(self, name: str, number: int, rows: Array) -> None:
+        """Add the rows of a record."""
+        self._begin(name, rows, number)
+        self._ends[name] += len(rows)
+        offsets = np.array([self._ends[name]])
+        self._held.setdefault(name, []).append(rows)
+        self._held.setdefault(f"{PREFIXES[name]}offsets", []).append(offsets)
+        self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
-class _Growing:
-    """A dataset that grows at its end, a chunk at a time."""
-
-    def __init__(self, dataset: h5py.Dataset) -> None:
-        self._dataset = dataset
-        self._held = np.empty((_chunk_rows(dataset), *dataset.shape[1:]), dataset.dtype)
-        self._n_held = 0
-
-    def append(self, rows: Array) -> None:
-        # HDF5 would make others fit, and not always say so.
-        if rows.shape[1:] != self._held.shape[1:]:
-            raise ValueError(f"rows of {rows.shape[1:]} values among {self._held.shape[1:]}")
-        while len(rows):
-            part = rows[: len(self._held) - self._n_held]
-            self._held[self._n_held : self._n_held + len(part)] = part
-            self._n_held += len(part)
-            if self._n_held == len(self._held):
-                self.flush()
-            rows = rows[len(part) :]
-
-    def flush(self) -> None:
-        if self._n_held:
-            start = len(self._dataset)
-            self._dataset.resize(start + self._n_held, axis=0)
-            self._dataset[start:] = self._held[: self._n_held]
-        self._n_held = 0
-
-
-class _Column:
-    """Something of each record, one after another, and where that of each ends."""
-
-    def __init__(
-        self,
-        file: h5py.File,
-        name: str,
-        n_empty: int,
-        settings: dict[str, Any],
-        rows: Array | None = None,
-    ) -> None:
-        """Go on, or begin with rows like these after records that have none."""
-        rows = np.empty(0, np.uint8) if rows is None else rows
-        self._rows = _growing(file, name, rows[:0], settings)
-        start = np.zeros(n_empty + 1, np.int64)
-        self._offsets = _growing(file, f"{PREFIXES[name]}offsets", start, settings)
-        self._offsets.flush()
-        self._n_rows = int(file[f"{PREFIXES[name]}offsets"][-1])
-
-    def append(self, rows: Array) -> None:
-        self._rows.append(rows)
-        self._n_rows += len(rows)
-        self._offsets.append(np.array([self._n_rows]))
-
-    def flush(self) -> None:
-        self._rows.flush()
-        self._offsets.flush()
-
-
-def _growing(file: h5py.File, name: str, rows: Array, settings: dict[str, Any]) -> _Growing:
-    """A dataset to add to; a new one begins with these rows."""
-    if name in file:
-        return _Growing(file[name])
-    row_shape = rows.shape[1:]
-    row_bytes = math.prod(row_shape) * rows.dtype.itemsize
-    dataset = file.create_dataset(
-        name,
-        shape=(0, *row_shape),
-        maxshape=(None, *row_shape),
-        dtype=rows.dtype,
-        chunks=(max(1, CHUNK_BYTES // row_bytes), *row_shape),
-        **settings,
-    )
-    growing = _Growing(dataset)
-    growing.append(rows)
-    return growing
-
-
-def _chunk_rows(dataset: h5py.Dataset) -> int:
-    """Rows of a chunk.
-
-    Raises:
-        DamagedError: it has none, or chunks of a size that no run writes.
-    """
-    chunks = dataset.chunks or (0,)
-    n_bytes = math.prod(chunks) * dataset.dtype.itemsize
-    if chunks[1:] != dataset.shape[1:] or (n_bytes > CHUNK_BYTES and chunks[0] != 1):
-        raise DamagedError(f"{dataset.name} has chunks of the shape {chunks}")
-    return int(chunks[0])
+    def _write_held(self) -> None:
+        """Write the rows that are held."""
+        for name, parts in self._held.items():
+            rows = np.concatenate(parts)
+            if name not in self._file:
+                row_shape = rows.shape[1:]
+                n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize))
+                self._file.create_dataset(
+                    name,
+                    shape=(0, *row_shape),
+                    maxshape=(None, *row_shape),
+                    dtype=rows.dtype,
+                    chunks=(n_rows, *row_shape),
+                    **self._settings,
+                )
+            dataset = self._file[name]
+            start = len(dataset)
+            dataset.resize(start + len(rows), axis=0)
+            dataset[start:] = rows
+        self._held, self._n_bytes = {}, 0
 
 
 class PackedFile:

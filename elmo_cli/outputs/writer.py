@@ -225,34 +225,25 @@ class ActivationsWriter:
 
     def _resume_partial(self, *, overwrite: bool) -> None:
         """Go on with the unfinished run, if there is one; `overwrite` forgets one that differs."""
-        assert isinstance(self._sink, ResumableFile)
-        if self._sink.state is None:
-            return
-        if not self.output_format.can_resume and not overwrite:
-            raise OutputError(
-                f"{self.partial} is of an unfinished run, of HDF5; --overwrite starts anew"
-            )
+        state = self._sink.state if isinstance(self._sink, ResumableFile) else None
         try:
-            self._resume(self._sink.state, self.partial, "is of an unfinished run that")
+            if state is not None:
+                self._resume(state, self.partial, "is of an unfinished run that")
         except OutputError:
             if not overwrite:
                 raise
             self.clear()
 
     def _resume(self, state: dict[str, Any], path: Path, what: str) -> None:
-        """Go on from a state, where its settings are those of this writer.
-
-        Raises:
-            OutputError: they are not.
-        """
-        there, here = state["settings"], self.settings
+        """Go on from a state, which is of HDF5, where its settings are those of this writer."""
+        there = {**state["settings"], "output format": "hdf5"}
+        here = {**self.settings, "output format": self.output_format.name}
         found = ", ".join(
             f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
             for name in sorted({*there, *here} - {*_NOT_COMPARED})
             if there.get(name) != here.get(name)
         )
-        if found or not self.output_format.can_resume:
-            found = found or f"its format (hdf5 there, {self.output_format.name} here)"
+        if found:
             raise OutputError(f"{path} {what} differs in {shown(found)}; --overwrite starts anew")
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -303,11 +294,7 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 
 def _open_partial(path: Path) -> ResumableFile:
-    """Open the file that becomes an output when it is complete.
-
-    Raises:
-        OutputError: it cannot be written, or another process is writing it.
-    """
+    """Open the file that becomes an output when it is complete."""
     try:
         return ResumableFile(path)
     except BlockingIOError:

@@ -153,7 +153,10 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(tmp_path: Path)
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
         writer.checkpoint({"place": [1, ""]})
-    with pytest.raises(OutputError, match="is of an unfinished run, of HDF5; --overwrite starts"):
+    with pytest.raises(
+        OutputError,
+        match=r"is of an unfinished run that differs in output format \(hdf5 there, npz",
+    ):
         open_writer(tmp_path / "out", corpus.attributes, name="npz")
     open_writer(tmp_path / "out", corpus.attributes, name="npz", overwrite=True).__exit__(None)
     assert list(tmp_path.iterdir()) == []
