@@ -64,7 +64,7 @@ def check_no_other_model(folder: Path) -> None:
     if found:
         raise ModelError(
             f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
-            f"{CHECKPOINT}; name another folder, and --from {folder} to start from that model"
+            f"{CHECKPOINT}; name another folder, and --init-from {folder} to start from that model"
         )
 
 
@@ -80,7 +80,7 @@ def other_run(folder: Path, changed: Sequence[str]) -> ModelError:
     """What to say where the checkpoint of a folder is of another run, by what has changed."""
     return ModelError(
         f"{folder}: the run that was begun there has another {' and '.join(changed)}; give the "
-        f"same command to go on, or another folder and --from {folder} for a new run"
+        f"same command to go on, or another folder and --init-from {folder} for a new run"
     )
 
 

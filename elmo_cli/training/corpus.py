@@ -64,7 +64,7 @@ class TrainingText:
     """The files to train on, without the lines that are held out of them."""
 
     paths: tuple[Path, ...]
-    heldout_share: float = 0.0
+    validation_share: float = 0.0
     seed: int = 0
 
     def windows(self, start: Place, max_tokens: int) -> Iterator[Window]:
@@ -99,12 +99,12 @@ class TrainingText:
             place = start if number == start.file else Place(start.epoch, number)
             for line, offset, n_lines in _lines_from(order[number], place.offset, place.line):
                 sentence = tokens(line)
-                if sentence and not self.is_held_out(line):
+                if sentence and not self.is_validation(line):
                     yield sentence, Place(start.epoch, number, offset, n_lines)
 
-    def is_held_out(self, line: str) -> bool:
+    def is_validation(self, line: str) -> bool:
         """Whether a line is held out: by its content, so that all its copies are."""
-        return zlib.crc32(line.encode()) < self.heldout_share * 2**32
+        return zlib.crc32(line.encode()) < self.validation_share * 2**32
 
     def identity(self) -> list[list[str | int]]:
         """What tells this text from another: the names and sizes of the files."""
@@ -149,12 +149,12 @@ class Count(NamedTuple):
     words: Counter[str]
 
 
-def count_text(text: TrainingText, hold_out: Callable[[str], object]) -> Count:
+def count_text(text: TrainingText, add_validation: Callable[[str], object]) -> Count:
     """Count the sentences, tokens and words to train on.
 
     Args:
         text: read once.
-        hold_out: told of each line that is held out.
+        add_validation: told of each line that is held out.
 
     Raises:
         InputError: a file cannot be read, or there is nothing to train on.
@@ -165,8 +165,8 @@ def count_text(text: TrainingText, hold_out: Callable[[str], object]) -> Count:
         for line, _, _ in _lines_from(path, 0, 0):
             if not line:
                 continue
-            if text.is_held_out(line):
-                hold_out(line)
+            if text.is_validation(line):
+                add_validation(line)
                 continue
             words.update(tokens(line))
             n_sentences += 1
@@ -261,7 +261,7 @@ def _sentence_batches(
     """Batches of pieces of like length, those of a window in random order."""
     place, done = start.window, start.done
     for n_windows, window in enumerate(windows, start.n_windows):
-        pieces = cut(window.sentences, options.longest_sentence)
+        pieces = cut(window.sentences, options.max_length)
         lengths = [piece.stop - piece.start for piece in pieces]
         batches = list(batches_by_length(lengths, options.batch_tokens))
         _shuffle(batches, options, n_windows)

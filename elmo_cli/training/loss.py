@@ -18,8 +18,6 @@ from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import pack
 from elmo_cli.training.corpus import Batch
 
-MOST_LOGITS = 1 << 25
-"""Logits of the full softmax in memory at once, without gradients: 128 MiB."""
 _NEVER = -1e30
 """A logit whose probability is 0; infinity has no gradient where all are."""
 
@@ -178,9 +176,5 @@ class Objective(nn.Module):
     def _loss(self, predictions: Predictions, samples: Samples | None) -> Tensor:
         if samples is not None:
             return sampled_loss(self.softmax, predictions, samples).sum()
-        n_rows = len(predictions.targets)
-        if not torch.is_grad_enabled():
-            n_rows = max(1, MOST_LOGITS // len(self.softmax.bias))
-        parts = zip(*(torch.split(part, n_rows) for part in predictions), strict=True)
-        losses: list[Tensor] = [self.softmax(Predictions(*part)).sum() for part in parts]
-        return torch.stack(losses).sum()
+        loss: Tensor = self.softmax(predictions).sum()
+        return loss

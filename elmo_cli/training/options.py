@@ -50,14 +50,14 @@ class TrainingOptions:
     is cut into blocks, and the state goes from block to block."""
     batch_tokens: int = 2048
     """With the zero state: predictions of a direction in a batch, at most."""
-    longest_sentence: int = 100
+    max_length: int = 100
     """With the zero state: a longer sentence is cut, each piece from the zero state."""
     batch_size: int = 128
     """With the carried state: streams of text that run side by side, in all processes."""
     unroll: int = 20
     """With the carried state: tokens of each stream in a block."""
     dropout: float = 0.1
-    samples: int = 8192
+    negative_samples: int = 8192
     """Distinct words drawn for the sampled softmax of each step; 0 takes the full softmax."""
     optimizer: str = "adamw"
     """`adamw`, or `adagrad` as published."""
@@ -68,7 +68,7 @@ class TrainingOptions:
     """Over which the learning rate rises, a tenth of the run at most."""
     decay_share: float = 1 / 3
     """The share of the run, at its end, over which the learning rate falls to 0."""
-    clip_norm: float = 1.0
+    max_grad_norm: float = 1.0
     """The most that the norm of all gradients together may be."""
     precision: str = "float32"
     """`float32`, or `bfloat16` for autocast."""
@@ -82,16 +82,16 @@ class TrainingOptions:
 
 _OF_OPTIMIZER: Final[Mapping[str, dict[str, Any]]] = {
     "adamw": {},
-    "adagrad": {"learning_rate": 0.2, "clip_norm": 10.0, "warmup_steps": 0, "decay_share": 0.0},
+    "adagrad": {"learning_rate": 0.2, "max_grad_norm": 10.0, "warmup_steps": 0, "decay_share": 0.0},
 }
 
 _PUBLISHED_KEYS: Final = {
     "dropout": "dropout",
-    "all_clip_norm_val": "clip_norm",
+    "all_clip_norm_val": "max_grad_norm",
     "n_epochs": "epochs",
     "batch_size": "batch_size",
     "unroll_steps": "unroll",
-    "n_negative_samples_batch": "samples",
+    "n_negative_samples_batch": "negative_samples",
     "learning_rate": "learning_rate",
 }
 """Training keys of bilm-tf's options.json, and what they are called here."""
@@ -130,9 +130,9 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
         )
     found = {name: content[key] for key, name in _PUBLISHED_KEYS.items() if key in content}
     if content.get("sample_softmax") is False:
-        found["samples"] = 0
+        found["negative_samples"] = 0
     if optimizer != "adagrad":  # its learning rate and norm mean nothing to another
-        found = {k: v for k, v in found.items() if k not in ("learning_rate", "clip_norm")}
+        found = {k: v for k, v in found.items() if k not in ("learning_rate", "max_grad_norm")}
     if found:
         logger.info("settings from options.json: %s", shown(found))
     return found
@@ -140,8 +140,8 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
 
 def _check(options: TrainingOptions) -> None:
     faults = []
-    whole = {"epochs": 1, "batch_tokens": 1, "longest_sentence": 1, "batch_size": 1, "unroll": 1}
-    whole |= {"samples": 0, "warmup_steps": 0, "steps": 1}
+    whole = {"epochs": 1, "batch_tokens": 1, "max_length": 1, "batch_size": 1, "unroll": 1}
+    whole |= {"negative_samples": 0, "warmup_steps": 0, "steps": 1}
     for name, least in whole.items():
         value = getattr(options, name)
         if name == "steps" and value is None:
@@ -149,7 +149,7 @@ def _check(options: TrainingOptions) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             faults.append(f"{name}: expected a whole number, {least} or more, found {value!r}")
     ranges = {"dropout": (0.0, 0.999), "decay_share": (0.0, 1.0), "weight_decay": (0.0, 1.0)}
-    ranges |= {"learning_rate": (1e-12, 1e3), "clip_norm": (1e-12, 1e12)}
+    ranges |= {"learning_rate": (1e-12, 1e3), "max_grad_norm": (1e-12, 1e12)}
     for name, (lowest, highest) in ranges.items():
         value = getattr(options, name)
         if not isinstance(value, (int, float)) or not lowest <= value <= highest:

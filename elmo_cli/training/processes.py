@@ -1,21 +1,21 @@
 """Several processes that train one model, as `torchrun` starts them.
 
-Each has its share of every batch; gradients are summed over all.
+Each has its share of every batch; gradients are averaged over all.
 
 Nothing may keep the group of processes beyond its end. Its threads let go of tensors some time
 after they were summed, for which they need Python: where it ends meanwhile they abort the process.
-Torch's `DistributedDataParallel` does keep it, and where it goes later waits, with Python held, for
-threads that wait for Python.
+Torch's `DistributedDataParallel` keeps the group, so it must go first: see `Run.close`.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.inference.device import CPU_NUMBER, choose_device
 
@@ -32,26 +32,9 @@ class Processes:
         """Whether this one writes what is written once."""
         return self.rank == 0
 
-    @contextmanager
-    def summed(self, parameters: Sequence[Tensor]) -> Iterator[None]:
-        """Sum the gradients over all processes, each as soon as `backward` has made it."""
-        waiting = list(parameters) if self.count > 1 else []
-        sums: list[Any] = []
-
-        def start(_: Tensor) -> None:
-            # From the last one on, which is about the order they come in: the same everywhere.
-            while waiting and waiting[-1].grad is not None:
-                sums.append(distributed.all_reduce(waiting.pop().grad, async_op=True))
-
-        hooks = [
-            parameter.register_post_accumulate_grad_hook(start)  # type: ignore[no-untyped-call]
-            for parameter in waiting
-        ]
-        yield
-        for hook in hooks:
-            hook.remove()
-        for summing in sums:
-            summing.wait()
+    def parallel(self, module: nn.Module) -> nn.Module:
+        """A module whose gradients are averaged over all processes."""
+        return DistributedDataParallel(module) if self.count > 1 else module
 
     def any(self, value: bool, device: torch.device) -> bool:
         """Whether the value is true in any process."""
@@ -95,7 +78,7 @@ def all_processes(cuda_device: int) -> Iterator[tuple[Processes, torch.device]]:
         yield Processes(), choose_device(cuda_device)
         return
     # Before there is a group: its default arguments would keep it.
-    from torch.distributed import nn  # noqa: F401
+    import torch.distributed.nn
 
     on_gpu = cuda_device != CPU_NUMBER
     device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU_NUMBER)

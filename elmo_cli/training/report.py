@@ -3,15 +3,20 @@
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import torch
 
 from elmo_cli import __version__
-from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.language_model.perplexity import measure_perplexity
+from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.text.lines import Sentence, read_sentences
 from elmo_cli.training.checkpoint import write_text
 
 logger = logging.getLogger(__name__)
@@ -129,6 +134,66 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
+# The validation text.
+
+
+class ValidationPerplexity(TypedDict):
+    """The perplexity of a text; `<UNK>` counts as a word."""
+
+    forward: float
+    backward: float
+    average: float
+    """exp of the mean of both directions' losses."""
+    tokens: int
+    unknown: float
+    """The share of the tokens that are not in the vocabulary."""
+
+
+def check_validation_file(path: str | Path) -> None:
+    """Make sure that the perplexity of a text can be measured, before there is a model.
+
+    Raises:
+        InputError: it cannot be read, or has no sentence.
+    """
+    if not sum(map(bool, read_sentences(path))):  # all of it is read
+        raise InputError(f"{path}: no sentence to measure perplexity on")
+
+
+def validation_perplexity(
+    folder: Path, path: str | Path, device: torch.device, max_tokens: int | None = None
+) -> ValidationPerplexity:
+    """The perplexity of a text by the model in a folder, as `elmo perplexity` measures it.
+
+    Args:
+        folder: a model with its softmax.
+        path: a file of text.
+        device: where to compute.
+        max_tokens: the first sentences with so many tokens are enough.
+
+    Raises:
+        InputError: there is no sentence in it.
+    """
+    model = LanguageModel(model=folder, cuda_device=-1 if device.index is None else device.index)
+    found = measure_perplexity(model, _first_tokens(read_sentences(path), max_tokens))
+    return ValidationPerplexity(
+        forward=found.all_words.forward,
+        backward=found.all_words.backward,
+        average=found.all_words.average,
+        tokens=found.tokens,
+        unknown=found.unknown,
+    )
+
+
+def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iterator[Sentence]:
+    """The first sentences of a text, until they have so many tokens."""
+    n_tokens = 0
+    for sentence in sentences:
+        yield sentence
+        n_tokens += len(sentence)
+        if max_tokens is not None and n_tokens >= max_tokens:
+            return
+
+
 # The card of the model.
 
 
@@ -149,15 +214,15 @@ def training_card(
     if settings["state"] == "carry":
         batch = f"{settings['batch_size']} streams in blocks of {settings['unroll']} tokens"
     softmax = "the full softmax"
-    if 0 < settings["samples"] < len(vocabulary):
-        softmax = f"a sampled softmax of {settings['samples']:,} words"
+    if 0 < settings["negative_samples"] < len(vocabulary):
+        softmax = f"a sampled softmax of {settings['negative_samples']:,} words"
     rows = {
         "made": f"{time.strftime('%Y-%m-%d')}, by elmo-cli {__version__}",
         "architecture": _architecture(content),
         "activations": f"{options.n_layers} layers x {options.width}",
         "parameters": f"{n_parameters:,}, the softmax aside",
         "words to predict": f"{len(vocabulary):,}",
-        "weights before": record["from"] if record["from_weights"] else "random",
+        "weights before": record["init_from"] if record["init_from_weights"] else "random",
         "text": ", ".join(f"`{path}`" for path in record["text"]),
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
         f"{duration(record['seconds'])}",
@@ -188,11 +253,11 @@ def _architecture(content: Mapping[str, Any]) -> str:
 def _quality(record: Mapping[str, Any]) -> str:
     found = record["perplexity"]
     if found is None:
-        return "No text was held out, so how good it is was not measured.\n"
+        return "There was no validation text, so how good it is was not measured.\n"
     return (
-        f"Perplexity on {found['tokens']:,} tokens of held-out text (`{record['heldout']}`), full "
-        f"softmax, {100 * found['unknown']:.1f} % of the tokens unknown and counted as `<UNK>`: "
-        f"**forward {found['forward']:.2f}, backward {found['backward']:.2f}, average "
-        f"{found['average']:.2f}**. It can only be compared with figures for the same text and "
-        "vocabulary.\n"
+        f"Perplexity on {found['tokens']:,} tokens of validation text "
+        f"(`{record['validation_file']}`), full softmax, {100 * found['unknown']:.1f} % of the "
+        f"tokens unknown and counted as `<UNK>`: **forward {found['forward']:.2f}, backward "
+        f"{found['backward']:.2f}, average {found['average']:.2f}**. It can only be compared with "
+        "figures for the same text and vocabulary.\n"
     )

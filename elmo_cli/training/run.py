@@ -5,6 +5,7 @@ text: random numbers are seeded anew for each step. So a run that goes on from a
 checkpoint is the run that was never stopped, to the bit on one machine's CPU.
 """
 
+import gc
 import hashlib
 import json
 import math
@@ -56,6 +57,7 @@ class Run:
         self.objective = Objective(bilm, softmax).train()
         self.processes = processes or Processes()
         self._parameters = list(self.objective.parameters())
+        self._parallel = self.processes.parallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self._text_tokens = text_tokens
         self._identity = {**identity, "vocabulary": _digest(vocabulary.words)}
@@ -98,13 +100,13 @@ class Run:
         with torch.autocast(
             self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"
         ):
-            forward, backward, state = self.objective(batch, carried, self._draw())
+            forward, backward, state = self._parallel(batch, carried, self._draw())
         n_predictions = n_steps(portion.rows)  # of all processes
-        scale = 0.5 * options.loss_scale / n_predictions
+        # Gradients are averaged over the processes, each of which has its share of the sum.
+        scale = 0.5 * options.loss_scale / n_predictions * processes.count
         self._optimizer.zero_grad()
-        with processes.summed(self._parameters):
-            ((forward + backward) * scale).backward()
-        torch.nn.utils.clip_grad_norm_(self._parameters, options.clip_norm)
+        ((forward + backward) * scale).backward()
+        torch.nn.utils.clip_grad_norm_(self._parameters, options.max_grad_norm)
         self._optimizer.step()
         if options.state == "carry":
             self._carried = map_state(state, Tensor.float)
@@ -131,10 +133,10 @@ class Run:
     def _draw(self) -> Samples | None:
         """The words of this step's sampled softmax, the same in all processes."""
         n_words = len(self.vocabulary)
-        if not 0 < self.options.samples < n_words:
+        if not 0 < self.options.negative_samples < n_words:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
-        words, n_draws = draw_words(n_words, self.options.samples, generator)
+        words, n_draws = draw_words(n_words, self.options.negative_samples, generator)
         return Samples(words.to(self.device), n_draws)
 
     def take_loss(self) -> float:
@@ -149,11 +151,28 @@ class Run:
         self._loss_sums = torch.zeros(3)
         loss: float = 0.5 * (forward + backward) / max(n_predictions, 1)
         if not math.isfinite(loss):
-            raise ElmoError(
-                f"step {self.step}: the loss is not finite, training has failed; try a lower "
-                "learning rate in another folder, or go on from the last checkpoint"
-            )
+            raise self._failed()
         return loss
+
+    def check_loss(self) -> None:
+        """Make sure that the loss of this process is finite.
+
+        Raises:
+            ElmoError: it is not.
+        """
+        if not self._loss_sums.isfinite().all():
+            raise self._failed()
+
+    def _failed(self) -> ElmoError:
+        return ElmoError(
+            f"step {self.step}: the loss is not finite, training has failed; try a lower "
+            "learning rate in another folder, or resume from the last checkpoint"
+        )
+
+    def close(self) -> None:
+        """Let go of the group of processes, before it ends; there are no steps after it."""
+        self._parallel = self.objective
+        gc.collect()
 
     # Checkpoints.
 
@@ -164,12 +183,10 @@ class Run:
             OutputError: it cannot be written; the one before is kept.
             ElmoError: the loss is not finite.
         """
-        sums = self._loss_sums
-        if not sums.isfinite().all():
-            self.take_loss()  # which says so
+        self.check_loss()
         tensors = [] if self._carried is None else state_tensors(self._carried)
         carried = self.processes.gather([values.cpu() for values in tensors])
-        all_sums = self.processes.gather(sums)
+        all_sums = self.processes.gather(self._loss_sums)
         if self.processes.is_first:
             state = {
                 "identity": json.dumps(self._identity, sort_keys=True),
@@ -225,7 +242,7 @@ class Run:
         if settings:
             raise ModelError(
                 f"{folder}: the run that was begun there has {shown(settings)}; give the same "
-                f"settings to go on, or another folder and --from {folder} for a new run"
+                f"settings to go on, or another folder and --init-from {folder} for a new run"
             )
 
 

@@ -25,7 +25,7 @@ from elmo_cli.training.options import PRESETS, TrainingOptions
 logger = logging.getLogger(__name__)
 
 COUNTS = "counts.json"
-HELDOUT = "heldout.txt"
+VALIDATION = "validation.txt"
 VOCABULARY_SIZE = 25_000
 """Words to predict, where they are counted and nobody says how many."""
 
@@ -42,23 +42,23 @@ class Architecture(NamedTuple):
 
 
 def choose_architecture(
-    options_file: str | Path | None, preset: str | None, from_model: str | Path | None
+    options_file: str | Path | None, preset: str | None, init_from: str | Path | None
 ) -> Architecture:
     """The architecture of an options.json, of a preset, or of a model to start from.
 
     Args:
-        options_file: with `from_model` only where that is a single file of weights.
+        options_file: with `init_from` only where that is a single file of weights.
         preset: a name of `PRESETS`.
-        from_model: a name, folder, zip or file of weights.
+        init_from: a name, folder, zip or file of weights.
 
     Raises:
         ElmoError: none or two of them are given, or what is given is not as it should be.
     """
-    if from_model is not None and Path(from_model).suffix in (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX):
+    if init_from is not None and Path(init_from).suffix in (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX):
         if options_file is None:
-            raise ModelError(f"{from_model}: expected an options file with a single weights file")
-        files = model_from_files(options_file, from_model)
-    elif [options_file, preset, from_model].count(None) != 2:
+            raise ModelError(f"{init_from}: expected an options file with a single weights file")
+        files = model_from_files(options_file, init_from)
+    elif [options_file, preset, init_from].count(None) != 2:
         raise ModelError("expected one of an options file, a preset and a model to start from")
     elif preset is not None:
         if preset not in PRESETS:
@@ -68,9 +68,9 @@ def choose_architecture(
         _check_kind(options_file)
         return Architecture(read_json(options_file), str(options_file), None)
     else:
-        files = find_model(from_model)
+        files = find_model(init_from)
     _check_kind(files.options)
-    return Architecture(read_json(files.options), str(from_model), files)
+    return Architecture(read_json(files.options), str(init_from), files)
 
 
 def _check_kind(options_file: str | Path) -> None:
@@ -122,7 +122,7 @@ def choose_vocabulary(
         known = read_vocabulary(files.vocabulary)
     if files is not None and not architecture.content.get("char_cnn"):
         _check_input_words(files, known)
-    if known is not None and not need_count and not text.heldout_share:
+    if known is not None and not need_count and not text.validation_share:
         return known, None
     n_words = None
     if known is None:
@@ -155,7 +155,7 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
     """Count the text, unless that was done; vocab.txt gets its words if `n_words` is given."""
     made_of = {
         "text": text.identity(),
-        "heldout_share": text.heldout_share,
+        "validation_share": text.validation_share,
         "vocabulary_size": n_words,
     }
     path = folder / COUNTS
@@ -167,15 +167,16 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
         if (folder / CHECKPOINT).exists():
             _check_same_text(found.get("made_of"), made_of, folder)
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
-    heldout: list[str] = []
-    count = count_text(text, heldout.append)
-    if text.heldout_share and not heldout:
+    held_out: list[str] = []
+    count = count_text(text, held_out.append)
+    if text.validation_share and not held_out:
         raise InputError(
-            f"heldout_share {text.heldout_share}: expected a line to hold out, found none among "
-            f"{counted(count.n_sentences, 'sentence')}; try a larger share, or name a held-out file"
+            f"validation_share {text.validation_share}: expected a line to hold out, found none "
+            f"among {counted(count.n_sentences, 'sentence')}; try a larger share, or name a "
+            "validation file"
         )
-    if text.heldout_share:
-        write_text(folder / HELDOUT, "".join(f"{line}\n" for line in heldout))
+    if text.validation_share:
+        write_text(folder / VALIDATION, "".join(f"{line}\n" for line in held_out))
     if n_words is not None:
         frequent = (word for word, _ in count.words.most_common(n_words))
         words = [*SPECIAL_TOKENS, *(word for word in frequent if word not in SPECIAL_TOKENS)]
@@ -198,7 +199,7 @@ def _check_same_text(found: Any, made_of: dict[str, Any], folder: Path) -> None:
         ModelError: it had another.
     """
     found = found if isinstance(found, dict) else {}
-    changed = [name for name in ("text", "heldout_share") if found.get(name) != made_of[name]]
+    changed = [name for name in ("text", "validation_share") if found.get(name) != made_of[name]]
     names = ["text"] if changed else []
     if made_of["vocabulary_size"] not in (None, found.get("vocabulary_size")):
         names.append("vocabulary")

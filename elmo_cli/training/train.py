@@ -17,13 +17,19 @@ from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.training.checkpoint import check_no_other_model, load_checkpoint, owned, write_text
 from elmo_cli.training.corpus import TrainingText, find_files, portions
-from elmo_cli.training.heldout import HeldoutPerplexity, check_heldout, heldout_perplexity
 from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.processes import Processes, all_processes
-from elmo_cli.training.report import TrainingLog, summary_writer, training_card
+from elmo_cli.training.report import (
+    TrainingLog,
+    ValidationPerplexity,
+    check_validation_file,
+    summary_writer,
+    training_card,
+    validation_perplexity,
+)
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
-    HELDOUT,
+    VALIDATION,
     Architecture,
     choose_architecture,
     choose_vocabulary,
@@ -34,11 +40,11 @@ from elmo_cli.training.start import (
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_SECONDS = 300.0
-EVALUATE_STEPS = 1000
+EVAL_STEPS = 1000
 LOG_STEPS = 10
-"""Steps of an entry in log.jsonl."""
+"""Steps between entries of log.jsonl."""
 FEW_TOKENS = 20_000
-"""Of the held-out text that are enough while training goes on."""
+"""Tokens of the validation text that are enough while training goes on."""
 
 
 def train_model(
@@ -47,99 +53,114 @@ def train_model(
     *,
     options_file: str | Path | None = None,
     preset: str | None = None,
-    from_model: str | Path | None = None,
-    heldout: str | Path | None = None,
-    heldout_share: float = 0.0,
+    init_from: str | Path | None = None,
+    validation_file: str | Path | None = None,
+    validation_share: float = 0.0,
     vocabulary_file: str | Path | None = None,
     vocabulary_size: int | None = None,
     cuda_device: int = -1,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    evaluate_steps: int = EVALUATE_STEPS,
+    eval_steps: int = EVAL_STEPS,
     tensorboard: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
     **settings: Any,
-) -> HeldoutPerplexity | None:
-    """Train a model on text, into a folder; go on where a run in that folder was stopped.
+) -> ValidationPerplexity | None:
+    """Train a model on text, into a folder; resume a run that was stopped there.
 
     Args:
         texts: files of tokenized text, a sentence a line, plain or gzip, and patterns.
         folder: gets the model; made if it is not there.
         options_file: options.json of the architecture.
         preset: an architecture by name, in its place.
-        from_model: a model to start from, in its place: a name, folder or zip, or a file
+        init_from: a model to start from, in its place: a name, folder or zip, or a file
             of weights together with `options_file`.
-        heldout: a file of text to measure perplexity on.
-        heldout_share: in its place, the share of the lines that is not trained on.
+        validation_file: text to measure perplexity on.
+        validation_share: in its place, the share of the lines that is not trained on.
         vocabulary_file: the words to predict, by falling count.
         vocabulary_size: how many, where they are counted; 25,000 if not given.
         cuda_device: the number of a GPU; -1 is the CPU.
-        checkpoint_seconds: how much work an end without warning can cost.
-        evaluate_steps: steps from one writing of the model to the next.
+        checkpoint_seconds: seconds between checkpoints.
+        eval_steps: steps between evaluations, each of which writes the model.
         tensorboard: log for TensorBoard too.
         should_stop: asked after each step; True makes a checkpoint and stops.
         settings: fields of `TrainingOptions`.
 
     Returns:
-        The held-out perplexity; None without held-out text.
+        The perplexity of the validation text; None without one.
 
     Raises:
         StoppedError: it was told to stop.
         ElmoError: a file, a setting or the model is not as it should be.
     """
-    if heldout is not None and heldout_share:
-        raise InputError("expected a held-out file or a share to hold out, found both")
-    if not 0 <= heldout_share < 1:
-        raise InputError(f"heldout_share: expected 0 to below 1, found {heldout_share}")
+    _check_validation(validation_file, validation_share)
     if tensorboard:
         summary_writer()  # before there is anything in the folder
     folder = Path(folder)
-    architecture = choose_architecture(options_file, preset, from_model)
+    architecture = choose_architecture(options_file, preset, init_from)
     options = training_options(architecture.content, **settings)
-    if architecture.files and architecture.files.vocabulary and vocabulary_size is not None:
-        logger.warning(
-            "Warning: the words to predict are those of %s, and none are counted", architecture.name
-        )
-    if architecture.files and architecture.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(f"{folder}: expected another folder than that of the model to start from")
-    text = TrainingText(find_files(texts), heldout_share, options.seed)
-    if heldout is not None:
-        check_heldout(heldout)
+    _check_start(architecture, folder, vocabulary_size)
+    text = TrainingText(find_files(texts), validation_share, options.seed)
     with ExitStack() as stack:
         processes, device = stack.enter_context(all_processes(cuda_device))
+        _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(owned(folder))
             check_no_other_model(folder)
-        run = _prepare(
-            *(text, folder, architecture, options, vocabulary_file, vocabulary_size, processes),
-            device,
+        vocabulary, n_tokens = _read_vocabulary(
+            *(text, folder, architecture, vocabulary_file, vocabulary_size),
+            *(options, processes),
         )
-        heldout_file = None if heldout is None else Path(heldout)
+        run = _start_run(
+            *(text, folder, architecture, vocabulary, n_tokens, options, processes, device)
+        )
+        stack.callback(run.close)
         trainer = Trainer(
             *(run, text, folder, architecture),
-            heldout=folder / HELDOUT if heldout_share else heldout_file,
+            validation_file=folder / VALIDATION if validation_share else validation_file,
             checkpoint_seconds=checkpoint_seconds,
-            evaluate_steps=evaluate_steps,
+            eval_steps=eval_steps,
             tensorboard=tensorboard,
         )
         return trainer.train(should_stop)
 
 
-def _prepare(
-    text: TrainingText,
-    folder: Path,
-    architecture: Architecture,
-    options: TrainingOptions,
-    vocabulary_file: str | Path | None,
-    vocabulary_size: int | None,
-    processes: Processes,
-    device: torch.device,
-) -> Run:
-    """The run of a command, at its last checkpoint."""
+def _check_validation(validation_file: str | Path | None, validation_share: float) -> None:
+    if validation_file is not None and validation_share:
+        raise InputError("expected validation_file or validation_share, found both")
+    if not 0 <= validation_share < 1:
+        raise InputError(f"validation_share: expected 0 to below 1, found {validation_share}")
+    if validation_file is not None:
+        check_validation_file(validation_file)
+
+
+def _check_start(architecture: Architecture, folder: Path, vocabulary_size: int | None) -> None:
+    files = architecture.files
+    if files and files.vocabulary and vocabulary_size is not None:
+        logger.warning(
+            "Warning: the words to predict are those of %s, and none are counted", architecture.name
+        )
+    if files and files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(f"{folder}: expected another folder than that of the model to start from")
+
+
+def _check_streams(options: TrainingOptions, processes: Processes) -> None:
     if options.state == "carry" and options.batch_size % processes.count:
         raise OptionsError(
             f"batch_size {options.batch_size}: expected a multiple of the {processes.count} "
             "processes"
         )
+
+
+def _read_vocabulary(
+    text: TrainingText,
+    folder: Path,
+    architecture: Architecture,
+    vocabulary_file: str | Path | None,
+    vocabulary_size: int | None,
+    options: TrainingOptions,
+    processes: Processes,
+) -> tuple[Vocabulary, int | None]:
+    """The words to predict, and the tokens of the text where they were counted."""
 
     def read() -> tuple[Vocabulary, int | None]:
         return choose_vocabulary(
@@ -150,11 +171,24 @@ def _prepare(
     if processes.is_first:
         read()
     processes.wait()
-    vocabulary, n_tokens = read()  # what the first process counted is there
+    return read()  # what the first process counted is there
+
+
+def _start_run(
+    text: TrainingText,
+    folder: Path,
+    architecture: Architecture,
+    vocabulary: Vocabulary,
+    n_tokens: int | None,
+    options: TrainingOptions,
+    processes: Processes,
+    device: torch.device,
+) -> Run:
+    """The run of a folder, at its last checkpoint."""
     bilm, softmax = start_weights(architecture, vocabulary, options)
     run = Run(
         *(bilm.to(device), softmax.to(device), vocabulary, options),
-        {"architecture": architecture.content, "text": [text.identity(), text.heldout_share]},
+        {"architecture": architecture.content, "text": [text.identity(), text.validation_share]},
         text_tokens=n_tokens,
         processes=processes,
     )
@@ -162,7 +196,7 @@ def _prepare(
     if state is not None:
         run.load(state, folder)
         end = ", the last one: nothing is left to train" if run.is_done else ""
-        logger.info("going on after step %d%s", run.step, end)
+        logger.info("resuming after step %d%s", run.step, end)
     return run
 
 
@@ -176,21 +210,21 @@ class Trainer:
         folder: Path,
         architecture: Architecture,
         *,
-        heldout: Path | None,
+        validation_file: str | Path | None,
         checkpoint_seconds: float,
-        evaluate_steps: int,
+        eval_steps: int,
         tensorboard: bool,
     ) -> None:
         self.run = run
         self.text = text
         self.folder = folder
         self.architecture = architecture
-        self.heldout = heldout
+        self.validation_file = validation_file
         self.checkpoint_seconds = checkpoint_seconds
-        self.evaluate_steps = evaluate_steps
+        self.eval_steps = eval_steps
         self._tensorboard = tensorboard
 
-    def train(self, should_stop: Callable[[], bool]) -> HeldoutPerplexity | None:
+    def train(self, should_stop: Callable[[], bool]) -> ValidationPerplexity | None:
         """Train to the last step, and write the model."""
         run, first = self.run, self.run.processes.is_first
         self._log = None
@@ -222,7 +256,7 @@ class Trainer:
                 self._note()
             if run.is_done:
                 return
-            if run.step % self.evaluate_steps == 0:
+            if run.step % self.eval_steps == 0:
                 if run.processes.is_first:
                     self._evaluate(FEW_TOKENS)
                 run.processes.wait()
@@ -263,43 +297,49 @@ class Trainer:
         if self._log.is_time():
             self._log.say(run.step, run.n_tokens, run.progress, self._started_at, loss)
 
-    def _evaluate(self, max_tokens: int | None) -> HeldoutPerplexity | None:
-        """Measure the held-out perplexity, and write the model with it."""
+    def _evaluate(self, max_tokens: int | None) -> ValidationPerplexity | None:
+        """Write the model, and measure the perplexity of the validation text."""
         run, perplexity = self.run, None
-        if self.heldout is not None:
-            perplexity = heldout_perplexity(
-                run.objective, run.vocabulary, self.heldout, run.options, max_tokens
+        run.check_loss()
+        self._write_model()
+        if self.validation_file is not None:
+            perplexity = validation_perplexity(
+                self.folder, self.validation_file, run.device, max_tokens
             )
             logger.info(
-                "step %d, held-out perplexity %.2f (forward %.2f, backward %.2f) on %s%s tokens",
+                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s%s tokens",
                 *(run.step, perplexity["average"], perplexity["forward"], perplexity["backward"]),
                 *("the first " if max_tokens else "", f"{perplexity['tokens']:,}"),
             )
             if self._log:
-                self._log.write({"step": run.step, "heldout": dict(perplexity)})
-        self._write_model(perplexity)
+                self._log.write({"step": run.step, "validation": dict(perplexity)})
+        self._write_card(perplexity)
         return perplexity
 
-    def _write_model(self, perplexity: HeldoutPerplexity | None) -> None:
+    def _write_model(self) -> None:
         """Write the folder that `--model` takes."""
         run, folder = self.run, self.folder
-        objective = run.objective
         content = written_options(self.architecture.content, run.options)
         write_text(folder / "options.json", json.dumps(content, indent=1) + "\n")
-        write_weights(folder / "weights.hdf5", objective.bilm)
+        write_weights(folder / "weights.hdf5", run.objective.bilm)
         write_text(folder / "vocab.txt", "".join(f"{w}\n" for w in run.vocabulary.words))
-        weight, bias = (p.detach().cpu().numpy() for p in objective.softmax.parameters())
+        weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
         write_softmax(folder / "softmax.hdf5", weight, bias)
+
+    def _write_card(self, perplexity: ValidationPerplexity | None) -> None:
+        """Write how the model was made and how good it is, for people and programs."""
+        run, folder = self.run, self.folder
         record = {
             "text": [str(path) for path in self.text.paths],
-            "from": self.architecture.name,
-            "from_weights": self.architecture.files is not None,
+            "init_from": self.architecture.name,
+            "init_from_weights": self.architecture.files is not None,
             "options": asdict(run.options),
             "step": run.step,
             "tokens": run.n_tokens,
             "seconds": run.seconds,
-            "heldout": None if self.heldout is None else str(self.heldout),
+            "validation_file": self.validation_file and str(self.validation_file),
             "perplexity": perplexity,
         }
         write_text(folder / "training.json", json.dumps(record, indent=1) + "\n")
-        write_text(folder / "card.md", training_card(record, content, run.vocabulary))
+        card = training_card(record, self.architecture.content, run.vocabulary)
+        write_text(folder / "card.md", card)

@@ -29,7 +29,7 @@ from elmo_cli.training.corpus import (
 from elmo_cli.training.options import TrainingOptions
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
-ZERO = TrainingOptions(state="zero", batch_tokens=9, longest_sentence=5)
+ZERO = TrainingOptions(state="zero", batch_tokens=9, max_length=5)
 CARRY = TrainingOptions(state="carry", batch_size=3, unroll=4)
 
 

@@ -68,16 +68,16 @@ def test_held_out_lines_are_in_no_window_and_all_copies_of_a_line_go_together(
     tmp_path: Path,
 ) -> None:
     lines = [f"line {number}" for number in range(400)]
-    text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), heldout_share=0.1)
-    heldout: list[str] = []
-    count = count_text(text, heldout.append)
+    text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
+    validation: list[str] = []
+    count = count_text(text, validation.append)
     window = some_windows(text, Place(), 1, 10_000)[0]
     trained = {" ".join(sentence) for sentence in window.sentences}
-    assert trained.isdisjoint(heldout)
-    assert trained | set(heldout) == set(lines)
-    assert 20 <= len(set(heldout)) <= 60  # 40 expected, of 400
-    assert len(heldout) == 2 * len(set(heldout))
-    assert count.n_sentences == len(window.sentences) == 800 - len(heldout)
+    assert trained.isdisjoint(validation)
+    assert trained | set(validation) == set(lines)
+    assert 20 <= len(set(validation)) <= 60  # 40 expected, of 400
+    assert len(validation) == 2 * len(set(validation))
+    assert count.n_sentences == len(window.sentences) == 800 - len(validation)
     assert count.n_tokens == 2 * count.n_sentences
 
 

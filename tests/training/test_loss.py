@@ -1,9 +1,7 @@
 """A batch to its loss: against the readable biLM, whole streams, and figures by hand."""
 
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import architectures, small_architecture
 
-from elmo_cli import LanguageModel, measure_perplexity
-from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.model.weights import write_weights
 from elmo_cli.training.corpus import Piece, Row, make_batch
-from elmo_cli.training.heldout import heldout_perplexity
 from elmo_cli.training.loss import (
     Objective,
     Predictions,
@@ -182,60 +176,6 @@ def test_where_all_samples_are_the_target_nothing_is_to_be_told_apart() -> None:
     assert loss.item() == 0
     assert context.grad is not None
     assert context.grad.isfinite().all()
-
-
-# Held-out text.
-
-
-def test_a_uniform_softmax_has_the_size_of_the_vocabulary_as_its_perplexity(
-    tmp_path: Path,
-) -> None:
-    model = objective()
-    torch.nn.init.zeros_(model.softmax.weight)
-    torch.nn.init.zeros_(model.softmax.bias)
-    (tmp_path / "heldout.txt").write_text("a b x\n\nc\n")
-    for state in ("zero", "carry"):
-        found = heldout_perplexity(
-            model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions(state=state, unroll=2)
-        )
-        assert found["tokens"] == 4
-        assert found["unknown"] == 0.25
-        for direction in (found["forward"], found["backward"], found["average"]):
-            assert abs(direction - 6) < 1e-4
-
-
-def test_one_stream_of_one_sentence_is_the_same_carried_or_not(tmp_path: Path) -> None:
-    model = objective()
-    (tmp_path / "heldout.txt").write_text("a b x c c a b\n")
-    zero, carry = (
-        heldout_perplexity(
-            model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions(state=state, unroll=3)
-        )
-        for state in ("zero", "carry")
-    )
-    assert zero["tokens"] == carry["tokens"] == 7
-    for direction in ("forward", "backward", "average"):
-        assert abs(zero[direction] - carry[direction]) < 1e-4
-
-
-def test_from_the_zero_state_it_is_the_perplexity_of_the_model_that_is_written(
-    tmp_path: Path,
-) -> None:
-    content = small_architecture()
-    model = objective(content)
-    (tmp_path / "heldout.txt").write_text("a b x\n\nc\nb a c c a\n")
-    found = heldout_perplexity(model, VOCABULARY, tmp_path / "heldout.txt", TrainingOptions())
-    (tmp_path / "options.json").write_text(json.dumps(content))
-    (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY.words) + "\n")
-    write_weights(tmp_path / "weights.hdf5", model.bilm)
-    weight, bias = (values.detach().numpy() for values in model.softmax.parameters())
-    write_softmax(tmp_path / "softmax.hdf5", weight, bias)
-    sentences = [["a", "b", "x"], ["c"], ["b", "a", "c", "c", "a"]]
-    other = measure_perplexity(LanguageModel(model=tmp_path), sentences)
-    assert (found["tokens"], found["unknown"]) == (other.tokens, other.unknown)
-    assert found["forward"] == pytest.approx(other.all_words.forward, rel=1e-5)
-    assert found["backward"] == pytest.approx(other.all_words.backward, rel=1e-5)
-    assert found["average"] == pytest.approx(other.all_words.average, rel=1e-5)
 
 
 # The optimizers.

@@ -30,8 +30,8 @@ from elmo_cli.model.vocabulary import Vocabulary
 state, output = sys.argv[1:]
 words = ["<S>", "</S>", "<UNK>", *"abcdefghij"]
 options = TrainingOptions(
-    steps=9, state=state, batch_tokens=60, batch_size=4, unroll=5, dropout=0.0, samples=6,
-    learning_rate=1e-9, clip_norm=1e9,
+    steps=9, state=state, batch_tokens=60, batch_size=4, unroll=5, dropout=0.0, negative_samples=6,
+    learning_rate=1e-9, max_grad_norm=1e9,
 )
 architecture = choose_architecture("options.json", None, None)
 vocabulary = Vocabulary(words)
@@ -46,6 +46,7 @@ with all_processes(-1) as (processes, device):
     loss = run.take_loss()
     if processes.is_first:
         torch.save((gradients, loss), output)
+    run.close()
 # A thread of the group that still holds a tensor would abort the process when Python ends.
 threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
 assert not [name for name in threads if "gloo" in name], threads
@@ -101,8 +102,8 @@ def test_two_processes_give_the_gradients_of_one(state: str) -> None:
 def test_the_command_trains_in_two_processes_and_goes_on_in_one() -> None:
     arguments = (
         *("-m", "elmo_cli", "train", "text.txt", "--options-file", "options.json"),
-        *("--batch-size", "4", "--unroll", "5", "--samples", "0", "--dropout", "0"),
-        *("--state", "carry", "--vocabulary-size", "9", "--heldout", "text.txt"),
+        *("--batch-size", "4", "--unroll", "5", "--negative-samples", "0", "--dropout", "0"),
+        *("--state", "carry", "--vocabulary-size", "9", "--validation-file", "text.txt"),
     )
     finish(start(2, *arguments, "--steps", "4", "--output", "two"))
     finish(start(1, *arguments, "--steps", "4", "--output", "one"))

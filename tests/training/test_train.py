@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from strategies import make_model, small_architecture
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, StoppedError
+from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax_file import read_softmax
 from elmo_cli.model.tensor_files import open_tensors
@@ -37,10 +39,10 @@ from elmo_cli.training.train import train_model
 SETTINGS: dict[str, Any] = {
     "epochs": 2,
     "batch_tokens": 40,
-    "longest_sentence": 12,
+    "max_length": 12,
     "batch_size": 4,
     "unroll": 5,
-    "samples": 6,
+    "negative_samples": 6,
     "learning_rate": 0.01,
     "vocabulary_size": 40,
 }
@@ -54,13 +56,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     words = random.Random(0)
     lines = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15)) for n in range(60)]
     Path("text.txt").write_text("\n".join(lines))
-    Path("heldout.txt").write_text("a b c d\ne f ?\n")
+    Path("validation.txt").write_text("a b c d\ne f ?\n")
     Path("options.json").write_text(json.dumps(small_architecture()))
     return tmp_path
 
 
 def train(output: str, **settings: Any) -> Any:
-    given: dict[str, Any] = {"options_file": "options.json", "heldout": "heldout.txt"}
+    given: dict[str, Any] = {"options_file": "options.json", "validation_file": "validation.txt"}
     return train_model(["text.txt"], output, **{**given, **SETTINGS, **settings})
 
 
@@ -101,18 +103,18 @@ def test_a_trained_folder_is_a_model(state: str) -> None:
     assert len(words) == 29
     assert f"average {found['average']:.2f}" in Path("model/card.md").read_text()
     entries = [json.loads(line) for line in Path("model/log.jsonl").read_text().splitlines()]
-    assert entries[-1] == {"step": entries[-1]["step"], "heldout": found}
+    assert entries[-1] == {"step": entries[-1]["step"], "validation": found}
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
 def test_training_learns_a_text_by_heart() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 200)
     # With carried state each of 32 streams starts from zero, which training never sees again.
-    Path("heldout.txt").write_text("a b c d e f\n" * 400)
+    Path("validation.txt").write_text("a b c d e f\n" * 400)
     options = small_architecture(dim=16, projection_dim=12)
     Path("options.json").write_text(json.dumps(options))
     for state in ("zero", "carry"):
-        found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, samples=0)
+        found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, negative_samples=0)
         assert found["average"] < 2  # of 9 words
 
 
@@ -150,10 +152,25 @@ def test_steps_take_the_place_of_epochs_and_a_longer_run_goes_on() -> None:
     assert json.loads(Path("model/training.json").read_text())["step"] == 9
 
 
-def test_a_share_is_held_out_and_kept() -> None:
-    found = train("model", heldout=None, heldout_share=0.2)
-    heldout = Path("model/heldout.txt").read_text().split()
-    assert found["tokens"] == len(heldout) > 20
+def test_a_share_is_validation_and_kept() -> None:
+    found = train("model", validation_file=None, validation_share=0.2)
+    validation = Path("model/validation.txt").read_text().split()
+    assert found["tokens"] == len(validation) > 20
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_the_perplexity_is_that_of_the_folder(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.training.train.FEW_TOKENS", 4)
+    found = train("model", state=state, epochs=None, steps=3, eval_steps=2)
+    expected = measure_perplexity(
+        LanguageModel(model="model"), [["a", "b", "c", "d"], ["e", "f", "?"]]
+    )
+    directions = {name: found[name] for name in ("forward", "backward", "average")}
+    assert directions == asdict(expected.all_words)
+    assert (found["tokens"], found["unknown"]) == (expected.tokens, expected.unknown)
+    entries = [json.loads(line) for line in Path("model/log.jsonl").read_text().splitlines()]
+    # While training goes on, the first sentences with so many tokens are enough.
+    assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
 
 
 def test_bfloat16_trains_too() -> None:
@@ -188,7 +205,7 @@ def at_steps(*steps: int, error: type[Exception] | None = None) -> Callable[[], 
 def test_a_run_that_is_stopped_and_goes_on_is_the_run_that_was_not(
     state: str, optimizer: str
 ) -> None:
-    settings = {"state": state, "optimizer": optimizer, "evaluate_steps": 7}
+    settings = {"state": state, "optimizer": optimizer, "eval_steps": 7}
     expected = train("whole", **settings)
     for step in (1, 6, 9):
         with pytest.raises(StoppedError, match=r"^Stopped after step \d+, which is kept in parts"):
@@ -222,7 +239,7 @@ def test_a_run_that_is_killed_at_random_steps_is_the_run_that_was_not(state: str
 def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
     arguments = [
         *("text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
-        *("--batch-tokens", "40", "--epochs", "6", "--samples", "6"),
+        *("--batch-tokens", "40", "--epochs", "6", "--negative-samples", "6"),
         *("--checkpoint-seconds", "0", "--output"),
     ]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -268,12 +285,12 @@ def test_a_run_with_other_settings_is_refused() -> None:
     ("other", "name"),
     [
         ({"vocabulary_size": 19}, "vocabulary"),
-        ({"heldout_share": 0.3}, "text"),
-        ({"heldout_share": 0.3, "vocabulary_size": 19}, "text and vocabulary"),
+        ({"validation_share": 0.3}, "text"),
+        ({"validation_share": 0.3, "vocabulary_size": 19}, "text and vocabulary"),
     ],
 )
 def test_a_run_that_is_refused_leaves_the_model_as_it_is(other: dict[str, Any], name: str) -> None:
-    settings = {"heldout": None, "heldout_share": 0.2, "epochs": None, "steps": 2}
+    settings = {"validation_file": None, "validation_share": 0.2, "epochs": None, "steps": 2}
     train("model", **settings)
     before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
     with pytest.raises(
@@ -339,7 +356,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
 def test_fine_tuning_starts_from_the_weights_and_softmax_of_a_model() -> None:
     train("first")
     # So small a rate that nothing moves: the first step is the loss of the old weights.
-    train("second", options_file=None, from_model="first", learning_rate=1e-9, epochs=1)
+    train("second", options_file=None, init_from="first", learning_rate=1e-9, epochs=1)
     old, new = weights("first"), weights("second")
     assert old.keys() == new.keys()
     for name, values in old.items():
@@ -348,7 +365,7 @@ def test_fine_tuning_starts_from_the_weights_and_softmax_of_a_model() -> None:
 
 
 def test_fine_tuning_without_a_softmax_trains_a_new_one() -> None:
-    model = {"options_file": None, "from_model": GOLDEN / "relu", "learning_rate": 1e-9}
+    model = {"options_file": None, "init_from": GOLDEN / "relu", "learning_rate": 1e-9}
     train("model", **model, epochs=1)
     with (
         open_tensors("model/weights.hdf5") as new,
@@ -365,7 +382,7 @@ def test_words_keep_their_softmax_in_another_vocabulary() -> None:
     Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
     train(
         "second",
-        **{"options_file": None, "from_model": "first", "vocabulary_file": "words.txt"},
+        **{"options_file": None, "init_from": "first", "vocabulary_file": "words.txt"},
         **{"learning_rate": 1e-9, "epochs": 1},
     )
     old, _ = read_softmax("first/softmax.hdf5", 29, 3)
@@ -375,16 +392,16 @@ def test_words_keep_their_softmax_in_another_vocabulary() -> None:
 
 def test_fine_tuning_takes_a_file_of_weights_with_options() -> None:
     weight_file = GOLDEN / "relu" / "weights.hdf5"
-    train("model", options_file=GOLDEN / "relu" / "options.json", from_model=weight_file, epochs=1)
+    train("model", options_file=GOLDEN / "relu" / "options.json", init_from=weight_file, epochs=1)
     with pytest.raises(ModelError, match="expected an options file with a single weights file"):
-        train("other", options_file=None, from_model=weight_file)
+        train("other", options_file=None, init_from=weight_file)
 
 
 def test_fine_tuning_takes_a_zip() -> None:
     shutil.make_archive("archive", "zip", GOLDEN / "relu")
     os.environ["ELMO_CACHE"] = "cache"
     try:
-        train("model", options_file=None, from_model="archive.zip", epochs=1)
+        train("model", options_file=None, init_from="archive.zip", epochs=1)
     finally:
         del os.environ["ELMO_CACHE"]
     assert Path("model/weights.hdf5").exists()
@@ -393,12 +410,19 @@ def test_fine_tuning_takes_a_zip() -> None:
 def test_fine_tuning_a_word_model_keeps_its_words(folder: Path) -> None:
     (folder / "words").mkdir()
     make_model({"lstm": small_architecture()["lstm"]}, 0, folder / "words")
-    model: dict[str, Any] = {"options_file": None, "from_model": "words", "samples": 0}
+    model: dict[str, Any] = {"options_file": None, "init_from": "words", "negative_samples": 0}
     train("model", **model, epochs=1)
     assert read_vocabulary("model/vocab.txt").words == read_vocabulary("words/vocab.txt").words
     Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
     result = elmo(
-        "train", "text.txt", "--from", "words", "--vocabulary-file", "other.txt", "--output", "o"
+        "train",
+        "text.txt",
+        "--init-from",
+        "words",
+        "--vocabulary-file",
+        "other.txt",
+        "--output",
+        "o",
     )
     assert_fails(
         result,
@@ -410,7 +434,7 @@ def test_a_model_without_projections_is_trained(folder: Path) -> None:
     (folder / "square").mkdir()
     content = small_architecture(dim=3, projection_dim=3)
     make_model(content, 0, folder / "square", projects=False)
-    train("model", options_file=None, from_model="square", epochs=1)
+    train("model", options_file=None, init_from="square", epochs=1)
     bilm = load_bilm(ElmoEmbedder(model="model").files)
     write_weights(folder / "again.hdf5", bilm)
 
@@ -418,7 +442,7 @@ def test_a_model_without_projections_is_trained(folder: Path) -> None:
 def test_a_model_is_not_trained_into_its_own_folder() -> None:
     train("model", epochs=1)
     with pytest.raises(ModelError, match=r"^model: expected another folder than that of the model"):
-        train("model", options_file=None, from_model="model")
+        train("model", options_file=None, init_from="model")
 
 
 # The command.
@@ -428,8 +452,8 @@ COMMAND = ("train", "text.txt", "--output", "model")
 
 def test_the_command_trains_and_prints_the_perplexity() -> None:
     result = elmo(
-        *(*COMMAND, "--options-file", "options.json", "--heldout", "heldout.txt"),
-        *("--steps", "3", "--vocabulary-size", "40", "--samples", "0"),
+        *(*COMMAND, "--options-file", "options.json", "--validation-file", "validation.txt"),
+        *("--steps", "3", "--vocabulary-size", "40", "--negative-samples", "0"),
     )
     assert result.exit_code == 0
     assert set(json.loads(result.stdout)) == {
@@ -449,18 +473,18 @@ def test_a_preset_is_an_architecture() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "expected --preset, --options-file or --from"),
+        ([], "expected --preset, --options-file or --init-from"),
         (
-            ["--preset", "mini", "--from", "mini"],
-            "--preset takes the place of --options-file and --from",
+            ["--preset", "mini", "--init-from", "mini"],
+            "--preset takes the place of --options-file and --init-from",
         ),
         (
             ["--preset", "mini", "--epochs", "1", "--steps", "1"],
             "--steps takes the place of --epochs",
         ),
         (
-            ["--preset", "mini", "--heldout", "text.txt", "--heldout-share", "0.1"],
-            "--heldout-share takes the place of --heldout",
+            ["--preset", "mini", "--validation-file", "text.txt", "--validation-share", "0.1"],
+            "--validation-share takes the place of --validation-file",
         ),
         (["--preset", "mini", "--batch-size", "128"], "--batch-size requires --state carry"),
         (
@@ -472,8 +496,8 @@ def test_a_preset_is_an_architecture() -> None:
             "--batch-tokens requires --state zero",
         ),
         (
-            ["--preset", "mini", "--state", "carry", "--longest-sentence", "9"],
-            "--longest-sentence requires --state zero",
+            ["--preset", "mini", "--state", "carry", "--max-length", "9"],
+            "--max-length requires --state zero",
         ),
         (
             ["--preset", "mini", "--optimizer", "adagrad", "--weight-decay", "0.1"],
@@ -493,8 +517,8 @@ def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     train("model", epochs=None, steps=1)
-    size = ("--vocabulary-size", "9", "--steps", "1", "--samples", "0")
-    result = elmo("train", "text.txt", "--from", "model", *size, "--output", "tuned")
+    size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
+    result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
     assert result.exit_code == 0
     message = "Warning: the words to predict are those of model, and none are counted"
     assert caplog.messages.count(message) == 1
@@ -566,7 +590,7 @@ def test_the_training_settings_of_bilm_tf_are_taken() -> None:
     train_model(["text.txt"], "model", options_file="options.json", **given)  # type: ignore[arg-type]
     used = json.loads(Path("model/training.json").read_text())["options"]
     assert (used["dropout"], used["epochs"], used["batch_size"]) == (0.3, 1, 2)
-    assert (used["clip_norm"], used["learning_rate"], used["samples"]) == (5.0, 0.1, 7)
+    assert (used["max_grad_norm"], used["learning_rate"], used["negative_samples"]) == (5.0, 0.1, 7)
     assert used["unroll"] == 4  # given
     Path("options.json").write_text(json.dumps({**small_architecture(), "bidirectional": False}))
     with pytest.raises(ValueError, match=r"^bidirectional: expected true, found false"):
@@ -602,17 +626,17 @@ def test_training_that_fails_says_so_and_keeps_the_checkpoint(
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])
-def test_a_heldout_text_that_cannot_be_measured_is_named_before_training(content: str) -> None:
+def test_a_validation_text_that_cannot_be_measured_is_named_before_training(content: str) -> None:
     Path("odd.txt").write_bytes(content.encode("latin-1"))
     message = "odd.txt: no sentence" if not content.strip() else "odd.txt, line 2, column 1"
     with pytest.raises(InputError, match=message):
-        train("new", heldout="odd.txt")
+        train("new", validation_file="odd.txt")
     assert not Path("new").exists()
 
 
 def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
-    with pytest.raises(InputError, match=r"heldout_share 1e-06: expected a line to hold out"):
-        train("new", heldout=None, heldout_share=1e-6)
+    with pytest.raises(InputError, match=r"validation_share 1e-06: expected a line to hold out"):
+        train("new", validation_file=None, validation_share=1e-6)
     assert not Path("new").exists()
 
 
@@ -639,4 +663,4 @@ def test_a_run_that_is_longer_already_says_so(caplog: pytest.LogCaptureFixture) 
     caplog.set_level("INFO", "elmo_cli")
     train("model", epochs=None, steps=3)
     train("model", epochs=None, steps=2)
-    assert "going on after step 3, the last one: nothing is left to train" in caplog.messages
+    assert "resuming after step 3, the last one: nothing is left to train" in caplog.messages
