@@ -109,7 +109,11 @@ def _one_line(message: str) -> str:
 @click.group(
     "elmo",
     cls=ElmoGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 90},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 90,
+        "color": True,  # leave escape sequences in data for a pipe as they are
+    },
 )
 @click.version_option(__version__, prog_name="elmo", message="%(prog)s %(version)s")
 def main() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import options
-from elmo_cli.cli.streams import chunks, echo
+from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,14 +91,14 @@ def cosine(
         pairs = [find((sentence1, sentence2))]
         embedder = options.load_embedder(**settings)
         answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
-        echo(answer(similarities(embedder, pairs)[0]))
+        click.echo(answer(similarities(embedder, pairs)[0]))
         return
     embedder = options.load_embedder(**settings)
     answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
     with open_lines(STANDARD_INPUT) as lines:
         for chunk in chunks(_pairs(lines, find), MAX_PAIRS, lines.is_ready):
             for similarity in similarities(embedder, chunk):
-                echo(answer(similarity))
+                click.echo(answer(similarity))
 
 
 def _pairs(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import options
-from elmo_cli.cli.help_groups import GroupedCommand, option_group
+from elmo_cli.cli.options import GroupedCommand, option_group
 from elmo_cli.outputs.formats import (
     COMPRESSIONS,
     DTYPES,

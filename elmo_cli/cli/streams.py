@@ -9,8 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-import click
-
 from elmo_cli.errors import InputError, first_line
 
 _Item = TypeVar("_Item")
@@ -56,13 +54,23 @@ class _LossyFile(io.FileIO):
             return len(data)
 
 
+class _Terminal(io.TextIOWrapper):
+    """A terminal that shows the control characters of a text, and does not obey them."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; its length."""
+        super().write(escaped(text))
+        return len(text)
+
+
 def prepare_streams() -> None:
     """Let standard output take every byte or fail, and standard error never fail."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull)  # noqa: SIM115 (for reading, until the process ends)
     elif sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):  # of no test
         whole = io.BufferedWriter(_WholeFile(sys.stdout.fileno(), "w", closefd=False))
-        sys.stdout = _like(sys.stdout, whole)
+        stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
+        sys.stdout = _like(sys.stdout, whole, stream_type)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
     elif sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
@@ -70,18 +78,15 @@ def prepare_streams() -> None:
         sys.stderr = _like(sys.stderr, lossy)
 
 
-def _like(stream: io.TextIOWrapper, file: Any) -> io.TextIOWrapper:
+def _like(
+    stream: io.TextIOWrapper, file: Any, stream_type: type[io.TextIOWrapper] = io.TextIOWrapper
+) -> io.TextIOWrapper:
     """A text stream in the encoding of another, which hands each text to a file at once."""
-    return io.TextIOWrapper(file, stream.encoding, stream.errors, write_through=True)
-
-
-def echo(line: str) -> None:
-    """Print a line on standard output: on a terminal `escaped`, in a pipe or file as it is."""
-    click.echo(escaped(line) if sys.stdout.isatty() else line)
+    return stream_type(file, stream.encoding, stream.errors, write_through=True)
 
 
 def escaped(text: str) -> str:
-    r"""A text with its control characters as `\x1b`: those of a file must not drive a terminal."""
+    r"""A text with its control characters as `\x1b`, all but line feeds and tabs."""
     return "".join(
         char if char in "\n\t" or unicodedata.category(char) != "Cc" else f"\\x{ord(char):02x}"
         for char in text

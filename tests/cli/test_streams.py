@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pty
 import subprocess
 import sys
 import time
@@ -105,6 +106,19 @@ def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) ->
 def test_control_characters_are_escaped_and_all_others_kept() -> None:
     assert escaped("a\x1b[31mb\x9bc\x7f\r") == r"a\x1b[31mb\x9bc\x7f\x0d"
     assert escaped("Größe\t日本語 👩‍🔬\n") == "Größe\t日本語 👩‍🔬\n"
+
+
+def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path) -> None:
+    pair = "$'a \\x1b[31m bank' 'the bank' --tokenizer whitespace --model mini -q"
+    _, piped = run_shell(f"elmo cosine bank {pair}", tmp_path)
+    assert piped.startswith("a \x1b[31m [bank]\n")
+    reading, writing = pty.openpty()
+    command = ["bash", "-c", f"{sys.executable} -m elmo_cli cosine bank {pair}"]
+    with subprocess.Popen(command, stdout=writing):
+        os.close(writing)
+        shown = os.read(reading, 100)
+    os.close(reading)
+    assert shown.startswith(b"a \\x1b[31m [bank]\r\n")
 
 
 def test_the_items_before_an_error_are_answered_first() -> None:

@@ -3,7 +3,7 @@
 import click
 from click.testing import CliRunner
 
-from elmo_cli.cli.help_groups import GroupedCommand, option_group
+from elmo_cli.cli.options import GroupedCommand, option_group
 
 
 def two_options(command):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
