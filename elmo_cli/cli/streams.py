@@ -59,6 +59,8 @@ class _Terminal(io.TextIOWrapper):
 
     def write(self, text: str, /) -> int:
         """Write a text; its length."""
+        if not isinstance(text, str):  # so click finds out what kind of stream it is
+            raise TypeError(f"expected a text, found {type(text).__name__}")
         super().write(escaped(text))
         return len(text)
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import options
-from elmo_cli.cli.help_groups import GroupedCommand, option_group
+from elmo_cli.cli.options import GroupedCommand, option_group
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
