@@ -66,10 +66,10 @@ class PackedWriter:
         self._file = file
         self._format = output_format
         self._settings = dataset_settings(output_format.compression)
-        self._ends: dict[str, int] = {}  # of the last record in each dataset
         if n_records:
             checked_count(PackedFile(file).n_records, n_records)
-            self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
+        # Where the rows of the last record end in each dataset.
+        self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
         self._held: dict[str, list[Array]] = {}  # rows that are still to be written
         self._n_bytes = 0
         if not output_format.forget_sentences:
