@@ -28,6 +28,7 @@ from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.word_vectors import write_token_vectors
+    from elmo_cli.elmo import Elmo, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.integrations.tfhub import HubElmo
     from elmo_cli.integrations.torch_dataset import ActivationsDataset
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import predict_words, sample_sentences
     from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.model.bilm import BiLm
-    from elmo_cli.model.elmo import Elmo, batch_to_ids
     from elmo_cli.model.scalar_mix import ScalarMix
     from elmo_cli.outputs.reader import open_activations
 
@@ -64,13 +64,13 @@ __all__ = [
 _MODULES = {
     "ActivationsDataset": "elmo_cli.integrations.torch_dataset",
     "BiLm": "elmo_cli.model.bilm",
-    "Elmo": "elmo_cli.model.elmo",
+    "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "HubElmo": "elmo_cli.integrations.tfhub",
     "LanguageModel": "elmo_cli.language_model.scoring",
     "ScalarMix": "elmo_cli.model.scalar_mix",
-    "batch_to_ids": "elmo_cli.model.elmo",
+    "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",

@@ -7,8 +7,11 @@ The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from elmo_cli.model.lstm import Lstm, LstmState, Packing, pack
 from elmo_cli.model.options import ModelOptions
@@ -92,22 +95,35 @@ class BiLm(nn.Module):
         self.forward_layers = stack()
         self.backward_layers = stack()
 
-    def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
+    def forward(
+        self,
+        ids: Tensor,
+        state: BiLmState | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> BiLmOutput:
         """Run over a padded batch, boundaries added.
 
         Args:
             ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
             state: where each sentence starts; zero if not given. Sentences without
                 tokens get no boundaries, and end where they started.
+            lengths: the tokens of each sentence; counted if not given, for which a GPU is
+                waited for.
         """
         ids, mask = self.add_boundaries(ids)
+        if lengths is None:
+            lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
         return self.run_bounded(
-            mask, lambda rows, columns: self.token_encoder(ids[rows, columns]), state
+            mask,
+            lengths,
+            lambda rows, columns: self.token_encoder(ids[rows, columns]),
+            state,
         )
 
     def run_bounded(
         self,
         mask: Tensor,
+        lengths: Sequence[int],
         encode: Callable[[Tensor, Tensor], Tensor],
         state: BiLmState | None = None,
     ) -> BiLmOutput:
@@ -115,16 +131,18 @@ class BiLm(nn.Module):
 
         Args:
             mask: bool, shape (B, T + 2): `add_boundaries`.
+            lengths: the tokens of each sentence, without its boundaries.
             encode: the rows and columns of tokens, int64, shape (N,) each, to their
                 token vectors, float, shape (N, P).
             state: as in `forward`.
         """
-        packing = pack(mask.sum(dim=1).tolist())
-        rows = torch.as_tensor(packing.sentences, device=mask.device)
-        columns = torch.as_tensor(packing.positions, device=mask.device)
+        packing = pack([length + 2 if length > 0 else 0 for length in lengths])
+        rows, columns = (
+            to_device(indices, mask.device) for indices in (packing.sentences, packing.positions)
+        )
         vectors = encode(rows, columns)  # (N, P)
 
-        order = torch.as_tensor(packing.order, device=mask.device)
+        order = to_device(packing.order, mask.device)
         outputs, ended = self.contextualize(
             vectors, packing, state=state and select_state(state, order)
         )
@@ -147,7 +165,7 @@ class BiLm(nn.Module):
             `packing.order`.
         """
         state = state or self.initial_state(len(packing.order))  # sentences without tokens too
-        reversal = torch.as_tensor(packing.reversal, device=vectors.device)
+        reversal = to_device(packing.reversal, vectors.device)
         read, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, state)
         layers = [LayerOutput(layer.forward, layer.backward[reversal]) for layer in read]
         return [LayerOutput(vectors, vectors), *layers], ended
@@ -235,14 +253,22 @@ class BiLm(nn.Module):
         Returns:
             Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
         """
-        start, end = self.token_encoder.token_ids(self.token_encoder.boundaries).to(ids.device)
-        lengths = (ids > 0).any(dim=2).sum(dim=1)
-        present = (lengths > 0).nonzero()[:, 0]
-        bounded = ids.new_zeros(ids.shape[0], ids.shape[1] + 2, ids.shape[2])
-        bounded[:, 1:-1] = ids
-        bounded[present, 0] = start
-        bounded[present, lengths[present] + 1] = end
+        boundaries = self.token_encoder.token_ids(self.token_encoder.boundaries)
+        start, end = to_device(boundaries.numpy(), ids.device)
+        lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
+        # Nothing here waits for a GPU: positions are compared, not looked for.
+        positions = torch.arange(ids.shape[1] + 2, device=ids.device)
+        at_start = (positions == 0) & (lengths > 0)  # (B, T + 2)
+        at_end = (positions == lengths + 1) & (lengths > 0)
+        bounded = functional.pad(ids, (0, 0, 1, 1))
+        bounded = torch.where(at_start[..., None], start, bounded)
+        bounded = torch.where(at_end[..., None], end, bounded)
         return bounded, (bounded > 0).any(dim=2)
+
+
+def to_device(indices: NDArray[np.int64], device: torch.device) -> Tensor:
+    """Copy indices to a device, without waiting for what it is computing."""
+    return torch.from_numpy(indices).to(device, non_blocking=True)
 
 
 def select_state(state: BiLmState, rows: Tensor) -> BiLmState:

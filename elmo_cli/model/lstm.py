@@ -103,11 +103,9 @@ class Lstm(nn.Module):
             which each sequence ended.
         """
         hidden, cell = state or self.initial_state(sizes[0] if sizes else 0)
-        from_inputs, from_hidden = torch.split(
-            self.gates.weight, self.options.projection_dim, dim=1
-        )
-        # The inputs of all steps are known beforehand: one product for all of them.
-        input_gates = functional.linear(inputs, from_inputs)  # (N, 4 D)
+        weight_ih, weight_hh = torch.split(self.gates.weight, self.options.projection_dim, dim=1)
+        # The inputs of all steps are known beforehand: one linear layer for all of them.
+        input_gates = functional.linear(inputs, weight_ih)  # (N, 4 D)
         outputs, ended = [], []
         for step_gates in torch.split(input_gates, list(sizes)):
             size = len(step_gates)
@@ -115,7 +113,7 @@ class Lstm(nn.Module):
                 ended.append(LstmState(hidden[size:], cell[size:]))
                 hidden, cell = hidden[:size], cell[:size]
             # The bias goes with the hidden state: the order of additions of the reference.
-            step_gates = step_gates + functional.linear(hidden, from_hidden, self.gates.bias)
+            step_gates = step_gates + functional.linear(hidden, weight_hh, self.gates.bias)
             hidden, cell = self._step(step_gates, cell)  # (size, P), (size, D)
             outputs.append(hidden)
         ended.append(LstmState(hidden, cell))

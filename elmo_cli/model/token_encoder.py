@@ -6,6 +6,7 @@ the table that word-level models have in its place.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,10 @@ from elmo_cli.model.vocabulary import Vocabulary
 
 CHUNK_TOKENS = 256
 """Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
+# AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.
+PADDING_INDEX: Final = 0
+UNKNOWN_WORD: Final = "@@UNKNOWN@@"
+
 _ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
 
 
@@ -72,8 +77,9 @@ class CharacterFeatures(nn.Module):
         """
         if len(ids) == 0:
             return ids
-        not_padding = (ids != ids[:, -1:]).any(dim=0).nonzero()
-        longest = int(not_padding[-1]) + 1 if len(not_padding) else 0
+        columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+        not_padding = (ids != ids[:, -1:]).any(dim=0)
+        longest = int((columns * not_padding).amax())
         widest = max(width for width, _ in self.options.filters)
         return ids[:, : longest + widest]
 
@@ -165,3 +171,50 @@ def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence
     vectors = torch.empty_like(encoded)
     vectors[torch.tensor(order, device=encoded.device)] = encoded
     return vectors
+
+
+class TokenTable(nn.Module):
+    """The token vectors of a vocabulary and of both boundaries, computed once."""
+
+    vectors: Tensor
+    """Float, shape (V + 2, P)."""
+
+    def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
+        super().__init__()
+        self.words = list(words)
+        self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
+        # Not in the state dict: the weights say it all.
+        self.register_buffer("vectors", torch.empty(0), persistent=False)
+        self.fill(encoder)
+
+    @torch.no_grad()
+    def fill(self, encoder: TokenEncoder) -> None:
+        """Compute all vectors, where the encoder is and in its precision."""
+        device = next(encoder.parameters()).device
+        self.vectors = encode_by_length(
+            lambda tokens: encoder(encoder.token_ids(tokens).to(device)),
+            [*self.words, *encoder.boundaries],
+        )
+
+    def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
+        """Indices into the words, int64, shape (B, T), to rows of `vectors`, shape (B, T + 2).
+
+        -1 stands for a word that is not held. The boundaries are added, as in the mask.
+        """
+        n_words = len(self.words)
+        held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
+        held &= word_inputs != self._unknown  # -1 if there is none
+        slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
+        ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
+        return slots.scatter(1, ends, n_words + 1)
+
+    def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
+        """Look up slots, int64, shape (N,): the token vectors, float, shape (N, P).
+
+        Tokens that are not held are encoded from their ids, int64, shape (N, 50).
+        """
+        vectors = self.vectors[slots.clamp(min=0)]  # (N, P)
+        missing = (slots < 0).nonzero()[:, 0]
+        if len(missing):
+            vectors[missing] = encoder(ids[missing]).to(vectors.dtype)
+        return vectors

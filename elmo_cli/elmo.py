@@ -2,23 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.bilm import BiLm, BiLmOutput
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.token_encoder import TokenEncoder, encode_by_length
+from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable
 from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
 from elmo_cli.text.lines import checked_sentence
 
-# AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.
-PADDING_INDEX: Final = 0
-UNKNOWN_WORD: Final = "@@UNKNOWN@@"
 _Path: TypeAlias = str | Path | None
 
 
@@ -29,53 +25,6 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
     """
     return torch.from_numpy(sentences_to_character_ids(list(map(checked_sentence, batch))))
-
-
-class TokenTable(nn.Module):
-    """The token vectors of a vocabulary and of both boundaries, computed once."""
-
-    vectors: Tensor
-    """Float, shape (V + 2, P)."""
-
-    def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
-        super().__init__()
-        self.words = list(words)
-        self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
-        # Not in the state dict: the weights say it all.
-        self.register_buffer("vectors", torch.empty(0), persistent=False)
-        self.fill(encoder)
-
-    @torch.no_grad()
-    def fill(self, encoder: TokenEncoder) -> None:
-        """Compute all vectors, where the encoder is and in its precision."""
-        device = next(encoder.parameters()).device
-        self.vectors = encode_by_length(
-            lambda tokens: encoder(encoder.token_ids(tokens).to(device)),
-            [*self.words, *encoder.boundaries],
-        )
-
-    def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
-        """Indices into the words, int64, shape (B, T), to rows of `vectors`, shape (B, T + 2).
-
-        -1 stands for a word that is not held. The boundaries are added, as in the mask.
-        """
-        n_words = len(self.words)
-        held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
-        held &= word_inputs != self._unknown  # -1 if there is none
-        slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
-        ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
-        return slots.scatter(1, ends, n_words + 1)
-
-    def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
-        """Look up slots, int64, shape (N,): the token vectors, float, shape (N, P).
-
-        Tokens that are not held are encoded from their ids, int64, shape (N, 50).
-        """
-        vectors = self.vectors[slots.clamp(min=0)]  # (N, P)
-        missing = (slots < 0).nonzero()[:, 0]
-        if len(missing):
-            vectors[missing] = encoder(ids[missing]).to(vectors.dtype)
-        return vectors
 
 
 class ElmoOutput(TypedDict):
@@ -165,9 +114,13 @@ class Elmo(nn.Module):
             InputError: the inputs have a wrong shape or type, or do not agree; or, on the CPU,
                 ids are not of this model.
         """
-        self._check(inputs, word_inputs)
+        self._check_form(inputs, word_inputs)
+        ids, words = inputs.flatten(0, -3).long(), None
+        if word_inputs is not None and self.token_table is not None:
+            words = word_inputs.flatten(0, -2)
+        lengths = _lengths(ids, words)
         try:  # (L, B, T + 2, W), (B, T + 2)
-            layers, mask, _ = self._run(inputs.flatten(0, -3).long(), word_inputs)
+            layers, mask, _ = self._run(ids, words, lengths)
         except IndexError:
             raise InputError(
                 "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
@@ -183,36 +136,53 @@ class Elmo(nn.Module):
             representations.append(self.dropout(mixed).reshape(*shape, self.get_output_dim()))
         return {"elmo_representations": representations, "mask": inner.long().reshape(shape)}
 
-    def _run(self, ids: Tensor, word_inputs: Tensor | None) -> BiLmOutput:
+    def _run(self, ids: Tensor, words: Tensor | None, lengths: Sequence[int]) -> BiLmOutput:
         table = self.token_table
-        if table is None or word_inputs is None:
-            output: BiLmOutput = self.bilm(ids)
+        if table is None or words is None:
+            output: BiLmOutput = self.bilm(ids, lengths=lengths)
             return output
         bounded, mask = self.bilm.add_boundaries(ids)
-        slots, encoder = table.slots(word_inputs.flatten(0, -2), mask), self.bilm.token_encoder
+        slots, encoder = table.slots(words, mask), self.bilm.token_encoder
         return self.bilm.run_bounded(
-            mask, lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder)
+            mask,
+            lengths,
+            lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder),
         )
 
-    def _check(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
+    def _check_form(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
+        """Check shapes and types."""
         encoder = self.bilm.token_encoder
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
         if inputs.dtype not in (torch.int64, torch.int32):
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
-        if (inputs < 0).any():
-            raise InputError(f"inputs: expected ids from 0, found {int(inputs.min())}")
-        present = (inputs > 0).any(dim=-1)  # (B, ..., T)
-        if (present[..., 1:] & ~present[..., :-1]).any():
-            raise InputError("inputs: expected padding after the tokens, found some before a token")
         if word_inputs is None or self.token_table is None:
             return
-        expected, found = (*present.shape,), (*word_inputs.shape,)
+        expected, found = (*inputs.shape[:-1],), (*word_inputs.shape,)
         if found != expected:
             raise InputError(f"word_inputs: expected shape {expected}, found {found}")
-        if ((word_inputs > PADDING_INDEX) & ~present).any():
-            raise InputError("word_inputs: a word where inputs has no characters")
+
+
+def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
+    """The tokens of each sentence, all checked: what a GPU is waited for, in one transfer.
+
+    Args:
+        ids: int64, shape (B, T, C).
+        words: int64, shape (B, T), if they are used.
+    """
+    present = (ids > 0).any(dim=2)  # (B, T)
+    gaps = present[:, 1:] & ~present[:, :-1]
+    lost = torch.zeros_like(present) if words is None else (words > PADDING_INDEX) & ~present
+    faults = torch.stack([(ids < 0).any(), gaps.any(), lost.any()])
+    *lengths, is_negative, has_gap, is_lost = torch.cat([present.sum(dim=1), faults]).tolist()
+    if is_negative:
+        raise InputError(f"inputs: expected ids from 0, found {int(ids.min())}")
+    if has_gap:
+        raise InputError("inputs: expected padding after the tokens, found some before a token")
+    if is_lost:
+        raise InputError("word_inputs: a word where inputs has no characters")
+    return lengths
 
 
 def _find_bilm(options: _Path, weights: _Path, module: BiLm | None, model: _Path) -> BiLm:

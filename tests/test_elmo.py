@@ -24,10 +24,11 @@ from strategies import (
 )
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
 
+from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.options import LstmOptions, parse_options
 from elmo_cli.model.scalar_mix import ScalarMix
@@ -408,6 +409,37 @@ def test_there_is_one_representation_at_least(files: ModelFiles) -> None:
         small_elmo(files, num_output_representations=0)
 
 
+class Waits(TorchFunctionMode):
+    """Notes what would wait for a GPU, under a context."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.__name__ in (
+            "tolist",
+            "item",
+            "__bool__",
+            "__int__",
+            "__index__",
+            "nonzero",
+            "cpu",
+        ):
+            self.found.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_call_waits_twice_for_a_gpu(files: ModelFiles) -> None:
+    elmo = small_elmo(files)
+    with Waits() as waits:
+        elmo(IDS)
+    # For the lengths, with all that is checked, and for the longest token.
+    assert waits.found == ["tolist", "__int__"]
+
+
 # State, modes, precisions
 
 
@@ -532,6 +564,7 @@ def test_the_bilm_runs_once_for_all_representations(files: ModelFiles) -> None:
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no distributed part")
 def test_gradients_in_a_distributed_module_are_those_of_a_plain_one(
     files: ModelFiles, tmp_path: Path
