@@ -6,17 +6,21 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli import open_activations
-from elmo_cli.outputs.formats import choose_output_format
+from elmo_cli.outputs.formats import LAYOUTS, choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import Record
+from elmo_cli.text.lines import Record, line_record
 from elmo_cli.text.records import Place
 
 Array = NDArray[Any]
+
+
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 class Corpus(NamedTuple):
@@ -57,6 +61,12 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
         shape = (*n_layers, *n_tokens, width)
         values.append(random.normal(size=shape).astype(np.float32))
     return Corpus(records, values, attributes)
+
+
+def lines(*texts: str) -> Corpus:
+    """A token a text, whose values are its number."""
+    values = [np.full((2, 1, 3), i, np.float32) for i in range(len(texts))]
+    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 
 def open_writer(

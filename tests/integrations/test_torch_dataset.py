@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from layouts import write
-from test_reader import layouts, lines
+from layouts import layouts, lines, write
 from torch.utils.data import DataLoader
 
 from elmo_cli import ActivationsDataset

@@ -11,21 +11,21 @@ import pytest
 from conftest import GOLDEN, Golden
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, assert_holds, corpora, finish, open_writer, write
+from layouts import (
+    Corpus,
+    assert_holds,
+    corpora,
+    finish,
+    layouts,
+    lines,
+    open_writer,
+    write,
+)
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import LAYOUTS
 from elmo_cli.text.lines import Record, line_record
-
-layouts = pytest.mark.parametrize("layout", LAYOUTS)
-
-
-def lines(*texts: str) -> Corpus:
-    """A token a text, whose values are its number."""
-    values = [np.full((2, 1, 3), i, np.float32) for i in range(len(texts))]
-    return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
 
 @layouts
