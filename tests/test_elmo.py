@@ -13,7 +13,6 @@ from conftest import Golden
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from strategies import (
     WORDS,
     batches,
@@ -29,8 +28,7 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.lstm import Lstm, LstmState, pack
-from elmo_cli.model.options import LstmOptions, parse_options
+from elmo_cli.model.options import parse_options
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -117,27 +115,6 @@ def test_representations_are_allennlps(golden: Golden, layer_norm: int, boundari
         assert_allclose(found.detach().numpy(), expected, atol=atol)
 
 
-@pytest.mark.parametrize("layer_norm", [0, 1])
-def test_allennlps_layers_are_mixed_to_allennlps_representations(
-    golden: Golden, layer_norm: int
-) -> None:
-    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries=1"]
-    mask = group["mask"][()]
-    layers = golden_layers(golden, mask.shape)
-    parameters = group.attrs["scalar_mix_parameters"].tolist()
-    mix = ScalarMix(len(layers), bool(layer_norm), parameters)
-    mixed = mix(torch.from_numpy(layers).unbind(), torch.from_numpy(mask))
-    assert_allclose(mixed.detach().numpy(), group["representation"][()], atol=1e-5)
-
-
-def golden_layers(golden: Golden, shape: tuple[int, int]) -> NDArray[np.float32]:
-    options = golden.bilm.options
-    layers = np.zeros((options.n_layers, *shape, options.width), dtype=np.float32)
-    for i, sentence in enumerate(golden.sentences):
-        layers[:, i, : len(sentence) + 2] = golden.expected[f"with_boundaries/{i}"]
-    return layers
-
-
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_in_double_precision_the_reference_is_met_exactly(
     files: ModelFiles, layer_norm: bool
@@ -168,35 +145,7 @@ def test_batch_to_ids_gives_allennlps_ids(golden: Golden) -> None:
     assert np.array_equal(ids.numpy(), golden.expected["character_ids"][()])
 
 
-def test_batch_to_ids_pads_with_zero() -> None:
-    ids = batch_to_ids([["a"], [], ["b", "c"]])
-    assert ids.shape == (3, 2, 50)
-    assert (ids != 0).all(dim=2).tolist() == [[True, False], [False, False], [True, True]]
-    assert batch_to_ids([]).shape == (0, 0, 50)
-
-
 # ScalarMix
-
-
-def test_a_new_mix_is_the_average() -> None:
-    layers = torch.randn(3, 2, 4, 5).unbind()
-    assert_allclose(ScalarMix(3)(layers).detach(), sum(layers) / 3, atol=1e-6)
-
-
-def test_the_state_dict_of_a_mix_has_allennlps_names_and_shapes() -> None:
-    state = ScalarMix(3).state_dict()
-    assert {name: tuple(values.shape) for name, values in state.items()} == {
-        "gamma": (1,),
-        "scalar_parameters.0": (1,),
-        "scalar_parameters.1": (1,),
-        "scalar_parameters.2": (1,),
-    }
-
-
-def test_layer_norm_without_a_mask_counts_every_position() -> None:
-    layers = torch.randn(2, 3, 4, 5).unbind()
-    mix = ScalarMix(2, do_layer_norm=True)
-    assert torch.equal(mix(layers), mix(layers, torch.ones(3, 4, dtype=torch.int64)))
 
 
 def test_layer_norm_ignores_what_is_not_under_the_mask() -> None:
@@ -250,26 +199,6 @@ def test_gradients_of_a_mix_are_those_of_finite_differences(layer_norm: bool) ->
     assert torch.autograd.gradcheck(mixed, (layers, *values))
 
 
-@pytest.mark.parametrize("clip", [None, 0.1])
-def test_gradients_of_an_lstm_are_those_of_finite_differences(clip: float | None) -> None:
-    torch.manual_seed(0)
-    options = LstmOptions(dim=4, projection_dim=3, n_layers=1, cell_clip=clip, proj_clip=clip)
-    lstm = Lstm(options).double()
-    sizes = pack([3, 1, 2]).sizes
-    names = [name for name, _ in lstm.named_parameters()]
-
-    def run(inputs: Tensor, hidden: Tensor, cell: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        parameters = dict(zip(names, values, strict=True))
-        arguments = (inputs, sizes, LstmState(hidden, cell))
-        outputs, ended = functional_call(lstm, parameters, arguments)
-        return outputs, *ended
-
-    shapes = [(sum(sizes), 3), (3, 3), (3, 4)]
-    inputs = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    values = [parameter.detach().requires_grad_() for parameter in lstm.parameters()]
-    assert torch.autograd.gradcheck(run, (*inputs, *values))
-
-
 # Finding the model
 
 
@@ -309,12 +238,6 @@ def test_only_one_model_may_be_named(files: ModelFiles) -> None:
         Elmo(files.options)
     with pytest.raises(ElmoError, match=only_one):
         Elmo(weight_file=files.weights)
-
-
-def test_the_output_is_as_wide_as_said(golden: Golden) -> None:
-    elmo = Elmo(module=golden.bilm)
-    assert elmo.get_output_dim() == golden.bilm.options.width
-    assert first(elmo(IDS)).shape == (3, 4, elmo.get_output_dim())
 
 
 def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
@@ -462,29 +385,12 @@ def test_dropout_is_for_training_alone(files: ModelFiles) -> None:
     assert torch.equal(first(elmo(IDS)), plain)
 
 
-def test_inference_mode_changes_no_value(files: ModelFiles) -> None:
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY, do_layer_norm=True)
-    plain = elmo(IDS, WORD_INPUTS)
-    with torch.inference_mode():
-        output = elmo(IDS, WORD_INPUTS)
-    assert torch.equal(first(output), first(plain))
-    assert first(output).is_inference()
-
-
 @pytest.mark.parametrize("cache", [None, VOCABULARY])
 def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[str] | None) -> None:
     elmo = small_elmo(files, vocab_to_cache=cache, do_layer_norm=True)
     with torch.autocast("cpu", torch.bfloat16):
         output = elmo(IDS, WORD_INPUTS)
     assert_allclose(first(output).float().detach(), first(elmo(IDS)).detach(), atol=0.1)
-
-
-def test_autocast_gives_every_parameter_a_gradient(files: ModelFiles) -> None:
-    elmo = small_elmo(files, requires_grad=True)
-    with torch.autocast("cpu", torch.bfloat16):
-        representation = first(elmo(IDS))
-    backward(representation)
-    assert all(parameter.grad is not None for parameter in elmo.parameters())
 
 
 @pytest.mark.slow
@@ -528,12 +434,6 @@ def test_a_module_that_trains_goes_on_training() -> None:
     assert all(parameter.grad is not None for parameter in bilm.parameters())
 
 
-def test_requires_grad_unfreezes_a_module(files: ModelFiles) -> None:
-    bilm = load_bilm(files)
-    Elmo(module=bilm, requires_grad=True)
-    assert all(parameter.requires_grad for parameter in bilm.parameters())
-
-
 def test_given_mix_parameters_are_fixed(files: ModelFiles) -> None:
     elmo = small_elmo(files, scalar_mix_parameters=[-9e10, -9e10, 1.0])
     top = elmo.bilm(IDS).layers[-1][:, 1:-1] * IDS.any(dim=2)[..., None]
@@ -564,34 +464,6 @@ def test_the_bilm_runs_once_for_all_representations(files: ModelFiles) -> None:
     assert len(calls) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch has no distributed part")
-def test_gradients_in_a_distributed_module_are_those_of_a_plain_one(
-    files: ModelFiles, tmp_path: Path
-) -> None:
-    plain = small_elmo(files, requires_grad=True)
-    backward(first(plain(IDS)))
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1
-    )
-    try:
-        elmo = small_elmo(files, requires_grad=True)
-        wrapped = nn.parallel.DistributedDataParallel(elmo)
-        backward(first(wrapped(IDS)))
-    finally:
-        torch.distributed.destroy_process_group()
-    for found, expected in zip(elmo.parameters(), plain.parameters(), strict=True):
-        assert found.grad is not None
-        assert expected.grad is not None
-        assert_allclose(found.grad, expected.grad, rtol=1e-6)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="passes through on the CPU alone")
-def test_data_parallel_on_the_cpu_passes_through(files: ModelFiles) -> None:
-    elmo = small_elmo(files)
-    assert torch.equal(first(nn.DataParallel(elmo)(IDS)), first(elmo(IDS)))
-
-
 # Copies
 
 
@@ -618,16 +490,6 @@ def test_deep_copies_and_pickles_are_equal(files: ModelFiles) -> None:
     assert_same(pickle.loads(pickle.dumps(elmo)), elmo)
 
 
-def test_a_deep_copy_shares_nothing(files: ModelFiles) -> None:
-    elmo = changed(files)
-    before = first(elmo(IDS, WORD_INPUTS))
-    clone = copy.deepcopy(elmo)
-    with torch.no_grad():
-        for values in (*clone.parameters(), *clone.buffers()):
-            values.zero_()
-    assert torch.equal(first(elmo(IDS, WORD_INPUTS)), before)
-
-
 def test_a_state_dict_brings_all_weights_and_the_cache_follows(
     files: ModelFiles, other_files: ModelFiles
 ) -> None:
@@ -640,11 +502,6 @@ def test_a_state_dict_brings_all_weights_and_the_cache_follows(
     state = {f"0.{name}": values for name, values in torch.load(file, weights_only=True).items()}
     nn.Sequential(other).load_state_dict(state)
     assert_same(other, elmo)
-
-
-def test_the_cache_is_not_in_the_state_dict(files: ModelFiles) -> None:
-    cached, plain = small_elmo(files, vocab_to_cache=VOCABULARY), small_elmo(files)
-    assert cached.state_dict().keys() == plain.state_dict().keys()
 
 
 # Cached words
@@ -718,12 +575,6 @@ def test_words_in_the_cache_are_not_encoded_again(files: ModelFiles) -> None:
     assert encoded == [2]
 
 
-def test_word_inputs_of_more_dimensions_change_no_value(files: ModelFiles) -> None:
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
-    nested = elmo(IDS[:, None], WORD_INPUTS[:, None])
-    assert torch.equal(first(nested)[:, 0], first(elmo(IDS, WORD_INPUTS)))
-
-
 def test_word_inputs_are_not_used_without_a_cache(files: ModelFiles) -> None:
     elmo = small_elmo(files, vocab_to_cache=[])
     assert torch.equal(first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS)))
@@ -745,13 +596,6 @@ def test_a_bilm_that_trains_has_no_cache(files: ModelFiles) -> None:
     assert isinstance(caught.value, ValueError)
     with pytest.raises(ElmoError, match=message):
         Elmo(module=load_bilm(files).requires_grad_(True), vocab_to_cache=VOCABULARY)
-
-
-def test_the_cache_follows_the_precision_of_the_module(files: ModelFiles) -> None:
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY).double()
-    found, expected = first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS))
-    assert found.dtype == torch.float64
-    assert_allclose(found.detach(), expected.detach(), atol=1e-6)
 
 
 @pytest.mark.cuda

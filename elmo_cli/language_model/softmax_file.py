@@ -135,5 +135,5 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 def _other_kind(file: TensorFile) -> str:
     if any(name in file for name in ("char_embed", "embedding", "RNN_0")):
         return "expected a softmax, found the weights of a biLM"
-    names = ", ".join(file.groups()[:5]) or "nothing"
+    names = ", ".join(sorted({name.split("/")[0] for name in file.names()})[:5]) or "nothing"
     return f"expected a softmax (softmax/W and softmax/b), found {names}"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import h5py
 import numpy as np
@@ -28,55 +28,6 @@ _DTYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64":
 """The values of safetensors that are read."""
 
 
-class TensorFile(Protocol):
-    """An open file of tensors. Its methods raise a `WeightsError` where the file is damaged."""
-
-    def __contains__(self, name: str) -> bool:
-        """Whether there is a tensor or a group of that name."""
-
-    def groups(self) -> list[str]:
-        """The first parts of all names, sorted."""
-
-    def names(self) -> list[str]:
-        """The names of all tensors."""
-
-    def dtype(self, name: str) -> str:
-        """The type of a tensor's values, as numpy calls it."""
-
-    def shape(self, name: str) -> Shape:
-        """The shape of a tensor."""
-
-    def describe(self, name: str) -> str:
-        """What is there: the shape of a tensor of numbers, else words for a message."""
-
-    def read(self, name: str) -> Array:
-        """The values of a tensor, float32; the caller's own."""
-
-    def read_rows(self, name: str, first: int, last: int) -> Array:
-        """The rows from `first` to before `last` of a tensor, likewise."""
-
-
-@contextmanager
-def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Open a file of tensors to read.
-
-    Raises:
-        WeightsError: the file is missing, of another kind or cut off.
-        ElmoError: it is safetensors, and the package for it is not installed.
-    """
-    path = Path(path)
-    is_safetensors = path.suffix == SAFETENSORS_SUFFIX
-    if path.is_dir():
-        kind = "safetensors" if is_safetensors else "HDF5"
-        raise WeightsError(f"{path}: expected a weights file ({kind}), found a directory")
-    if is_safetensors:
-        with _open_safetensors(path) as file:
-            yield _SafetensorsFile(path, file)
-    else:
-        with _open_hdf5(path) as file:
-            yield _Hdf5File(path, file)
-
-
 @contextmanager
 def _damage_named(path: Path) -> Iterator[None]:
     """Name damage: around calls of h5py and safetensors alone, whose errors can mean only that."""
@@ -93,14 +44,15 @@ def _damaged(path: Path, error: Exception) -> WeightsError:
 # HDF5.
 
 
-class _Hdf5File:
-    """A `TensorFile`."""
+class TensorFile:
+    """An open file of tensors, HDF5. Its methods raise a `WeightsError` where it is damaged."""
 
-    def __init__(self, path: Path, file: h5py.File) -> None:
+    def __init__(self, path: Path, file: Any) -> None:
         self._path = path
         self._file = file
 
     def __contains__(self, name: str) -> bool:
+        """Whether there is a tensor or a group of that name."""
         return self._find(name) is not None
 
     def _find(self, name: str) -> h5py.Dataset | h5py.Group | None:
@@ -126,11 +78,8 @@ class _Hdf5File:
             raise KeyError(name)
         return item
 
-    def groups(self) -> list[str]:
-        with _damage_named(self._path):
-            return list(self._file)
-
     def names(self) -> list[str]:
+        """The names of all tensors."""
         found: list[str] = []
 
         def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
@@ -142,16 +91,19 @@ class _Hdf5File:
         return found
 
     def dtype(self, name: str) -> str:
+        """The type of a tensor's values, as numpy calls it."""
         dataset = self._dataset(name)
         with _damage_named(self._path):
             return str(dataset.dtype.name)
 
     def shape(self, name: str) -> Shape:
+        """The shape of a tensor."""
         dataset = self._dataset(name)
         with _damage_named(self._path):
             return tuple(dataset.shape or ())
 
     def describe(self, name: str) -> str:
+        """What is there: the shape of a tensor of numbers, else words for a message."""
         found = self._find(name)
         if found is None:
             return "nothing"
@@ -165,6 +117,7 @@ class _Hdf5File:
             return "no values" if found.shape is None else f"{found.shape}"
 
     def read(self, name: str) -> Array:
+        """The values of a tensor, float32; the caller's own."""
         dataset = self._dataset(name)
         with _damage_named(self._path):
             values = np.empty(dataset.shape, dtype=np.float32)
@@ -173,6 +126,7 @@ class _Hdf5File:
         return values
 
     def read_rows(self, name: str, first: int, last: int) -> Array:
+        """The rows from `first` to before `last` of a tensor, likewise."""
         dataset = self._dataset(name)
         with _damage_named(self._path):
             # numpy converts float16 faster than HDF5 does.
@@ -205,19 +159,13 @@ def _unreadable_hdf5(error: OSError) -> str:
 # Safetensors.
 
 
-class _SafetensorsFile:
-    """A `TensorFile`."""
-
+class _SafetensorsFile(TensorFile):
     def __init__(self, path: Path, file: Any) -> None:
-        self._path = path
-        self._file = file
+        super().__init__(path, file)
         self._names = sorted(file.keys())
 
     def __contains__(self, name: str) -> bool:
         return any(f"{known}/".startswith(f"{name}/") for known in self._names)
-
-    def groups(self) -> list[str]:
-        return sorted({name.split("/")[0] for name in self._names})
 
     def names(self) -> list[str]:
         return list(self._names)
@@ -262,6 +210,27 @@ def _import_safetensors(path: Path) -> Any:
             'pip install "elmo-cli[safetensors]"'
         ) from None
     return safetensors
+
+
+@contextmanager
+def open_tensors(path: str | Path) -> Iterator[TensorFile]:
+    """Open a file of tensors to read.
+
+    Raises:
+        WeightsError: the file is missing, of another kind or cut off.
+        ElmoError: it is safetensors, and the package for it is not installed.
+    """
+    path = Path(path)
+    is_safetensors = path.suffix == SAFETENSORS_SUFFIX
+    if path.is_dir():
+        kind = "safetensors" if is_safetensors else "HDF5"
+        raise WeightsError(f"{path}: expected a weights file ({kind}), found a directory")
+    if is_safetensors:
+        with _open_safetensors(path) as file:
+            yield _SafetensorsFile(path, file)
+    else:
+        with _open_hdf5(path) as file:
+            yield TensorFile(path, file)
 
 
 # Writing.

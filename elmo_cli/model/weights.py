@@ -183,7 +183,7 @@ def _other_kind(file: TensorFile) -> str:
         return "expected a weights file, found a file of activations, as `elmo embed` writes it"
     if "softmax" in file:
         return "expected the weights of a biLM, found those of a softmax"
-    names = ", ".join(file.groups()[:5]) or "nothing"
+    names = ", ".join(sorted({name.split("/")[0] for name in file.names()})[:5]) or "nothing"
     return f"expected a weights file with char_embed or embedding, and RNN_0; found {names}"
 
 

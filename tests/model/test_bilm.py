@@ -1,4 +1,3 @@
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,17 +117,6 @@ def _join(new: Tensor, old: Tensor) -> Tensor:
     return torch.cat([new, old[len(new) :]])
 
 
-def test_character_ids_of_allennlp_give_allennlps_layers(golden: Golden) -> None:
-    ids = torch.from_numpy(golden.expected["character_ids"][()].astype(np.int64))
-    output = golden.bilm(ids)
-    for i, sentence in enumerate(golden.sentences):
-        assert output.mask[i].tolist() == [
-            position < len(sentence) + 2 for position in range(ids.shape[1] + 2)
-        ]
-        found = output.layers[:, i, 1 : len(sentence) + 1]
-        assert_allclose(found, golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
-
-
 # The reference itself, so that what it says of other architectures counts
 
 
@@ -147,20 +135,6 @@ def test_the_reference_carries_state_as_allennlp_does(golden: Golden) -> None:
         layers, state = reference.bilm(golden.sentences[i], golden.options, arrays, state=state)
         expected = golden.expected[f"stateful/{number}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("layer_norm", [0, 1])
-def test_the_reference_mixes_layers_as_allennlp_does(golden: Golden, layer_norm: int) -> None:
-    group = golden.expected[f"elmo/layer_norm={layer_norm},keep_sentence_boundaries=1"]
-    mask = group["mask"][()]
-    first = golden.expected["with_boundaries/0"]
-    layers = np.zeros((first.shape[0], *mask.shape, first.shape[2]))
-    for i, sentence in enumerate(golden.sentences):
-        layers[:, i, : len(sentence) + 2] = golden.expected[f"with_boundaries/{i}"]
-    weights = group.attrs["scalar_mix_parameters"].tolist()
-    mixed = reference.scalar_mix(layers, weights, 1.0, mask if layer_norm else None)
-    expected = group["representation"][()]
-    assert_allclose(mixed[mask == 1], expected[mask == 1], atol=TOLERANCE)
 
 
 # Other architectures
@@ -198,15 +172,6 @@ def test_any_word_level_model_agrees_with_the_reference(
     for sentence, found in zip(sentences, layers, strict=True):
         expected, _ = reference.bilm(sentence, content, arrays, WORDS)
         assert_allclose(found, expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("n_characters", [261, 262])
-def test_a_model_gives_the_same_whatever_options_say_of_its_characters(
-    n_characters: int, golden: Golden
-) -> None:
-    content = json.loads(golden.files.options.read_text(encoding="utf-8"))
-    content["char_cnn"]["n_characters"] = n_characters
-    assert parse_options(content) == golden.bilm.options
 
 
 # Batches
@@ -255,12 +220,6 @@ def test_a_batch_without_tokens_gives_layers_without_tokens(
     assert output.layers.shape == (golden.bilm.options.n_layers, len(sentences), 2, width)
     assert not output.layers.any()
     assert not output.mask.any()
-
-
-def test_layers_are_zero_where_a_sentence_has_ended(golden: Golden) -> None:
-    output = golden.bilm(padded_ids(golden.bilm, [["a"], ["b", "c", "d"]]))
-    assert not output.layers[:, 0, 3:].any()
-    assert output.layers[:, 0, :3].abs().sum(dim=2).all()
 
 
 # Construction

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 import torch
 from commands import elmo
@@ -71,12 +70,6 @@ def test_the_carried_state_gives_the_figures_of_the_package(kind: str) -> None:
                 assert_allclose(values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE)
 
 
-def test_the_warm_state_starts_between_their_boundaries() -> None:
-    values = embedder("both", "warm").embed_sentence(["cat"])
-    assert values.shape == (3, 1, 12)
-    assert not np.allclose(values, embedder("both").embed_sentence(["cat"]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_module_takes_their_ids(kind: str) -> None:
     module = Elmo(model=MANY_LANGS / kind, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
@@ -115,15 +108,6 @@ def test_the_ids_of_a_token() -> None:
     ]
     assert Lexicons(None, words, 5).token_ids(["ab"]).tolist() == [[2]]
     assert Lexicons(characters, None, 4).token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5]]
-
-
-def test_the_command_writes_the_same_file(tmp_path: Path) -> None:
-    text, output = tmp_path / "x.txt", tmp_path / "out.hdf5"
-    text.write_text("the cat sat\n\n日本語 の 文\n", encoding="utf-8")
-    result = elmo("embed", text, output, "--model", MANY_LANGS / "both")
-    assert result.exit_code == 0, result.stderr
-    with h5py.File(output) as file:
-        assert [file[key].shape for key in "012"] == [(3, 3, 12), (3, 0, 12), (3, 3, 12)]
 
 
 def test_a_zip_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

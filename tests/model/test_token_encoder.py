@@ -12,7 +12,6 @@ from strategies import (
     WORDS,
     architectures,
     make_model,
-    odd_tokens,
     seeds,
     sentences,
     small_architecture,
@@ -113,21 +112,6 @@ def test_padding_can_be_the_largest_of_a_filter() -> None:
 def test_short_tokens_are_not_computed_at_full_length() -> None:
     encoder = small_encoder([[1, 2], [3, 2]])
     assert encoder._crop(encoder.token_ids(["abc", "a"])).shape == (2, 5 + 3)
-
-
-@given(first=odd_tokens, second=odd_tokens)
-def test_a_token_has_the_same_vector_whatever_its_neighbours(first: str, second: str) -> None:
-    encoder = small_encoder([[1, 2], [3, 2]])
-    together = encoder(encoder.token_ids([first, second]))
-    assert_allclose(together[0], encoder(encoder.token_ids([first]))[0], atol=1e-6)
-    assert_allclose(together[1], encoder(encoder.token_ids([second]))[0], atol=1e-6)
-
-
-def test_no_tokens_have_no_vectors() -> None:
-    encoder = small_encoder([[1, 2]])
-    assert encoder(encoder.token_ids([])).shape == (0, 3)
-    words = WordEncoder(Vocabulary(WORDS), 3)
-    assert words(words.token_ids([])).shape == (0, 3)
 
 
 def test_word_ids_leave_0_free_and_unknown_words_are_unk() -> None:

@@ -67,14 +67,6 @@ def message_of(path: Path) -> str:
 # Good files
 
 
-def test_the_row_for_no_token_is_zero_and_not_from_the_file(tmp_path: Path) -> None:
-    files = make_model(small_architecture(), 1, tmp_path)
-    table = load_bilm(files).token_encoder.state_dict()["char_embedding.weight"]
-    assert table.shape == (262, 2)
-    assert not table[0].any()
-    assert_array_equal(table[1:], reference.read_arrays(files.weights)["char_embed"])
-
-
 def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -> None:
     content = small_architecture(dim=3, projection_dim=3, cell_clip=0.3, proj_clip=0.1)
     files = make_model(content, 2, tmp_path, projects=False)
@@ -110,21 +102,6 @@ def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype
     assert_agrees_with_reference(files, content)
 
 
-def test_compressed_weights_are_read(tmp_path: Path) -> None:
-    with h5py.File(MODEL / "weights.hdf5", "r") as file:
-        values = file["char_embed"][()]
-    path = edited(tmp_path, lambda f: replace(f, "char_embed", data=values, compression="gzip"))
-    bilm = read_weights(path, read_options(MODEL / "options.json"))
-    assert_array_equal(bilm.token_encoder.state_dict()["char_embedding.weight"][1:], values)
-
-
-def test_a_model_is_read_ready_for_use_and_without_gradients() -> None:
-    bilm = read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
-    assert not bilm.training
-    assert not any(parameter.requires_grad for parameter in bilm.parameters())
-    assert {str(parameter.device) for parameter in bilm.parameters()} == {"cpu"}
-
-
 @settings(max_examples=10)
 @given(content=architectures() | word_architectures(), seed=seeds)
 def test_what_is_written_is_what_was_read(
@@ -140,15 +117,6 @@ def test_what_is_written_is_what_was_read(
     assert copy.keys() == original.keys()
     for name, values in original.items():
         assert_array_equal(copy[name], values, err_msg=name)
-
-
-def test_weights_can_be_written_in_half_precision(tmp_path: Path) -> None:
-    path = tmp_path / "half.hdf5"
-    bilm = read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
-    write_weights(path, bilm, dtype="float16")
-    with h5py.File(path, "r") as half, h5py.File(MODEL / "weights.hdf5", "r") as full:
-        assert half["char_embed"].dtype == np.float16
-        assert_array_equal(half["char_embed"][()], full["char_embed"][()].astype(np.float16))
 
 
 # Files that are no weights
@@ -223,14 +191,6 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_the_weights_of_another_model_do_not_fit() -> None:
-    message = message_of(GOLDEN / "relu" / "weights.hdf5")
-    assert message.startswith(" does not fit the options, 19 of 19 datasets: char_embed: ")
-    assert "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0: expected (24, 10), found (48, 16)" in (
-        message
-    )
-
-
 def test_a_vocabulary_of_another_length_does_not_fit(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
     assert files.vocabulary is not None
@@ -302,3 +262,47 @@ def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path:
         except WeightsError as error:
             messages.append(str(error))
     assert any("the weights file is damaged: " in message for message in messages)
+
+
+def test_a_bug_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(values: object) -> None:
+        raise TypeError("a bug")
+
+    monkeypatch.setattr("elmo_cli.model.weights.torch.from_numpy", fails)
+    with pytest.raises(TypeError, match="a bug"):
+        read_weights(MODEL / "weights.hdf5", read_options(MODEL / "options.json"))
+
+
+# Files that lead elsewhere
+
+
+@pytest.mark.parametrize(
+    "link", [h5py.ExternalLink("other.hdf5", "CNN_proj"), h5py.SoftLink("/CNN_high_0")]
+)
+def test_links_are_not_followed(tmp_path: Path, link: object) -> None:
+    def edit(file: h5py.File) -> None:
+        del file["CNN_proj"]
+        file["CNN_proj"] = link
+
+    path = edited(tmp_path, edit)
+    shutil.copy(MODEL / "weights.hdf5", path.with_name("other.hdf5"))
+    assert message_of(path) == (
+        ": expected values in the file itself, found a link at CNN_proj of CNN_proj/W_proj"
+    )
+
+
+@pytest.mark.parametrize("virtual", [True, False])
+def test_values_of_other_files_are_not_taken(tmp_path: Path, virtual: bool) -> None:
+    def edit(file: h5py.File) -> None:
+        del file["char_embed"]
+        if virtual:
+            layout = h5py.VirtualLayout(shape=(261, 5), dtype="f4")
+            layout[...] = h5py.VirtualSource("other.hdf5", "char_embed", shape=(261, 5))
+            file.create_virtual_dataset("char_embed", layout)
+        else:
+            external = [(str(MODEL / "weights.hdf5"), 0, 261 * 5 * 4)]
+            file.create_dataset("char_embed", (261, 5), "f4", external=external)
+
+    assert "char_embed: expected (261, 5), found values of another file" in message_of(
+        edited(tmp_path, edit)
+    )

@@ -12,18 +12,16 @@ import pytest
 import reference
 import torch
 from commands import TINY, assert_fails, assert_misused, elmo
-from conftest import GOLDEN
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from strategies import make_model, seeds, small_architecture
-from website import zip_with
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ElmoError, WeightsError
 from elmo_cli.model.options import read_options
-from elmo_cli.model.weights import read_weights, write_weights
+from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.convert_weights import convert_weights
 from elmo_cli.pretrained.loading import find_model
 from elmo_cli.pretrained.model_files import sha256
@@ -104,25 +102,6 @@ def test_weights_load_alike_from_both_formats(converted: Path) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_what_is_read_does_not_depend_on_the_file_any_more(converted: Path) -> None:
-    bilm = read_weights(converted, read_options(OPTIONS))
-    before = {name: values.clone() for name, values in bilm.state_dict().items()}
-    with converted.open("r+b") as file:
-        file.seek(-1000, 2)
-        file.write(b"\xff" * 1000)
-    assert all(torch.equal(before[name], value) for name, value in bilm.state_dict().items())
-
-
-def test_a_model_is_written_as_safetensors_too(tmp_path: Path, converted: Path) -> None:
-    write_weights(
-        tmp_path / "copy.safetensors", read_weights(converted, read_options(OPTIONS)), "float16"
-    )
-    full = safetensors_numpy.load_file(converted)
-    half = safetensors_numpy.load_file(tmp_path / "copy.safetensors")
-    for name, values in full.items():
-        assert_array_equal(half[name], values.astype(np.float16), err_msg=name)
-
-
 def test_the_weights_of_a_softmax_are_converted(tmp_path: Path) -> None:
     softmax = {"softmax/W": np.eye(3, dtype=np.float32), "softmax/b": np.ones(3, np.float32)}
     with h5py.File(tmp_path / "softmax.hdf5", "w") as file:
@@ -168,16 +147,6 @@ def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
     assert_allclose(found, expected, atol=2e-3)
 
 
-def test_what_is_float16_stays_so_unless_told(tmp_path: Path) -> None:
-    half = tmp_path / "half.hdf5"
-    convert_weights(WEIGHTS, half, "float16")
-    assert convert_weights(half, tmp_path / "half.safetensors").dtype == "float16"
-    assert convert_weights(half, tmp_path / "full.safetensors", "float32").dtype == "float32"
-    with h5py.File(half) as file:
-        full = safetensors_numpy.load_file(tmp_path / "full.safetensors")
-        assert_array_equal(full["char_embed"], file["char_embed"][()].astype(np.float32))
-
-
 def test_values_that_are_too_large_for_float16_are_named(tmp_path: Path) -> None:
     def edit(tensors: Arrays) -> None:
         tensors[f"{CELL}/B"][0] = 70_000
@@ -219,29 +188,6 @@ def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, n
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
     assert find_model(folder).weights.suffix == ".hdf5"  # which needs no other package
-
-
-def test_the_command_takes_safetensors_as_a_weight_file(tmp_path: Path, converted: Path) -> None:
-    (tmp_path / "in.txt").write_text("The cat sat .\n")
-    out = tmp_path / "out.hdf5"
-    result = elmo(
-        *("embed", tmp_path / "in.txt", out, "--options-file", OPTIONS),
-        *("--weight-file", converted),
-    )
-    assert result.exit_code == 0, result.stderr
-    with h5py.File(out) as file:
-        assert file.attrs["model_sha256"] == sha256(converted)
-        expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
-        assert_array_equal(file["0"][()], expected)
-
-
-def test_a_zip_with_safetensors_is_a_model(
-    tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
-    members = {"options.json": OPTIONS.read_bytes(), "m.safetensors": converted.read_bytes()}
-    files = find_model(zip_with(tmp_path / "model.zip", members))
-    assert files.weights.read_bytes() == converted.read_bytes()
 
 
 # Files that cannot be read.
@@ -286,38 +232,6 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     assert message_of(path) == ": expected a weights file (safetensors), found a directory"
 
 
-def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
-    def edit(tensors: Arrays) -> None:
-        del tensors["CNN/b_cnn_1"]
-        tensors["char_embed"] = np.zeros((262, 4), np.float32)
-        tensors["CNN_proj/b_proj/more"] = tensors.pop("CNN_proj/b_proj")
-        tensors["CNN_proj/W_proj"] = tensors["CNN_proj/W_proj"].astype(np.bool_)
-
-    expected = {name: values.shape for name, values in reference.read_arrays(WEIGHTS).items()}
-    assert message_of(safetensors_with(tmp_path, edit)) == (
-        f" does not fit the options, 4 of {len(expected)} datasets: "
-        f"char_embed: expected {expected['char_embed']}, found (262, 4); "
-        f"CNN/b_cnn_1: expected {expected['CNN/b_cnn_1']}, found nothing; "
-        f"CNN_proj/W_proj: expected {expected['CNN_proj/W_proj']}, found BOOL values; "
-        f"CNN_proj/b_proj: expected {expected['CNN_proj/b_proj']}, found a group"
-    )
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_named(tmp_path: Path, value: float) -> None:
-    def edit(tensors: Arrays) -> None:
-        tensors["CNN_proj/W_proj"][3, 2] = value
-        tensors[f"{CELL}/B"][7] = value
-
-    path = safetensors_with(tmp_path, edit)
-    assert message_of(path) == (
-        f": values that are not finite (NaN or infinity) in ['CNN_proj/W_proj', '{CELL}/B']"
-    )
-    with pytest.raises(WeightsError, match=r"not finite \(NaN or infinity\) in \['CNN_proj/W_p"):
-        convert_weights(path, tmp_path / "out.hdf5", "float16")
-    assert_only(tmp_path, "weights.safetensors")
-
-
 # The command.
 
 
@@ -355,36 +269,14 @@ def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
     assert sha256(path) == sha256(WEIGHTS)
 
 
-def test_a_fault_leaves_an_existing_file_as_it_is(tmp_path: Path) -> None:
-    source, target = tmp_path / "in.hdf5", tmp_path / "out.safetensors"
-    shutil.copy(WEIGHTS, source)
-    with h5py.File(source, "r+") as file:
-        file["char_embed"][0, 0] = np.nan
-    target.write_text("mine")
-    result = elmo("convert", source, target, "--overwrite")
-    assert_fails(
-        result, f"{source}: values that are not finite (NaN or infinity) in ['char_embed']"
-    )
-    assert target.read_text() == "mine"
-    assert_only(tmp_path, "in.hdf5", "out.safetensors")
-
-
 def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("elmo_cli.model.tensor_files._Hdf5File.read", interrupt)
+    monkeypatch.setattr("elmo_cli.model.tensor_files.TensorFile.read", interrupt)
     result = elmo("convert", WEIGHTS, tmp_path / "out.safetensors")
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
     assert_only(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["weights", "weights.bin", "weights.pt"])
-def test_a_name_of_no_known_format_is_refused(tmp_path: Path, name: str) -> None:
-    assert_fails(
-        elmo("convert", WEIGHTS, tmp_path / name),
-        f"{tmp_path / name}: expected a name that ends in .hdf5, .h5, .safetensors",
-    )
 
 
 def test_a_disk_that_fails_is_an_error_of_the_output(
@@ -429,15 +321,6 @@ def test_what_is_no_weights_file_is_refused(tmp_path: Path, name: str, message: 
     source, target = tmp_path / name, tmp_path / "out.safetensors"
     assert_fails(elmo("convert", source, target), f"{source}: {message}")
     assert not target.exists()
-
-
-def test_activations_are_no_weights(tmp_path: Path) -> None:
-    source = GOLDEN / "tanh-clip" / "allennlp-all.hdf5"
-    with pytest.raises(WeightsError) as caught:
-        convert_weights(source, tmp_path / "out.safetensors")
-    assert str(caught.value) == (
-        f"{source}: expected a weights file, found a file of activations, as `elmo embed` writes it"
-    )
 
 
 def test_tensors_that_are_no_numbers_are_named(tmp_path: Path) -> None:

@@ -187,16 +187,6 @@ def test_a_full_disk_is_one_line(
         download([url], destination, no_check)
 
 
-def test_proxies_of_the_environment_are_used(
-    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", site.url)
-    monkeypatch.delenv("no_proxy", raising=False)
-    site.files["http://host.invalid/file"] = CONTENT
-    download(["http://host.invalid/file"], destination, no_check)
-    assert destination.read_bytes() == CONTENT
-
-
 def test_a_bug_is_no_bad_mirror(site: Site, destination: Path) -> None:
     def fails(path: Path) -> None:
         raise TypeError("a bug")

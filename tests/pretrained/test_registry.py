@@ -29,16 +29,6 @@ def test_the_published_numbers_of_parameters() -> None:
         assert sum(parameters_by_part(options).values()) == model.parameters
 
 
-def test_a_word_level_model_has_an_embedding() -> None:
-    options = parse_options({"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 1}})
-    n_lstm = 4 * 8 * (2 * 4 + 1) + 8 * 4
-    assert parameters_by_part(options, n_words=5) == {
-        "word embedding": 20,
-        "forward LSTM": n_lstm,
-        "backward LSTM": n_lstm,
-    }
-
-
 def test_the_registry_is_sound() -> None:
     names = [name for model in MODELS for name in (model.name, *model.aliases)]
     assert len(names) == len(set(names))
