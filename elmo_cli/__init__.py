@@ -11,6 +11,7 @@ The rooms, each of which imports only those above it:
     language_model/   how probable words are
     embed_file.py     a text file -> an output file
     embedder.py       ElmoEmbedder: sentences -> activations    start reading here
+    elmo.py           Elmo: a layer to train with a task
     analysis/, integrations/, training/
     cli/              the command `elmo`
 

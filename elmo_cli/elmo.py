@@ -114,7 +114,7 @@ class Elmo(nn.Module):
             InputError: the inputs have a wrong shape or type, or do not agree; or, on the CPU,
                 ids are not of this model.
         """
-        self._check_form(inputs, word_inputs)
+        self._check_shapes(inputs, word_inputs)
         ids, words = inputs.flatten(0, -3).long(), None
         if word_inputs is not None and self.token_table is not None:
             words = word_inputs.flatten(0, -2)
@@ -149,7 +149,7 @@ class Elmo(nn.Module):
             lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder),
         )
 
-    def _check_form(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
+    def _check_shapes(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
         """Check shapes and types."""
         encoder = self.bilm.token_encoder
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
@@ -174,8 +174,8 @@ def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
     lost = torch.zeros_like(present) if words is None else (words > PADDING_INDEX) & ~present
-    faults = torch.stack([(ids < 0).any(), gaps.any(), lost.any()])
-    *lengths, is_negative, has_gap, is_lost = torch.cat([present.sum(dim=1), faults]).tolist()
+    errors = torch.stack([(ids < 0).any(), gaps.any(), lost.any()])
+    *lengths, is_negative, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
     if is_negative:
         raise InputError(f"inputs: expected ids from 0, found {int(ids.min())}")
     if has_gap:

@@ -16,7 +16,7 @@ from elmo_cli.text.lines import read_text
 
 MAX_JSON_BYTES: Final = 1 << 20
 
-Faults = list[str]
+Errors = list[str]
 Section = dict[str, Any] | None
 
 
@@ -86,7 +86,7 @@ def read_options(path: str | Path) -> ModelOptions:
 
     Raises:
         OptionsError: the file is missing, not JSON, or describes no model; all
-            faults are named at once.
+            errors are named at once.
     """
     content = read_json(path)
     if isinstance(content, dict) and "config_path" in content:
@@ -144,56 +144,56 @@ def parse_options(content: Any) -> ModelOptions:
     """
     if not isinstance(content, dict):
         raise OptionsError(f"expected a JSON object, found {_kind(content)}")
-    faults: Faults = []
-    lstm = _lstm(_section(content, "lstm", faults), faults)
+    errors: Errors = []
+    lstm = _lstm(_section(content, "lstm", errors), errors)
     char_cnn = None
     if content.get("char_cnn") is not None:
-        char_cnn = _char_cnn(_section(content, "char_cnn", faults), faults)
-    if faults:
-        raise OptionsError("; ".join(faults))
+        char_cnn = _char_cnn(_section(content, "char_cnn", errors), errors)
+    if errors:
+        raise OptionsError("; ".join(errors))
     return ModelOptions(lstm, char_cnn)
 
 
-def _lstm(section: Section, faults: Faults) -> LstmOptions:
+def _lstm(section: Section, errors: Errors) -> LstmOptions:
     return LstmOptions(
-        dim=_take(section, "lstm.dim", _positive, faults),
-        projection_dim=_take(section, "lstm.projection_dim", _positive, faults),
-        n_layers=_take(section, "lstm.n_layers", _layers, faults),
-        cell_clip=_take(section, "lstm.cell_clip", _clip, faults, default=None),
-        proj_clip=_take(section, "lstm.proj_clip", _clip, faults, default=None),
+        dim=_take(section, "lstm.dim", _positive, errors),
+        projection_dim=_take(section, "lstm.projection_dim", _positive, errors),
+        n_layers=_take(section, "lstm.n_layers", _layers, errors),
+        cell_clip=_take(section, "lstm.cell_clip", _clip, errors, default=None),
+        proj_clip=_take(section, "lstm.proj_clip", _clip, errors, default=None),
         use_skip_connections=_take(
-            section, "lstm.use_skip_connections", _boolean, faults, default=False
+            section, "lstm.use_skip_connections", _boolean, errors, default=False
         ),
     )
 
 
-def _char_cnn(section: Section, faults: Faults) -> CharacterOptions:
-    embedding = None if section is None else _section(section, "char_cnn.embedding", faults)
+def _char_cnn(section: Section, errors: Errors) -> CharacterOptions:
+    embedding = None if section is None else _section(section, "char_cnn.embedding", errors)
     # 261 in training, 262 in inference files: the same model, the weights decide.
-    _take(section, "char_cnn.n_characters", _n_characters, faults, default=262)
-    longest = _take(section, "char_cnn.max_characters_per_token", _token_size, faults, default=50)
-    filters = _take(section, "char_cnn.filters", _filters, faults) or ()
+    _take(section, "char_cnn.n_characters", _n_characters, errors, default=262)
+    longest = _take(section, "char_cnn.max_characters_per_token", _token_size, errors, default=50)
+    filters = _take(section, "char_cnn.filters", _filters, errors) or ()
     for width, _ in filters:
         if longest is not None and width > longest:
-            faults.append(
+            errors.append(
                 f"char_cnn.filters: a width of {width} is more than the {longest} characters "
                 "of char_cnn.max_characters_per_token"
             )
     return CharacterOptions(
-        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _positive, faults),
+        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _positive, errors),
         filters=tuple((width, count) for width, count in filters),
-        n_highway=_take(section, "char_cnn.n_highway", _highways, faults),
-        activation=_take(section, "char_cnn.activation", _activation, faults),
+        n_highway=_take(section, "char_cnn.n_highway", _highways, errors),
+        activation=_take(section, "char_cnn.activation", _activation, errors),
         max_characters_per_token=longest,
     )
 
 
-def _section(content: dict[str, Any], name: str, faults: Faults) -> Section:
-    """The JSON object under the last part of `name`; None, and a fault, where there is none."""
+def _section(content: dict[str, Any], name: str, errors: Errors) -> Section:
+    """The JSON object under the last part of `name`; None, and an error, where there is none."""
     found = content.get(name.rpartition(".")[2])
     if isinstance(found, dict):
         return found
-    faults.append(f"{name}: expected an object, found {_kind(found)}")
+    errors.append(f"{name}: expected an object, found {_kind(found)}")
     return None
 
 
@@ -204,22 +204,22 @@ def _take(
     section: Section,
     name: str,
     check: Callable[[Any], str | None],
-    faults: Faults,
+    errors: Errors,
     default: Any = _MISSING,
 ) -> Any:
-    """The value under the last part of `name`; None, and a fault, where it is not right."""
-    if section is None:  # missing whole: one fault, not one for each key
+    """The value under the last part of `name`; None, and an error, where it is not right."""
+    if section is None:  # missing whole: one error, not one for each key
         return None
     value = section.get(name.rpartition(".")[2], default)
     if value is _MISSING:
-        faults.append(f"{name}: missing")
+        errors.append(f"{name}: missing")
         return None
     if value is default:
         return value
     expected = check(value)
     if expected is None:
         return value
-    faults.append(f"{name}: expected {expected}, found {_kind(value)}")
+    errors.append(f"{name}: expected {expected}, found {_kind(value)}")
     return None
 
 

@@ -117,15 +117,15 @@ def _bundled() -> ModelFiles:
 
 def _download_model(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
     """Get the options and the weights: from an archive, or where that fails one by one."""
-    faults = []
+    errors = []
     for urls, get in ((model.archive, _download_archive), (model.weights, _download_pair)):
         if not urls:
             continue
         try:
             return get(model, folder, on_progress)
         except ModelError as error:
-            faults.append(str(error))
-    raise ModelError("; ".join(faults))
+            errors.append(str(error))
+    raise ModelError("; ".join(errors))
 
 
 def _download_archive(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:

@@ -77,13 +77,13 @@ def convert_weights(
 def _names(source: Path, file: TensorFile) -> list[str]:
     """The names of all tensors, each of which is one of numbers."""
     names = file.names()
-    faults = [
+    errors = [
         f"{name}: expected numbers, found {found}"
         for name in names
         if (found := file.describe(name)) != f"{file.shape(name)}"
     ]
-    if faults:
-        raise WeightsError(f"{source}: {'; '.join(faults)}")
+    if errors:
+        raise WeightsError(f"{source}: {'; '.join(errors)}")
     return names
 
 

@@ -71,15 +71,15 @@ def download(
     """
     # Hidden, and with the suffix by which `check` knows its format.
     partial = destination.with_name(f".partial.{destination.name}")
-    faults: list[str] = []
+    errors: list[str] = []
     try:
         for url in urls:
             try:
                 _receive(url, partial, expected_bytes, on_progress, destination.name)
                 check(partial)
             except (_DownloadError, ElmoError) as error:
-                faults.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
-                logger.info("cannot download %s", faults[-1])
+                errors.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
+                logger.info("cannot download %s", errors[-1])
             else:
                 return rename_synced(partial, destination)
     except OSError as error:
@@ -87,7 +87,7 @@ def download(
     finally:
         partial.unlink(missing_ok=True)
     raise ModelError(
-        f"cannot download {destination.name}, tried {', '.join(faults)}; "
+        f"cannot download {destination.name}, tried {', '.join(errors)}; "
         f"if you can get it elsewhere, save it as {destination}"
     )
 

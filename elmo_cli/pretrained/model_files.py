@@ -96,21 +96,21 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     Raises:
         ModelError: options or weights are missing, or several files may be them.
     """
-    faults = []
+    errors = []
     for role in ("options", "weights"):
         found = candidates(folder, role)
         if not found:
-            faults.append(f"no {FILE_NAMES[role]}")
+            errors.append(f"no {FILE_NAMES[role]}")
         elif len(found) > 1:
             names = ", ".join(path.name for path in found)
-            faults.append(f"several files that may be {FILE_NAMES[role]}: {names}")
+            errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     missing = sorted(set(MANY_LANGS_FILES.values()) - _names(folder))
-    if len(faults) == 2 and len(missing) == 1:
+    if len(errors) == 2 and len(missing) == 1:
         raise ModelError(f"{folder}: expected a model of ELMoForManyLangs, found no {missing[0]}")
-    if faults:
+    if errors:
         raise ModelError(
             f"{folder}: expected a model (options.json and weights.hdf5), "
-            f"found {' and '.join(faults)}"
+            f"found {' and '.join(errors)}"
         )
     [options], [weights] = candidates(folder, "options"), candidates(folder, "weights")
     return ModelFiles(

@@ -267,6 +267,13 @@ def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_torchscript_archive_is_not_loaded(folder: Path) -> None:
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "encoder.pkl")
+    with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
+        load_bilm(find_model(folder))
+
+
 def test_a_pickle_has_a_bound_by_the_options(folder: Path) -> None:
     path = folder / "encoder.pkl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
