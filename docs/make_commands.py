@@ -21,7 +21,8 @@ This page is made from `--help` by `python docs/make_commands.py`. Change the he
 
 Data goes to standard output, everything else to standard error. Exit status: 0 for success;
 1 for a failure, also for a value that turns out to be wrong when it is used; 2 for wrong usage;
-130 after Ctrl-C, 143 after SIGTERM. A pipe whose reader has gone (`| head`) ends a command quietly with status 1.
+130 after Ctrl-C, 143 after SIGTERM. A pipe whose reader has gone (`| head`) ends a command quietly
+with status 1.
 """
 
 

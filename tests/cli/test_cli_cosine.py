@@ -84,33 +84,15 @@ def test_another_word_may_be_named_for_the_second_sentence() -> None:
     assert_allclose([*answer["layers"], answer["average"]], expected, atol=2e-6)
 
 
-def test_an_occurrence_is_chosen_by_number() -> None:
-    sentence = "bank to bank"
-    result = elmo(
-        *("cosine", "bank", sentence, sentence, "--occurrence1", "1", "--occurrence2", "2"),
-        *("--json", *MODEL),
-    )
-    answer = json.loads(result.stdout)
-    assert (answer["first"]["index"], answer["second"]["index"]) == (0, 2)
-    tokens = sentence.split()
-    assert_allclose(
-        [*answer["layers"], answer["average"]],
-        cosines(vectors(tokens, 0), vectors(tokens, 2)),
-        atol=2e-6,
-    )
-
-
 def test_sentences_are_cut_into_tokens_as_asked() -> None:
     sentence = "I don't bank, you know."
-    cut = {
+    tokens_by = {
         "moses": ["I", "don", "'t", "bank", ",", "you", "know", "."],
         "whitespace": ["I", "don't", "bank,", "you", "know."],
     }
-    for tokenizer, tokens in cut.items():
+    for tokenizer, tokens in tokens_by.items():
         result = elmo("cosine", "I", sentence, sentence, "--json", "--tokenizer", tokenizer, *MODEL)
         assert json.loads(result.stdout)["first"]["tokens"] == tokens
-    result = elmo("cosine", "don't", sentence, sentence, "--tokenizer", "whitespace", *MODEL)
-    assert result.exit_code == 0
 
 
 def test_the_bundled_model_works_at_once() -> None:
@@ -135,13 +117,6 @@ def test_pairs_are_answered_a_line_each() -> None:
     assert_allclose(rows, ANSWERS, atol=2e-6)
 
 
-def test_pairs_are_answered_with_a_bare_number_of_a_layer() -> None:
-    for layer, place in (("1", 1), ("average", 3)):
-        result = elmo("cosine", "bank", "-", "--layer", layer, *MODEL, stdin=PAIRS)
-        found = [float(line) for line in result.stdout.splitlines()]
-        assert_allclose(found, [answer[place] for answer in ANSWERS], atol=2e-6)
-
-
 def test_pairs_are_answered_with_a_line_of_json() -> None:
     result = elmo("cosine", "bank", "-", "--json", *MODEL, stdin=PAIRS)
     answers = [json.loads(line) for line in result.stdout.splitlines()]
@@ -161,11 +136,6 @@ def test_more_pairs_than_are_embedded_together_are_answered_in_order() -> None:
     for i in (0, 63, 64, 149):
         alone = elmo("cosine", "bank", *pairs[i], "--layer", "2", *MODEL)
         assert found[i] == pytest.approx(float(alone.stdout), abs=2e-6)
-
-
-def test_no_pairs_have_no_answers() -> None:
-    result = elmo("cosine", "bank", "-", *MODEL, stdin="")
-    assert (result.exit_code, result.stdout) == (0, "")
 
 
 def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
@@ -204,26 +174,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     ("arguments", "message"),
     [
         (
-            ("bench", RIVER, MONEY),
-            "'bench' is not a token of: I sat by the bank .",
-        ),
-        (
             ("Bank", RIVER, MONEY),
             "'Bank' is not a token of: I sat by the bank .; is 'bank' meant?",
-        ),
-        (
-            ("don't", "I don't", "I don't"),
-            "\"don't\" is not a token of: I don 't; is 'don' meant?",
-        ),
-        (
-            ("bank", "bank to bank", MONEY),
-            "'bank' occurs 2 times in: bank to bank; choose one with --occurrence1, 1 to 2",
         ),
         (
             ("bank", MONEY, "bank to bank"),
             "'bank' occurs 2 times in: bank to bank; choose one with --occurrence2, 1 to 2",
         ),
-        (("bank", RIVER, ""), "'bank' is not a token of: an empty sentence"),
         (
             ("bank", RIVER, MONEY, "--occurrence2", "2"),
             "'bank' occurs once, not 2 times, in: The bank lent us money .",
@@ -244,7 +201,6 @@ def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
     ("line", "message"),
     [
         ("the bank", "expected two sentences with a tab between, found 1"),
-        ("a\tb\tc", "expected two sentences with a tab between, found 3"),
         ("the bank\tthe bench", "'bank' is not a token of: the bench"),
         ("bank bank\tbank", "'bank' occurs 2 times in: bank bank; choose one with --occurrence1, "),
         (b"the bank\tcaf\xe9 bank", "column 13: expected UTF-8, found the byte 0xe9"),

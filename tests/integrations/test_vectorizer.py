@@ -73,14 +73,6 @@ def test_strings_are_tokenized_and_lists_are_tokens() -> None:
     assert_array_equal(vectors(split, tokenizer="whitespace"), expected)
 
 
-def test_no_texts_give_no_rows() -> None:
-    assert vectors([]).shape == (0, 32)
-
-
-def test_a_text_does_not_depend_on_the_others() -> None:
-    assert_allclose(vectors(TEXTS[:1])[0], vectors(batch_tokens=1)[0], atol=1e-6)
-
-
 @pytest.mark.filterwarnings("default")
 def test_it_is_a_step_of_a_pipeline() -> None:
     texts = ["good film", "a good one", "bad film", "a bad one"] * 3

@@ -48,10 +48,6 @@ def test_line_ends_of_all_systems_and_none_at_the_end_give_the_same_lines(conten
     assert lines_of(content) == ["a", "b"]
 
 
-def test_an_empty_file_has_no_lines() -> None:
-    assert lines_of(b"") == []
-
-
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     assert lines_of(f"a{separator}b\nc\n".encode()) == [f"a{separator}b", "c"]
@@ -79,9 +75,6 @@ def test_a_line_too_long_for_memory_is_named_as_such() -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
     assert lines_of(b"\xef\xbb\xbfa b\nc\n") == ["a b", "c"]
-
-
-def test_a_byte_order_mark_counts_at_the_start_of_the_file_alone() -> None:
     assert lines_of(b"a\n\xef\xbb\xbfb\n") == ["a", "\ufeffb"]
 
 
@@ -119,10 +112,6 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_place(
         f"input.txt, {place}: expected UTF-8, found the byte {byte}; convert it, for instance "
         "with `iconv -f latin1 -t utf-8`"
     )
-
-
-def test_a_bad_byte_of_standard_input_is_named_as_such() -> None:
-    assert message_of(b"\xff", "-").startswith("standard input, line 1, column 1: expected UTF-8")
 
 
 @pytest.mark.parametrize(
@@ -241,12 +230,6 @@ def test_a_large_gzip_file_tells_of_its_bytes_as_it_goes(tmp_path: Path) -> None
     assert sum(counts) == path.stat().st_size
 
 
-def test_each_line_is_told_of_with_its_line_end() -> None:
-    counts: list[int] = []
-    list(read_lines("input.txt", io.BytesIO("é\r\n\nab".encode()), counts.append))
-    assert counts == [4, 1, 2]
-
-
 # Standard input
 
 
@@ -255,14 +238,6 @@ def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sys.stdin", stdin)
     assert list(read_sentences("-")) == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
-
-
-def test_a_file_is_closed_after_reading(tmp_path: Path) -> None:
-    path = tmp_path / "input.txt"
-    path.write_bytes(b"a\n")
-    with open_text(path) as file:
-        assert not file.closed
-    assert file.closed
 
 
 def test_a_stream_has_no_size(tmp_path: Path) -> None:
