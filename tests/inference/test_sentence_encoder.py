@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from strategies import (
@@ -109,12 +109,18 @@ def test_a_warm_start_is_the_state_after_the_warm_text_in_the_reference(
     sentence: list[str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    def warm_layers(arrays: reference.Arrays) -> reference.Array:
+        state = None
+        for line in WARM_TEXT.splitlines():
+            _, state = reference.bilm(line.split(), content, arrays, WORDS, state)
+        return reference.bilm(sentence, content, arrays, WORDS, state)[0]
+
     files = make_model(content, seed, tmp_path_factory.mktemp("model"))
     arrays = reference.read_arrays(files.weights)
-    state = None
-    for line in WARM_TEXT.splitlines():
-        _, state = reference.bilm(line.split(), content, arrays, WORDS, state)
-    expected, _ = reference.bilm(sentence, content, arrays, WORDS, state)
+    expected = warm_layers(arrays)
+    # Some random models let a rounding grow from token to token, in float64 too.
+    rounded = {name: values * (1 + 1e-7) for name, values in arrays.items()}
+    assume(np.allclose(expected, warm_layers(rounded), atol=TOLERANCE / 3, rtol=0))
     found = run(FixedStart(sentence_encoder(load_bilm(files)), warm=True), [sentence])
     assert_allclose(found[0], expected[:, 1:-1], atol=TOLERANCE, rtol=TOLERANCE)
 
