@@ -384,12 +384,12 @@ class _Run:
     ) -> None:
         input_format = self._plan.input_format
         if isinstance(values, ComputationError):
-            fault = f"{input_format.unit} {place.n_records:,}: {values}"
+            reason = f"{input_format.unit} {place.n_records:,}: {values}"
             if not self._plan.skip_errors:
-                raise ComputationError(fault)
-            record, values = record._replace(fault=fault), self._embedder.nothing(self._selection)
-        if record.fault is not None:
-            self._skip(record, place, record.fault)
+                raise ComputationError(reason)
+            record, values = record._replace(error=reason), self._embedder.nothing(self._selection)
+        if record.error is not None:
+            self._skip(record, place, record.error)
         # The packed layout keeps the place of one without a name; elsewhere it has none.
         is_packed = self._plan.output_format.layout == "packed"
         if record.key is not None or not input_format.has_keys or is_packed:
@@ -399,14 +399,14 @@ class _Run:
         self._n_tokens += len(record.tokens)
         self._n_values += values.size
 
-    def _skip(self, record: Record, place: Place, fault: str) -> None:
+    def _skip(self, record: Record, place: Place, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
         unit = self._plan.input_format.unit
         has_keys = self._plan.input_format.has_keys
         name = f"{unit} {place.n_records}" if has_keys else str(place.n_records - 1)
-        self._skipped[record.key or name] = fault
+        self._skipped[record.key or name] = reason
         if len(self._skipped) <= _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped: %s", fault)
+            logger.warning("Skipped: %s", reason)
 
     def checkpoint_if_due(self) -> None:
         """Make a checkpoint if it is time."""
@@ -486,5 +486,5 @@ class _Run:
 
 
 def _is_of_device(error: Exception) -> bool:
-    """Whether memory ran out or a GPU was lost, and not our code is at fault."""
+    """Whether memory ran out or a GPU was lost, and not a bug in our code."""
     return is_out_of_memory(error) or (isinstance(error, RuntimeError) and "CUDA" in str(error))

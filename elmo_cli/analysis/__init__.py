@@ -1,1 +1,1 @@
-"""What the vectors say."""
+"""Analysis of vectors: cosine similarity, word vectors."""

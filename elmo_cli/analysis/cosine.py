@@ -1,4 +1,4 @@
-"""A word in two sentences to the cosines of its vectors."""
+"""Cosine similarity of a word's vectors in two sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Similarity:
-    """How alike the vectors of two occurrences are."""
+    """Cosine similarities of the vectors of two occurrences."""
 
     first: Occurrence
     second: Occurrence
@@ -45,12 +45,12 @@ def find_occurrence(
 
     Args:
         sentence: the tokens.
-        word: exactly as the token is.
-        number: which of its occurrences, from 1; needed where there are several.
-        option: how an error tells the user to give the number.
+        word: the token, exactly.
+        number: number of the occurrence, from 1; required if there are several.
+        option: name of the option for the number, in error messages.
 
     Raises:
-        InputError: the word is not there, or it is not clear which is meant.
+        InputError: the word is not there, or occurs several times and `number` is None.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"
@@ -76,7 +76,7 @@ def _near_miss(sentence: Sentence, word: str) -> str:
 def similarities(
     embedder: ElmoEmbedder, pairs: Sequence[tuple[Occurrence, Occurrence]]
 ) -> list[Similarity]:
-    """Compare pairs of occurrences, all sentences embedded together."""
+    """Compare pairs of occurrences; all sentences are embedded together."""
     occurrences = [occurrence for pair in pairs for occurrence in pair]
     embedded = embedder.embed_sentences(occurrence.sentence for occurrence in occurrences)
     vectors = [

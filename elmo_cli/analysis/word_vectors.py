@@ -1,12 +1,12 @@
-"""Words to a file of their vectors, whatever their sentence: a table to look words up in.
+"""Words to a file of their vectors, which do not depend on a sentence.
 
-Of two kinds: what the token encoder gives a word (layer 0 of its activations), or, of a model
-with a softmax, the vector by which it predicts the word. Of two forms, by the name of the file:
+The vectors are those of the token encoder (layer 0 of the activations), or the output vectors
+of a softmax. The suffix of the file chooses its format:
 
-    .hdf5, .h5           a dataset `embedding`, float32, shape (V, P), a row a line of the list:
-                         bilm-tf's, which a word-level model has for its weights
-    .txt, .vec, .w2v     word2vec's text: V and P, then a word and its P values a line;
-                         compressed where `.gz` follows
+    .hdf5, .h5           a dataset `embedding`, float32, shape (V, P), a row a word: the format
+                         of bilm-tf, and of the weights of a word-level model
+    .txt, .vec, .w2v     word2vec's text format: V and P, then a word and its P values a line;
+                         compressed if `.gz` follows
 """
 
 import gzip
@@ -34,7 +34,7 @@ from elmo_cli.pretrained.model_files import ModelFiles
 DATASET: Final = "embedding"
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 CHUNK_WORDS: Final = 2048
-"""Words in memory at once."""
+"""Maximum number of words in memory."""
 
 Array = NDArray[np.float32]
 
@@ -56,22 +56,22 @@ def write_token_vectors(
     """Write the vectors of the words of a file.
 
     Args:
-        words_file: a word a line; no special token needs to be among them.
-        output: its suffix says in which form. It appears when it is complete.
-        softmax: the vectors of the softmax, not those of the token encoder. A word that is
-            not in its vocabulary has that of `<UNK>`.
+        words_file: a word a line; special tokens are not required.
+        output: its suffix chooses the format. It appears when it is complete.
+        softmax: write the output vectors of the softmax; a word outside its vocabulary gets
+            that of `<UNK>`.
         options_file, weight_file, cuda_device, model: as in `ElmoEmbedder`.
         vocabulary_file, softmax_file: as in `LanguageModel`.
         overwrite: replace a file that is there.
-        on_progress: told how many words were written.
+        on_progress: called with the number of words of each chunk that is written.
 
     Returns:
-        How many words were written.
+        The number of words.
 
     Raises:
-        InputError: the words cannot be read, or one does not fit into a line of text.
-        OutputError: `output` has another suffix, is there already or cannot be written.
-        ElmoError: the model or its softmax is not there, or not as it should be.
+        InputError: the words cannot be read, or one has white space and the format is text.
+        OutputError: `output` has another suffix, exists already or cannot be written.
+        ElmoError: the model or its softmax is missing or invalid.
     """
     output = Path(output)
     as_text = check_output_form(output, overwrite=overwrite, source=words_file)
@@ -90,10 +90,10 @@ def write_token_vectors(
 
 
 def check_output_form(path: Path, *, overwrite: bool, source: str | Path) -> bool:
-    """Make sure that an output can be written, and say whether it is text, not HDF5.
+    """Check that an output can be written; whether it is text, not HDF5.
 
     Raises:
-        OutputError: its suffix is of neither; or see `check_output`.
+        OutputError: it has another suffix, or see `check_output`.
     """
     as_text = Path(path.name.removesuffix(".gz")).suffix in TEXT_SUFFIXES
     if not as_text and path.suffix not in HDF5_SUFFIXES:
@@ -122,7 +122,7 @@ Chunks = Iterator[Array]
 
 
 def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tuple[int, Chunks]:
-    """The width of a model's token vectors, and those of words, some at a time."""
+    """The width of a model's token vectors, and those of the words in chunks."""
     bilm = load_bilm(files)
     encoder = bilm.token_encoder.to(device)
     replace_linear_modules(encoder, torch.float32)
@@ -137,7 +137,7 @@ def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tu
 
 
 def _of_softmax(words: list[str], files: ModelFiles) -> tuple[int, Chunks]:
-    """The same of a model's softmax."""
+    """The same for a model's softmax."""
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary, path = read_vocabulary(files.vocabulary), files.softmax
@@ -167,7 +167,7 @@ def _write_text(path: Path, words: list[str], width: int, chunks: Chunks) -> Non
 
 def _open_text(path: Path, *, compressed: bool) -> TextIO:
     if compressed:
-        # Without a time in its header, so that equal vectors make equal files.
+        # No time in the header, so that equal vectors make equal files.
         raw = gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)
         return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
     return open(path, "w", encoding="utf-8", newline="\n")

@@ -18,10 +18,10 @@ _STANDARD_OUTPUT = "standard output"
 
 
 class _WholeFile(io.FileIO):
-    """A file that takes every byte: in several pieces, and waiting for a pipe that is full.
+    """A file whose writes are complete: it writes the rest, and waits for a full pipe.
 
-    It fails once. What is written after that is lost, so that nothing is left to fail when
-    Python flushes its streams at exit.
+    It fails once. Later writes are dropped, so that nothing fails when Python flushes its
+    streams at exit.
     """
 
     _has_failed = False
@@ -44,7 +44,7 @@ class _WholeFile(io.FileIO):
 
 
 class _LossyFile(io.FileIO):
-    """A file that loses what it cannot take: nobody's work should end for want of a message."""
+    """A file that drops what it cannot write: a message must not end a run."""
 
     def write(self, data: Any, /) -> int:
         """Write bytes, or not; their number."""
@@ -55,7 +55,7 @@ class _LossyFile(io.FileIO):
 
 
 class _Terminal(io.TextIOWrapper):
-    """A terminal that shows the control characters of a text, and does not obey them."""
+    """A terminal on which control characters are shown escaped."""
 
     def write(self, text: str, /) -> int:
         """Write a text; its length."""
@@ -66,7 +66,7 @@ class _Terminal(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Let standard output take every byte or fail, and standard error never fail."""
+    """Make standard output write every byte or fail, and standard error never fail."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull)  # noqa: SIM115 (for reading, until the process ends)
     elif sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):  # of no test
@@ -83,7 +83,7 @@ def prepare_streams() -> None:
 def _like(
     stream: io.TextIOWrapper, file: Any, stream_type: type[io.TextIOWrapper] = io.TextIOWrapper
 ) -> io.TextIOWrapper:
-    """A text stream in the encoding of another, which hands each text to a file at once."""
+    """An unbuffered text stream over a file, in the encoding of another stream."""
     return stream_type(file, stream.encoding, stream.errors, write_through=True)
 
 
@@ -96,7 +96,7 @@ def escaped(text: str) -> str:
 
 
 def error_line(error: Exception) -> str | None:
-    """What is wrong with a file, memory or standard output; None for any other error."""
+    """Error message for a file, memory or standard output; None for any other error."""
     if isinstance(error, (MemoryError, RuntimeError)):
         from elmo_cli.inference.device import is_out_of_memory
 
@@ -124,7 +124,7 @@ def error_line(error: Exception) -> str | None:
 
 
 def _encoding_error(error: UnicodeEncodeError) -> str | None:
-    """Why standard output does not take a character, if that is the error."""
+    """Error message for a character that standard output does not take."""
     if error.encoding.startswith("utf"):
         return None
     character = ascii(error.object[error.start])

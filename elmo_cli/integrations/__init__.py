@@ -1,1 +1,1 @@
-"""ELMo in other libraries; each is imported only when it is asked for."""
+"""ELMo for other libraries; each is imported only on use."""

@@ -1,4 +1,4 @@
-"""ELMo as TF-Hub had it: the outputs of the module `google/elmo`, by their names."""
+"""The outputs of TF-Hub's module `google/elmo`, by their names."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +17,8 @@ from elmo_cli.text.lines import Sentence, checked_sentence
 class HubElmo(nn.Module):
     """A biLM and the weighted sum of its layers.
 
-    Every call starts every sentence from the zero state. Padding takes no part in anything,
-    and is zero in the outputs.
+    Every sentence starts from the zero state. Padding is zero in the outputs and has no
+    influence on other values.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class HubElmo(nn.Module):
 
         Args:
             model: a name, folder or zip file.
-            trainable: train the mix, as `trainable=True` did in versions 2 and 3: the weights
-                of the layers and the scale, which start at 0 (before a softmax) and 1.
-            requires_grad: train the biLM too. A `module` that trains already goes on so.
+            trainable: train the mix, as in versions 2 and 3: the weights of the layers (before
+                the softmax, initially 0) and the scale (initially 1).
+            requires_grad: train the biLM too; a `module` keeps its own setting otherwise.
             module: a biLM in place of `model`.
 
         Raises:
-            ElmoError: the model is not as it should be, or is named twice.
+            ElmoError: the model is missing or invalid, or is given twice.
         """
         super().__init__()
         if model is not None and module is not None:
@@ -59,15 +59,15 @@ class HubElmo(nn.Module):
         Args:
             sentences: B sentences, split on spaces (the signature `default`), or the tokens
                 of B sentences, each padded to T with "" (the signature `tokens`).
-            lengths: the number of tokens of each sentence, without the padding (`sequence_len`);
-                for tokens only. If not given, the "" at the end of a sentence are padding.
+            lengths: the number of tokens of each sentence without padding (`sequence_len`), for
+                tokens only. If not given, each "" at the end of a sentence is padding.
 
         Returns:
             On the device of the biLM, W the width of its layers:
             `word_emb`, float, shape (B, T, W / 2): the token layer.
-            `lstm_outputs1`, `lstm_outputs2`, one a layer of LSTMs, float, shape (B, T, W).
-            `elmo`, float, shape (B, T, W): their weighted sum, the token layer side by side
-            with itself.
+            `lstm_outputs1`, `lstm_outputs2`, ...: the LSTM layers, float, shape (B, T, W).
+            `elmo`, float, shape (B, T, W): the weighted sum of all layers, the token layer
+            twice side by side.
             `default`, float, shape (B, W): the mean of `elmo` over the tokens of a sentence;
             zero if it has none.
 

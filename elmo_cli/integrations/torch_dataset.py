@@ -1,4 +1,4 @@
-"""A file of activations as a data set of torch, for a `DataLoader` with workers."""
+"""A file of activations as a torch `Dataset`, for a `DataLoader` with workers."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from elmo_cli.outputs.reader import open_activations
 
 
 class ActivationsDataset(Dataset[Tensor]):
-    """The records of a file, each read when it is asked for.
+    """The records of a file, each read on access.
 
     Map-style: it has a length and can be shuffled. It can be pickled, and each worker opens
-    the file for itself. Records have as many rows as tokens, so a batch of more than one takes
-    a `collate_fn`, such as `list`.
+    the file for itself. Records differ in their number of tokens, so a batch of more than one
+    requires a `collate_fn`, such as `list`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -25,5 +25,5 @@ class ActivationsDataset(Dataset[Tensor]):
         return len(self.activations)
 
     def __getitem__(self, number: int) -> Tensor:
-        """The activations of a record: float, as they are in the file."""
+        """The activations of a record, in the data type of the file."""
         return torch.from_numpy(self.activations[number])

@@ -34,9 +34,9 @@ class ElmoVectorizer(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Turns texts into the rows of a matrix.
+    """Turn texts into the rows of a matrix.
 
-    It learns nothing: `fit` only checks, and `transform` works without it. The model is
+    There is nothing to fit: `fit` only checks, and `transform` works without it. The model is
     loaded by the first `transform`, and left out of pickles and clones.
     """
 
@@ -56,14 +56,14 @@ class ElmoVectorizer(
 
         Args:
             model: a name, folder or zip file; the default model if none is given.
-            layers: as in `ElmoEmbedder.embed_sentences`; several stand side by side.
+            layers: as in `ElmoEmbedder.embed_sentences`; several are concatenated.
             mix: in place of `layers`, the scalar parameters of a trained mix of all layers,
                 before the softmax.
             gamma: the gamma of the mix; 1 if not given.
             pooling: the `mean` or `max` over the tokens of a text, its `first` or `last` token.
             tokenizer: for texts that are strings, `moses` or `whitespace`.
-            batch_tokens: the most tokens that are computed at once.
-            cuda_device: the number of a GPU; -1 is the CPU.
+            batch_tokens: maximum number of tokens in a batch.
+            cuda_device: number of the GPU; -1 is the CPU.
         """
         self.model = model
         self.layers = layers
@@ -75,7 +75,7 @@ class ElmoVectorizer(
         self.cuda_device = cuda_device
 
     def fit(self, texts: Iterable[str | Sequence[str]], y: object = None) -> "ElmoVectorizer":
-        """Check the texts and the parameters, and learn nothing.
+        """Check the texts and the parameters.
 
         Raises:
             ElmoError: see `transform`.
@@ -92,10 +92,10 @@ class ElmoVectorizer(
 
         Returns:
             float32, shape (n, W), a row a text; zeros for a text without tokens. For L layers
-            (n, L * W), and W / 2 in place of W for `word_emb`.
+            (n, L * W), with W / 2 in place of W for `word_emb`.
 
         Raises:
-            ElmoError: a text is neither, the model is not there, or a parameter is wrong.
+            ElmoError: a text is neither, the model is missing, or a parameter is invalid.
         """
         sentences = self._sentences(texts)
         rows = np.empty((len(sentences), self._n_features_out), np.float32)

@@ -1,12 +1,12 @@
-"""FASTA to records: a protein each, a residue a token.
+"""FASTA to records: a sequence a record, a residue a token.
 
     >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id
     MVLSPADKTNVKAAWG                   the sequence, in any number of lines
     kvgahageygaealer*
 
-As SeqVec reads it: white space is dropped, letters become upper case, every other
-character (`*`, `-`, `X`) is a token like any. A sequence may be empty. The id names
-a dataset of HDF5, so it is there, is no "." and has no "/", and occurs once.
+As in SeqVec, white space is dropped and letters become upper case; every other character
+(`*`, `-`, `X`) is a token. A sequence may be empty. The id names a dataset of HDF5: it is
+required and unique, is not "." and contains no "/".
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,22 +14,22 @@ from itertools import islice
 from typing import NamedTuple
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import FaultyLine, Record
+from elmo_cli.text.lines import InvalidLine, Record
 
 ORIGINAL_ID = "original_id"
-"""The attribute of a dataset that holds the whole header, as bio_embeddings called it."""
+"""Attribute of a dataset with the whole header, named as in bio_embeddings."""
 
-_FAULTS_SHOWN = 5
+_MAX_SHOWN_ERRORS = 5
 
 
 class _Entry(NamedTuple):
     line: int
-    """Where it starts, from 1."""
+    """Number of its first line, from 1."""
     header: str | None
-    """Without the `>`; None where the sequence comes before any header."""
+    """Header without the `>`; None for a sequence before the first header."""
     sequence: str
-    fault: str | None = None
-    """Of its lines, one that is not UTF-8."""
+    error: str | None = None
+    """The error of its first line that is not UTF-8."""
 
     @property
     def identifier(self) -> str:
@@ -43,50 +43,49 @@ def read_fasta(lines: Iterable[str], name: str, skip_errors: bool = False) -> It
     Args:
         lines: without white space at their ends.
         name: of the input, for error messages.
-        skip_errors: give an entry that is at fault as a record with that fault, without
-            tokens, and without a key unless its id is good.
+        skip_errors: give an invalid entry as a record with its error, without tokens, and
+            without a key unless its id is valid.
 
     Raises:
-        InputError: ids are missing, cannot name a dataset or occur twice, or there is no
-            header before a sequence. The records before the first fault are given; the
-            error tells of the faults after it too.
+        InputError: an id is missing, cannot name a dataset or occurs twice, or a sequence has
+            no header. It comes after the records before it, and names later errors too.
     """
     first_lines: dict[str, int] = {}  # of each id
     entries = _entries(lines)
     for entry in entries:
-        fault = _fault(entry, first_lines)
+        error = _error(entry, first_lines)
         header = entry.header or ""
         text = f"{header}\n{entry.sequence}"
-        if fault and not skip_errors:
-            rest = _faults(entries, first_lines)
-            raise InputError(f"{name}, line {entry.line}: {fault}{_summary(rest)}")
-        if fault:
-            yield Record(text, [], fault=f"{name}, line {entry.line}: {fault}")
+        if error and not skip_errors:
+            rest = _errors(entries, first_lines)
+            raise InputError(f"{name}, line {entry.line}: {error}{_summary(rest)}")
+        if error:
+            yield Record(text, [], error=f"{name}, line {entry.line}: {error}")
         else:
-            tokens = [] if entry.fault else list(entry.sequence)
-            yield Record(text, tokens, entry.identifier, {ORIGINAL_ID: header}, entry.fault)
+            tokens = [] if entry.error else list(entry.sequence)
+            yield Record(text, tokens, entry.identifier, {ORIGINAL_ID: header}, entry.error)
 
 
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
     start = 0
     header: str | None = None
     parts: list[str] = []
-    fault: str | None = None
+    error: str | None = None
     for number, line in enumerate(lines, start=1):
         if line.startswith(">"):
             if start:
-                yield _Entry(start, header, "".join(parts), fault)
-            start, header, parts, fault = number, line[1:].strip(), [], None
+                yield _Entry(start, header, "".join(parts), error)
+            start, header, parts, error = number, line[1:].strip(), [], None
         elif line:
             start = start or number
             parts.append("".join(line.split()).upper())
-        if isinstance(line, FaultyLine):
-            fault = fault or line.fault
+        if isinstance(line, InvalidLine):
+            error = error or line.error
     if start:
-        yield _Entry(start, header, "".join(parts), fault)
+        yield _Entry(start, header, "".join(parts), error)
 
 
-def _fault(entry: _Entry, first_lines: dict[str, int]) -> str | None:
+def _error(entry: _Entry, first_lines: dict[str, int]) -> str | None:
     """What is wrong with an entry, if anything; its id is noted."""
     if entry.header is None:
         return (
@@ -109,18 +108,18 @@ def _fault(entry: _Entry, first_lines: dict[str, int]) -> str | None:
     return None
 
 
-def _faults(entries: Iterator[_Entry], first_lines: dict[str, int]) -> Iterator[str]:
-    """The faults of the rest, up to a line that cannot be read."""
+def _errors(entries: Iterator[_Entry], first_lines: dict[str, int]) -> Iterator[str]:
+    """The errors of the rest, up to a line that cannot be read."""
     try:
         for entry in entries:
-            fault = _fault(entry, first_lines)
-            if fault:
-                yield f"line {entry.line}: {fault}"
+            error = _error(entry, first_lines)
+            if error:
+                yield f"line {entry.line}: {error}"
     except InputError:
         return
 
 
-def _summary(faults: Iterator[str]) -> str:
-    shown = "".join(f"; {fault}" for fault in islice(faults, _FAULTS_SHOWN - 1))
-    n_more = sum(1 for _ in faults)
+def _summary(errors: Iterator[str]) -> str:
+    shown = "".join(f"; {error}" for error in islice(errors, _MAX_SHOWN_ERRORS - 1))
+    n_more = sum(1 for _ in errors)
     return shown + (f"; and {n_more:,} more" if n_more else "")

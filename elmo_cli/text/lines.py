@@ -1,7 +1,7 @@
-"""Lines to tokens: plain or gzip files and standard input, always UTF-8.
+"""A text file to lines, and a line to tokens.
 
-A line is a sentence, its tokens separated by white space, as `str.split` sees it. A line ends
-in LF or CRLF; a lone CR is white space.
+Files are plain or gzip, a pipe or standard input, and always UTF-8. A line is a sentence; it ends
+in LF or CRLF. White space separates its tokens, as in `str.split`; a lone CR is white space.
 """
 
 import errno
@@ -37,36 +37,36 @@ _OTHER_DATA = {
     b"\xff\xfe": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
     b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
 }
-"""How other data than text starts, and what to do with it."""
+"""The first bytes of data that is not UTF-8 text, and what to do with it."""
 
 _SHOWN = 40
-"""Characters of a string that a message shows."""
+"""Maximum number of characters of a string in a message."""
 
 
 class Record(NamedTuple):
-    """A piece of the input that gets one dataset of the output: a line, or more."""
+    """A part of the input that gets one dataset of the output: a line, or a sequence of FASTA."""
 
     text: str
-    """The line, or whatever else tells this record from any other."""
+    """The line, or for FASTA the header and the sequence: what is hashed."""
     tokens: Sentence
     key: str | None = None
-    """What it is called; None where it has a number only."""
+    """Name of its dataset; None for its number."""
     attributes: Mapping[str, str] = MappingProxyType({})
-    """What the output keeps beside its values."""
-    fault: str | None = None
-    """What is wrong with it, where faults are skipped; then it has no tokens."""
+    """Attributes of its dataset."""
+    error: str | None = None
+    """Why it is skipped, with `skip_errors`; it has no tokens then."""
 
 
-class FaultyLine(str):
-    """What can be read of a line that is at fault, where faults are skipped."""
+class InvalidLine(str):
+    """What can be read of a line that is not UTF-8, with `skip_errors`."""
 
-    def __new__(cls, text: str, fault: str) -> "FaultyLine":
-        """Note the text and what is wrong with it."""
+    def __new__(cls, text: str, error: str) -> "InvalidLine":
+        """Keep the text and its error."""
         line = super().__new__(cls, text)
-        line.fault = fault
+        line.error = error
         return line
 
-    fault: str
+    error: str
 
 
 class Lines:
@@ -156,9 +156,9 @@ def read_lines(
 
     Args:
         path: the name for error messages; a name in `.gz` is decompressed.
-        file: what `open_text` gave.
-        on_bytes: told how many bytes of the file a line took, compressed if it is.
-        skip_errors: give a line that is not UTF-8 as a `FaultyLine`.
+        file: from `open_text`.
+        on_bytes: called with the number of bytes of each line in the file, compressed or not.
+        skip_errors: give a line that is not UTF-8 as an `InvalidLine`.
 
     Raises:
         InputError: a line is not UTF-8, or the compressed data is damaged.
@@ -179,7 +179,7 @@ def read_lines(
         except InputError as error:
             if not skip_errors:
                 raise
-            yield FaultyLine(line.decode("utf-8", "replace").strip(), str(error))
+            yield InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
         on_bytes(position - before)
 
 
@@ -205,7 +205,7 @@ def open_lines(
 ) -> Iterator[Lines]:
     """The lines of a text file, given by its path or already open as text.
 
-    See `read_lines` and `open_text`; `on_bytes` is told nothing of a file that is already open.
+    See `read_lines` and `open_text`; `on_bytes` is not called for a file that is already open.
     """
     if isinstance(source, (str, Path)):
         with open_text(source, should_stop) as file:
@@ -298,7 +298,7 @@ def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
-    """The error for a text that begins with this line and cannot be decoded."""
+    """The error for a text, beginning with line `number`, that cannot be decoded."""
     # Without the byte order mark, which the positions of the error do not count either.
     content: bytes = error.object
     start = content.rfind(b"\n", 0, error.start) + 1
@@ -314,21 +314,21 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
 
 
 def name_of(source: object) -> str:
-    """What error messages call an input: its path, where it has one."""
+    """Name of an input in error messages."""
     if not isinstance(source, (str, Path)):
         return "the input"
     return "standard input" if str(source) == STANDARD_INPUT else str(source)
 
 
 def line_record(line: str) -> Record:
-    """A line as a record, which has a number only."""
-    if isinstance(line, FaultyLine):
-        return Record("", [], fault=line.fault)
+    """The record of a line."""
+    if isinstance(line, InvalidLine):
+        return Record("", [], error=line.error)
     return Record(line, tokens(line))
 
 
 def known_record(text: str | None, key: str | None, attributes: Mapping[str, str]) -> Record:
-    """A record as an output knows it, where None is what it does not know."""
+    """A record as an output has it: None is what it does not store."""
     return Record(text or "", tokens(text or ""), key, attributes)
 
 
@@ -338,7 +338,7 @@ def tokens(line: str) -> Sentence:
 
 
 def checked_sentence(sentence: _Tokens) -> _Tokens:
-    """A sentence as it is, where it is one: the letters of a string would be taken for tokens.
+    """Check that a sentence is a sequence of strings, and no string, and return it.
 
     Raises:
         InputError: it is a string, no sequence, or of something else than strings.

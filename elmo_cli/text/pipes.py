@@ -1,4 +1,4 @@
-"""Pipes and terminals, read as their bytes come: without hanging, and without losing any."""
+"""Pipes and terminals, blocking or not: read completely, and until a request to stop."""
 
 import io
 import os
@@ -11,13 +11,13 @@ from typing import Any
 from elmo_cli.errors import StoppedError
 
 POLL_SECONDS = 0.1
-"""How often a reader that waits asks whether it should stop."""
+"""Seconds between two questions whether a waiting reader should stop."""
 PATIENCE_SECONDS = 0.02
-"""How long `Pipe.has_line` waits in all before it says no: so a fast writer fills batches."""
+"""Seconds that `Pipe.has_line` waits before it is False, so that a fast writer fills batches."""
 
 
 def never() -> bool:
-    """The answer to whether a reader should stop, where nobody can ask it to."""
+    """Do not stop: the default of `should_stop`."""
     return False
 
 
@@ -40,9 +40,9 @@ class Pipe(io.BufferedReader):
         self._patience = PATIENCE_SECONDS
 
     def has_line(self) -> bool:
-        """Whether a line, or the end, is there now or in a moment.
+        """Whether a line, or the end, can be read without a long wait.
 
-        After a False, what was read so far should be worked on before the next line is read.
+        If not, the lines read so far should be answered before the next one is read.
         """
         if b"\n" in self._buffered():
             return True
@@ -55,7 +55,7 @@ class Pipe(io.BufferedReader):
         return False
 
     def _buffered(self) -> bytes:
-        """What is there without waiting."""
+        """The bytes that can be read without waiting."""
         self.raw.may_wait = False
         try:
             return self.peek()
@@ -69,12 +69,12 @@ def open_pipe(path: str | Path, should_stop: Callable[[], bool] = never) -> Pipe
 
 
 def is_pipe(descriptor: int) -> bool:
-    """Whether an open file is one that `Pipe` is for, on this system."""
+    """Whether an open file is to be read by a `Pipe`: no plain file, on a system with `poll`."""
     return hasattr(select, "poll") and not os.path.isfile(descriptor)
 
 
 class _WaitingFile(io.FileIO):
-    """A raw file that waits for bytes in short steps, so that a request to stop is heard."""
+    """A raw file that waits for bytes in short steps, and asks whether to stop."""
 
     may_wait = True
     """Whether a read waits for bytes; otherwise it gives None where there are none."""
@@ -87,7 +87,7 @@ class _WaitingFile(io.FileIO):
         self._poll.register(descriptor, select.POLLIN)
 
     def wait(self, seconds: float) -> bool:
-        """Whether bytes, or the end, come within so many seconds."""
+        """Whether bytes, or the end, come within some seconds."""
         return bool(self._poll.poll(seconds * 1000))
 
     def readinto(self, buffer: Any, /) -> int | None:

@@ -26,7 +26,7 @@ class InputFormat:
     has_keys: bool
     """Whether records have names of their own, so that none needs a number or an index."""
     read: Callable[[Iterable[str], str, bool], Iterator[Record]]
-    """Lines, the input's name for error messages and whether faults are skipped -> records."""
+    """Lines, the input's name for error messages and whether errors are skipped -> records."""
 
 
 TEXT = InputFormat(
@@ -75,7 +75,7 @@ def open_records(
 ) -> Iterator["Records"]:
     """The records of a file, given by its path or already open as text; see `open_lines`.
 
-    With `skip_errors`, one that is at fault is a record with its `fault`.
+    With `skip_errors`, an invalid one is a record with its `error`.
     """
     opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
     with opened as lines:

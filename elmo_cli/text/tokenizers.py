@@ -1,4 +1,4 @@
-"""A text as a person types it to tokens."""
+"""Raw text to tokens."""
 
 from collections.abc import Callable
 from typing import Final
@@ -7,9 +7,10 @@ from elmo_cli.text.lines import Sentence, tokens
 
 
 def tokenize(text: str) -> Sentence:
-    """The tokens of a sentence as a person types it, in the form of ELMo's training text.
+    """Tokenize a sentence like ELMo's training text.
 
-    Moses rules for English: punctuation apart, "don't" to "don" and "'t", nothing escaped.
+    By the Moses rules for English: punctuation is split off, "don't" becomes "don" and "'t",
+    nothing is escaped.
     """
     from sacremoses import MosesTokenizer
 
@@ -18,4 +19,4 @@ def tokenize(text: str) -> Sentence:
 
 
 TOKENIZERS: Final[dict[str, Callable[[str], Sentence]]] = {"moses": tokenize, "whitespace": tokens}
-"""How a text that is not tokenized yet can be cut into tokens, by name."""
+"""Tokenizers of raw text, by name."""
