@@ -12,7 +12,7 @@ from elmo_cli.model.bilm import BiLm, BiLmOutput
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable
-from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
+from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.text.lines import checked_sentence
 
 _Path: TypeAlias = str | Path | None
@@ -186,16 +186,11 @@ def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
 
 
 def _find_bilm(options: _Path, weights: _Path, module: BiLm | None, model: _Path) -> BiLm:
-    named = options is not None or weights is not None
-    if named + (module is not None) + (model is not None) > 1:
+    if module is None:
+        return load_bilm(choose_model(model, options, weights))
+    if (options, weights, model) != (None, None, None):
         raise ModelError("expected options_file and weight_file, or module, or model, found more")
-    if module is not None:
-        return module
-    if not named:
-        return load_bilm(find_model(model))
-    if options is None or weights is None:
-        raise ModelError("expected options_file and weight_file, found only one of them")
-    return load_bilm(model_from_files(options, weights))
+    return module
 
 
 def _token_table(words: Sequence[str] | None, bilm: BiLm) -> TokenTable | None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import OptionsError
 from elmo_cli.text.lines import read_text
@@ -18,6 +18,13 @@ MAX_JSON_BYTES: Final = 1 << 20
 
 Errors = list[str]
 Section = dict[str, Any] | None
+
+
+class Check(NamedTuple):
+    """What a value has to be."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -156,13 +163,13 @@ def parse_options(content: Any) -> ModelOptions:
 
 def _lstm(section: Section, errors: Errors) -> LstmOptions:
     return LstmOptions(
-        dim=_take(section, "lstm.dim", _positive, errors),
-        projection_dim=_take(section, "lstm.projection_dim", _positive, errors),
-        n_layers=_take(section, "lstm.n_layers", _layers, errors),
-        cell_clip=_take(section, "lstm.cell_clip", _clip, errors, default=None),
-        proj_clip=_take(section, "lstm.proj_clip", _clip, errors, default=None),
+        dim=_take(section, "lstm.dim", _SIZE, errors),
+        projection_dim=_take(section, "lstm.projection_dim", _SIZE, errors),
+        n_layers=_take(section, "lstm.n_layers", _LAYERS, errors),
+        cell_clip=_take(section, "lstm.cell_clip", _CLIP, errors, default=None),
+        proj_clip=_take(section, "lstm.proj_clip", _CLIP, errors, default=None),
         use_skip_connections=_take(
-            section, "lstm.use_skip_connections", _boolean, errors, default=False
+            section, "lstm.use_skip_connections", _BOOLEAN, errors, default=False
         ),
     )
 
@@ -170,9 +177,9 @@ def _lstm(section: Section, errors: Errors) -> LstmOptions:
 def _char_cnn(section: Section, errors: Errors) -> CharacterOptions:
     embedding = None if section is None else _section(section, "char_cnn.embedding", errors)
     # 261 in training, 262 in inference files: the same model, the weights decide.
-    _take(section, "char_cnn.n_characters", _n_characters, errors, default=262)
-    longest = _take(section, "char_cnn.max_characters_per_token", _token_size, errors, default=50)
-    filters = _take(section, "char_cnn.filters", _filters, errors) or ()
+    _take(section, "char_cnn.n_characters", _N_CHARACTERS, errors, default=262)
+    longest = _take(section, "char_cnn.max_characters_per_token", _TOKEN_SIZE, errors, default=50)
+    filters = _take(section, "char_cnn.filters", _FILTERS, errors) or ()
     for width, _ in filters:
         if longest is not None and width > longest:
             errors.append(
@@ -180,10 +187,10 @@ def _char_cnn(section: Section, errors: Errors) -> CharacterOptions:
                 "of char_cnn.max_characters_per_token"
             )
     return CharacterOptions(
-        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _positive, errors),
+        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _SIZE, errors),
         filters=tuple((width, count) for width, count in filters),
-        n_highway=_take(section, "char_cnn.n_highway", _highways, errors),
-        activation=_take(section, "char_cnn.activation", _activation, errors),
+        n_highway=_take(section, "char_cnn.n_highway", _HIGHWAYS, errors),
+        activation=_take(section, "char_cnn.activation", _ACTIVATION, errors),
         max_characters_per_token=longest,
     )
 
@@ -203,7 +210,7 @@ _MISSING = object()
 def _take(
     section: Section,
     name: str,
-    check: Callable[[Any], str | None],
+    check: Check,
     errors: Errors,
     default: Any = _MISSING,
 ) -> Any:
@@ -216,10 +223,9 @@ def _take(
         return None
     if value is default:
         return value
-    expected = check(value)
-    if expected is None:
+    if check.accepts(value):
         return value
-    errors.append(f"{name}: expected {expected}, found {_kind(value)}")
+    errors.append(f"{name}: expected {check.expected}, found {_kind(value)}")
     return None
 
 
@@ -233,69 +239,40 @@ def _kind(value: Any) -> str:
     return shown if len(shown) <= 40 else shown[:37] + "..."
 
 
-# Each check gives None for a good value, else what was expected.
-
 _MAX_SIZE = 1 << 20
 """Larger sizes are a mistake, and would only end in an allocation that fails."""
 _MAX_LAYERS = 100
-"""Layers, likewise; each is made before it is known whether the weights have it."""
-
+"""Likewise; each layer is made before it is known whether the weights have it."""
 _MAX_CLIP = 1e18
 """Nothing is clipped there; torch takes no whole number much larger."""
 
 
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= _MAX_SIZE
+def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _positive(value: Any) -> str | None:
-    return None if _whole(value, 1) else "a whole number above 0"
-
-
-def _layers(value: Any) -> str | None:
-    return (
-        None
-        if _whole(value, 1) and value <= _MAX_LAYERS
-        else f"a whole number from 1 to {_MAX_LAYERS}"
-    )
-
-
-def _highways(value: Any) -> str | None:
-    return (
-        None
-        if _whole(value, 0) and value <= _MAX_LAYERS
-        else f"a whole number from 0 to {_MAX_LAYERS}"
-    )
-
-
-def _clip(value: Any) -> str | None:
+def _is_clip(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    good = value is None or (number and 0 <= value <= _MAX_CLIP)
-    return None if good else "a number from 0 to 1e18, or null"
+    return value is None or (number and 0 <= value <= _MAX_CLIP)
 
 
-def _boolean(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "true or false"
-
-
-def _n_characters(value: Any) -> str | None:
-    return None if isinstance(value, int) and value in (261, 262) else "261 or 262"
-
-
-def _token_size(value: Any) -> str | None:
-    return None if _whole(value, 3) else "a whole number, 3 or more"
-
-
-def _activation(value: Any) -> str | None:
-    return None if value in ("relu", "tanh") else '"relu" or "tanh"'
-
-
-def _filters(value: Any) -> str | None:
+def _are_filters(value: Any) -> bool:
     pairs = isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(_whole(number, 1) for number in pair)
+        isinstance(pair, list) and len(pair) == 2 and all(_is_whole(number, 1) for number in pair)
         for pair in value
     )
-    return None if pairs and 0 < len(value) <= _MAX_LAYERS else "a list of [width, count] pairs"
+    return pairs and 0 < len(value) <= _MAX_LAYERS
+
+
+_SIZE = Check("a whole number above 0", lambda value: _is_whole(value, 1))
+_LAYERS = Check("a whole number from 1 to 100", lambda value: _is_whole(value, 1, _MAX_LAYERS))
+_HIGHWAYS = Check("a whole number from 0 to 100", lambda value: _is_whole(value, 0, _MAX_LAYERS))
+_CLIP = Check("a number from 0 to 1e18, or null", _is_clip)
+_BOOLEAN = Check("true or false", lambda value: isinstance(value, bool))
+_N_CHARACTERS = Check("261 or 262", lambda value: _is_whole(value, 261, 262))
+_TOKEN_SIZE = Check("a whole number, 3 or more", lambda value: _is_whole(value, 3))
+_ACTIVATION = Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh"))
+_FILTERS = Check("a list of [width, count] pairs", _are_filters)
 
 
 # ELMoForManyLangs (Che et al., 2018).

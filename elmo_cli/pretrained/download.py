@@ -14,9 +14,9 @@ import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Final
+from typing import Final
 
 from elmo_cli import __version__
 from elmo_cli.atomic import lock, rename_synced, unlock
@@ -136,6 +136,7 @@ def _receive(
     path.unlink(missing_ok=True)  # what a killed process left
     n_bytes = 0
     with _open(url) as response, open(path, "xb") as file:  # "x" follows no link
+        _check_scheme(response.url)  # to which redirects have led
         total = _expected_bytes(response, expected_bytes)
         while piece := _read(response):
             n_bytes += len(piece)
@@ -164,9 +165,10 @@ def _open(url: str) -> http.client.HTTPResponse:
     """Ask for a URL, by the proxies of the environment."""
     _check_scheme(url)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
-    opener = urllib.request.build_opener(_Redirects)
     try:
-        response: http.client.HTTPResponse = opener.open(request, timeout=_TIMEOUT_SECONDS)
+        response: http.client.HTTPResponse = urllib.request.urlopen(
+            request, timeout=_TIMEOUT_SECONDS
+        )
     except urllib.error.HTTPError as error:
         error.close()
         raise _DownloadError(f"status {error.code} {error.reason}") from None
@@ -194,23 +196,6 @@ def _check_scheme(url: str) -> None:
         raise _DownloadError(f"not encrypted; {ALLOW_HTTP}=1 allows http")
     if scheme not in ("http", "https"):
         raise _DownloadError(f"expected an https URL, found {scheme}:")
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follow redirects, but not from https to http."""
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        with closing(fp):
-            _check_scheme(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 # Zip files, as the NLPL repository has them. They are not trusted.
