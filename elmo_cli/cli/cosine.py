@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_PAIRS = 64
 """Maximum number of pairs from standard input that are embedded together."""
 
-Pair = tuple[str, str]
+Pair: TypeAlias = "tuple[Occurrence, Occurrence]"
 
 
 @click.command()
@@ -46,16 +46,7 @@ Pair = tuple[str, str]
 @options.run_options
 @options.verbosity_options
 def cosine(
-    word: str,
-    sentence1: str,
-    sentence2: str | None,
-    word2: str | None,
-    occurrence1: int | None,
-    occurrence2: int | None,
-    tokenizer: str,
-    layer: str | None,
-    as_json: bool,
-    **settings: Any,
+    sentence1: str, sentence2: str | None, layer: str | None, as_json: bool, **named: Any
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
@@ -72,38 +63,49 @@ def cosine(
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
     if layer is not None and as_json:
         raise click.UsageError("choose one of --layer and --json")
+    words = _Words(*(named.pop(name) for name in _Words._fields))
+    # A wrong word of the command line is found before a model is loaded.
+    pair = None if sentence2 is None else words.find(sentence1, sentence2)
 
-    from elmo_cli.analysis.cosine import find_occurrence, similarities
+    from elmo_cli.analysis.cosine import similarities
     from elmo_cli.text.lines import STANDARD_INPUT, open_lines
-    from elmo_cli.text.tokenizers import TOKENIZERS
 
-    cut = TOKENIZERS[tokenizer]
-
-    def find(pair: Pair) -> "tuple[Occurrence, Occurrence]":
-        first, second = map(cut, pair)
-        return (
-            find_occurrence(first, word, occurrence1, option="--occurrence1"),
-            find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
-        )
-
-    if sentence2 is not None:
-        # A wrong word of the command line is found before a model is loaded.
-        pairs = [find((sentence1, sentence2))]
-        embedder = options.load_embedder(**settings)
-        answer = _formatter(layer, as_json, embedder.options.n_layers, _table)
-        click.echo(answer(similarities(embedder, pairs)[0]))
+    embedder = options.load_embedder(**named)
+    answer = _formatter(
+        layer, as_json, embedder.options.n_layers, _table if pair is not None else _row
+    )
+    if pair is not None:
+        click.echo(answer(similarities(embedder, [pair])[0]))
         return
-    embedder = options.load_embedder(**settings)
-    answer = _formatter(layer, as_json, embedder.options.n_layers, _row)
     with open_lines(STANDARD_INPUT) as lines:
-        for chunk in chunks(_pairs(lines, find), MAX_PAIRS, lines.is_ready):
+        for chunk in chunks(_pairs(lines, words), MAX_PAIRS, lines.is_ready):
             for similarity in similarities(embedder, chunk):
                 click.echo(answer(similarity))
 
 
-def _pairs(
-    lines: Iterable[str], find: "Callable[[Pair], tuple[Occurrence, Occurrence]]"
-) -> "Iterator[tuple[Occurrence, Occurrence]]":
+class _Words(NamedTuple):
+    """The words to compare in a pair of sentences."""
+
+    word: str
+    word2: str | None
+    occurrence1: int | None
+    occurrence2: int | None
+    tokenizer: str
+
+    def find(self, sentence1: str, sentence2: str) -> Pair:
+        """Find the words in two sentences."""
+        from elmo_cli.analysis.cosine import find_occurrence
+        from elmo_cli.text.tokenizers import TOKENIZERS
+
+        first, second = map(TOKENIZERS[self.tokenizer], (sentence1, sentence2))
+        word2 = self.word2 or self.word
+        return (
+            find_occurrence(first, self.word, self.occurrence1, option="--occurrence1"),
+            find_occurrence(second, word2, self.occurrence2, option="--occurrence2"),
+        )
+
+
+def _pairs(lines: Iterable[str], words: _Words) -> Iterator[Pair]:
     """The words to compare in each line."""
     for number, line in enumerate(lines, start=1):
         sentences = line.split("\t")
@@ -112,7 +114,7 @@ def _pairs(
                 raise InputError(
                     f"expected two sentences with a tab between, found {len(sentences)}"
                 )
-            yield find((sentences[0], sentences[1]))
+            yield words.find(*sentences)
         except InputError as error:
             raise InputError(f"standard input, line {number}: {error}") from None
 

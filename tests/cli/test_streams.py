@@ -1,5 +1,6 @@
 """The standard streams as a shell gives them: full, closed, not blocking, of another encoding."""
 
+import errno
 import fcntl
 import os
 import pty
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli import open_activations
-from elmo_cli.cli.streams import chunks, escaped
+from elmo_cli.cli.streams import chunks, error_line, escaped
 from elmo_cli.errors import InputError
 
 F_SETPIPE_SZ = 1031
@@ -86,6 +87,13 @@ def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> No
         "Error: standard output: cannot write '\\u20ac' in latin-1; PYTHONIOENCODING=utf-8 has it "
         "take all characters",
     )
+
+
+def test_a_full_disk_that_is_not_that_of_standard_output_is_not_called_so() -> None:
+    message = error_line(OSError(errno.ENOSPC, "No space left on device"))
+    assert message is not None
+    assert message.startswith("cannot write a file: No space left on device; temporary files are")
+    assert error_line(OSError(errno.EBADF, "Bad file descriptor")) is None  # a bug of ours
 
 
 def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) -> None:
