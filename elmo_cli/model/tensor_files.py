@@ -258,8 +258,10 @@ def write_tensors(
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = _import_safetensors(path)
         values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
-        with replaced(path) as partial:
-            safetensors.numpy.save_file(values, partial, dict(metadata or {}) or None)
+        content = safetensors.numpy.save(values, dict(metadata or {}) or None)
+        # Not by its `save_file`, whose files only their owner may read.
+        with replaced(path) as partial, open(partial, "xb") as new:
+            new.write(content)
         return
     with replaced(path) as partial, _new_hdf5(partial) as file:
         with _disk_named():

@@ -74,12 +74,13 @@ def download(
     errors: list[str] = []
     try:
         for url in urls:
+            if errors:
+                logger.info("cannot download %s; trying %s", errors[-1], url)
             try:
                 _receive(url, partial, expected_bytes, on_progress, destination.name)
                 check(partial)
             except (_DownloadError, ElmoError) as error:
                 errors.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
-                logger.info("cannot download %s", errors[-1])
             else:
                 return rename_synced(partial, destination)
     except OSError as error:

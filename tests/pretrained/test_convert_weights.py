@@ -244,6 +244,9 @@ def test_the_command_says_one_line_on_standard_error(tmp_path: Path) -> None:
         f"{target}: {n_tensors} tensors, float32, {target.stat().st_size:,} bytes\n"
     )
     assert elmo("convert", WEIGHTS, target, "--overwrite", "-q").stderr == ""
+    (tmp_path / "other").touch()
+    assert target.stat().st_mode == (tmp_path / "other").stat().st_mode
+    (tmp_path / "other").unlink()
     assert_only(tmp_path, "weights.safetensors")
 
 
