@@ -22,14 +22,12 @@ from strategies import (
     small_architecture,
 )
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import parse_options
-from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -143,60 +141,6 @@ def test_batch_to_ids_gives_allennlps_ids(golden: Golden) -> None:
     ids = batch_to_ids(golden.sentences)
     assert ids.dtype == torch.int64
     assert np.array_equal(ids.numpy(), golden.expected["character_ids"][()])
-
-
-# ScalarMix
-
-
-def test_layer_norm_ignores_what_is_not_under_the_mask() -> None:
-    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    layers = torch.randn(2, 2, 3, 4)
-    mix = ScalarMix(2, do_layer_norm=True)
-    mixed = mix(layers.unbind(), mask)
-    other = torch.where(mask[..., None] == 1, layers, 1e3)
-    assert torch.equal(mix(other.unbind(), mask)[mask == 1], mixed[mask == 1])
-
-
-def test_layer_norm_of_nothing_but_padding_is_finite() -> None:
-    mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
-    assert mixed.isfinite().all()
-
-
-def test_layer_norm_holds_in_half_precision() -> None:
-    layer = 200 * torch.randn(4, 50, 16)
-    mix = ScalarMix(1, do_layer_norm=True)
-    assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
-
-
-def test_one_initial_parameter_can_choose_a_layer() -> None:
-    layers = torch.randn(3, 2, 4, 5).unbind()
-    mix = ScalarMix(3, initial_scalar_parameters=[-9e10, 1, -9e10], trainable=False)
-    assert torch.equal(mix(layers), layers[1])
-    assert not any(parameter.requires_grad for parameter in mix.parameters())
-
-
-def test_wrong_numbers_of_layers_are_refused() -> None:
-    with pytest.raises(ElmoError, match=r"^expected 3 mix parameters, found 2$"):
-        ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
-    with pytest.raises(ElmoError, match=r"^expected 3 layers to mix, found 2$"):
-        ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)
-
-
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_gradients_of_a_mix_are_those_of_finite_differences(layer_norm: bool) -> None:
-    torch.manual_seed(0)
-    mix = ScalarMix(2, layer_norm, [0.3, -0.8]).double()
-    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    names = [name for name, _ in mix.named_parameters()]
-
-    def mixed(layers: Tensor, *values: Tensor) -> Tensor:
-        parameters = dict(zip(names, values, strict=True))
-        result: Tensor = functional_call(mix, parameters, (layers.unbind(), mask))
-        return result
-
-    layers = torch.randn(2, 2, 3, 2, dtype=torch.float64, requires_grad=True)
-    values = [parameter.detach().requires_grad_() for parameter in mix.parameters()]
-    assert torch.autograd.gradcheck(mixed, (layers, *values))
 
 
 # Finding the model
