@@ -32,9 +32,9 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
     """
-    from elmo_cli.pretrained.cache import is_downloaded, model_state
+    from elmo_cli.pretrained.cache import model_state
     from elmo_cli.pretrained.loading import default_model, find_model
-    from elmo_cli.pretrained.registry import BUNDLED, published_model
+    from elmo_cli.pretrained.registry import published_model
 
     name = model or default_model()
     published = published_model(name)
@@ -46,7 +46,7 @@ def info(model: str | None, as_json: bool) -> None:
             "language": published.language,
             "trained_on": published.text,
         }
-    if published is None or published.name == BUNDLED or is_downloaded(published):
+    if published is None or model_state(published) != "available":
         found |= _of_files(find_model(name))
     else:
         found |= {"parameters": published.parameters}

@@ -52,16 +52,11 @@ def n_bytes_here(model: PublishedModel) -> int | None:
     return sum(file.stat().st_size for file in files if file) if all(files) else None
 
 
-def is_downloaded(model: PublishedModel) -> bool:
-    """Whether all that is needed to embed with a published model is on this disk."""
-    return n_bytes_here(model) is not None
-
-
 def model_state(model: PublishedModel) -> str:
     """`bundled`, `downloaded`, or `available` to be downloaded."""
     if model.name == BUNDLED:
         return "bundled"
-    return "downloaded" if is_downloaded(model) else "available"
+    return "available" if n_bytes_here(model) is None else "downloaded"
 
 
 def models_with_softmax() -> list[str]:
@@ -95,9 +90,9 @@ def download_model(
         )
     if model.name == BUNDLED:
         return _bundled()
-    if not is_downloaded(model):
+    if n_bytes_here(model) is None:
         with locked(folder):
-            if not is_downloaded(model):  # another process may have been faster
+            if n_bytes_here(model) is None:  # another process may have been faster
                 _download_model(model, folder, on_progress)
     for role in ("softmax", "vocabulary") if with_softmax else ():
         if model.urls(role):

@@ -50,7 +50,7 @@ class ModelFiles:
     """The files of a model, on this disk."""
 
     name: str
-    """As it was asked for; shown to the user and recorded in output files."""
+    """As the user gave it; output files record it."""
     options: Path
     weights: Path
     vocabulary: Path | None = None
@@ -59,7 +59,7 @@ class ModelFiles:
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
-    """The files of a folder that may be it: the one with the usual name, else all."""
+    """The files of a folder that may have a role: the one with its usual name, else all."""
     names = _names(folder)
     for name in _PREFERRED[role]:
         if name in names:
@@ -85,7 +85,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def only_file(folder: Path, role: str) -> Path | None:
-    """The file of a folder, if there is exactly one that may be it."""
+    """The file of a folder that has a role, if exactly one may have it."""
     found = candidates(folder, role)
     return found[0] if len(found) == 1 else None
 
@@ -94,7 +94,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     """The files of the model in a folder, under the name that the user gave it.
 
     Raises:
-        ModelError: options or weights are missing, or several files may be them.
+        ModelError: options or weights are missing, or several files may have their role.
     """
     errors = []
     for role in ("options", "weights"):

@@ -8,7 +8,7 @@ from website import Site, breaks_off, folder_with, status, weights_file, zip_wit
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained import loading, registry
-from elmo_cli.pretrained.cache import cache_folder, download_model, is_downloaded, n_bytes_here
+from elmo_cli.pretrained.cache import cache_folder, download_model, model_state, n_bytes_here
 from elmo_cli.pretrained.loading import find_model, model_from_files
 from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
 
@@ -129,14 +129,14 @@ def test_what_looks_like_a_path_is_said_to_be_missing(name: str | Path) -> None:
 
 
 def test_a_published_model_is_downloaded_once(published: PublishedModel, site: Site) -> None:
-    assert not is_downloaded(published)
+    assert model_state(published) == "available"
     seen = set()
     files = find_model("Tiny", on_progress=lambda name, _n_bytes, _total: seen.add(name))
     assert files.name == "tiny"
     assert files.options.read_bytes() == OPTIONS
     assert files.vocabulary is None
     assert seen == {"options.json", "weights.hdf5"}
-    assert is_downloaded(published)
+    assert model_state(published) == "downloaded"
     site.requests.clear()
     assert find_model("tiny") == files
     assert site.requests == []
@@ -160,7 +160,7 @@ def test_a_download_that_breaks_off_leaves_nothing(
     site.answers["/weights.hdf5"] = [breaks_off(100)]
     with pytest.raises(ModelError, match=rf"broke off .* save it as {cache}/tiny/weights.hdf5$"):
         find_model("tiny")
-    assert not is_downloaded(published)
+    assert model_state(published) == "available"
     assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
     assert find_model("tiny").weights.read_bytes() == weights
 
