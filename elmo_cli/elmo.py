@@ -98,6 +98,9 @@ class Elmo(nn.Module):
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 
+        A GPU is waited for twice: for the lengths of the sentences, with all that is checked,
+        and for that of the longest token; once more with `word_inputs`.
+
         Args:
             inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
                 `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
@@ -122,6 +125,9 @@ class Elmo(nn.Module):
         try:  # (L, B, T + 2, W), (B, T + 2)
             layers, mask, _ = self._run(ids, words, lengths)
         except IndexError:
+            tables = [part for part in self.bilm.modules() if isinstance(part, nn.Embedding)]
+            if int(inputs.max()) < min(table.num_embeddings for table in tables):
+                raise  # not because of the inputs
             raise InputError(
                 "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
                 f"{int(inputs.max())}, which this model does not have"
