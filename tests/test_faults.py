@@ -14,6 +14,8 @@ from commands import TINY, elmo, start_elmo
 
 from elmo_cli import open_activations
 
+pytestmark = pytest.mark.slow
+
 COMMAND = ("embed", "-", "out.hdf5", "--batch-tokens", "2", "--checkpoint-seconds", "0")
 LINES = b"The cat sat on the mat\n" * 40
 

@@ -3,6 +3,7 @@
 import io
 import os
 import select
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -64,8 +65,10 @@ class Pipe(io.BufferedReader):
 
 
 def open_pipe(path: str | Path, should_stop: Callable[[], bool] = never) -> Pipe:
-    """Open a named pipe, without waiting for its writer yet."""
-    return Pipe(os.open(path, os.O_RDONLY | os.O_NONBLOCK), should_stop)
+    """Open a named pipe; on Linux, without waiting for its writer yet."""
+    # Elsewhere a pipe that has no writer yet is at its end, and so reads as empty.
+    flag = os.O_NONBLOCK if sys.platform == "linux" else 0
+    return Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
 
 
 def is_pipe(descriptor: int) -> bool:

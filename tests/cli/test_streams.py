@@ -39,6 +39,7 @@ def run_shell(command: str, folder: Path) -> tuple[int, str]:
     return found.returncode, found.stdout + found.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
 def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
     status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
@@ -54,7 +55,11 @@ def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
     [(">&-", "it is closed"), ("> /dev/full", "No space left on device")],
 )
 @pytest.mark.parametrize(
-    "command", ["--help", "models", "info mini", "embed text - --format jsonl -q"]
+    "command",
+    [
+        *("--help", "models"),
+        pytest.param("embed text - --format jsonl -q", marks=pytest.mark.slow),
+    ],
 )
 def test_a_standard_output_that_takes_nothing_is_an_error(
     command: str, redirection: str, reason: str, tmp_path: Path
@@ -79,6 +84,7 @@ def test_a_pipe_that_does_not_block_gets_every_byte() -> None:
     assert run.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> None:
     pair = "'a € bank' 'x bank'"
     status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
@@ -96,6 +102,7 @@ def test_a_full_disk_that_is_not_that_of_standard_output_is_not_called_so() -> N
     assert error_line(OSError(errno.EBADF, "Bad file descriptor")) is None  # a bug of ours
 
 
+@pytest.mark.slow
 def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a bank\n")
     assert run_shell("elmo embed text out.hdf5 >&- 2>&- <&-", tmp_path) == (0, "")
@@ -103,6 +110,7 @@ def test_a_run_needs_neither_standard_output_nor_standard_error(tmp_path: Path) 
         assert [values.shape for values in activations] == [(3, 2, 1024)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a bank\n")
@@ -116,6 +124,7 @@ def test_control_characters_are_escaped_and_all_others_kept() -> None:
     assert escaped("Größe\t日本語 👩‍🔬\n") == "Größe\t日本語 👩‍🔬\n"
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path) -> None:
     pair = "$'a \\x1b[31m bank' 'the bank' --tokenizer whitespace --model mini -q"
     _, piped = run_shell(f"elmo cosine bank {pair}", tmp_path)
