@@ -18,6 +18,7 @@ from elmo_cli.errors import ElmoError, StoppedError
 COMMAND_GROUPS = {
     "Vectors": {
         "embed": "Embed a text or FASTA file.",
+        "distribute": "Embed a large corpus with many workers.",
         "cosine": "Compare the vectors of a word in two sentences.",
         "word-vectors": "Write vectors of words without a sentence.",
         "merge": "Merge the outputs of all shards.",

@@ -8,7 +8,6 @@ from elmo_cli.cli import options
 from elmo_cli.cli.options import GroupedCommand, option_group
 from elmo_cli.outputs.formats import (
     COMPRESSIONS,
-    DTYPES,
     LAYOUTS,
     OUTPUT_FORMATS,
     STANDARD_OUTPUT,
@@ -18,17 +17,6 @@ from elmo_cli.text.records import FORMATS, TEXT
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import FilePlan, Summary
-
-
-def _numbers(
-    ctx: click.Context, parameter: click.Parameter, text: str | None
-) -> tuple[float, ...] | None:
-    """Read numbers with commas between."""
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        message = f"expected numbers with commas between, found {text!r}"
-        raise click.BadParameter(message, ctx, parameter) from None
 
 
 @click.command(cls=GroupedCommand)
@@ -56,26 +44,7 @@ def _numbers(
 @option_group("Model", options.model_options)
 @option_group(
     "Output",
-    click.option(
-        "--layers",
-        metavar="CHOICE",
-        help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as "
-        "0,2. [default: all]",
-    ),
-    click.option(
-        "--mix",
-        callback=_numbers,
-        metavar="S0,S1,...",
-        help="Weighted sum of all layers, by the scalar parameters that a task has learned, before "
-        "the softmax.",
-    ),
-    click.option("--gamma", type=float, metavar="G", help="Scale of --mix. [default: 1]"),
-    click.option(
-        "--pooling",
-        type=click.Choice(["mean", "max", "first", "last"]),
-        help="One vector a sentence, from its tokens; zeros for a blank line. [default: all "
-        "tokens]",
-    ),
+    options.selection_options,
     click.option(
         "--format",
         "file_format",
@@ -95,13 +64,7 @@ def _numbers(
         type=click.Choice(COMPRESSIONS),
         help="Compression of HDF5. [default: none]",
     ),
-    click.option(
-        "--dtype",
-        type=click.Choice(DTYPES),
-        default="float32",
-        show_default=True,
-        help="Data type of the stored values.",
-    ),
+    options.dtype_option,
     click.option(
         "--overwrite",
         is_flag=True,

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, has_unknown_suffix
+from elmo_cli.outputs.formats import DTYPES, STANDARD_OUTPUT, has_unknown_suffix
 from elmo_cli.text.lines import STANDARD_INPUT
 from elmo_cli.text.tokenizers import TOKENIZERS
 
@@ -73,6 +73,11 @@ def _parameters(command: Callable[..., Any]) -> list[click.Parameter]:
 def model_options(command: _Command) -> _Command:
     """Add the options that choose a model and its initial states."""
     return _add([*_FILE_OPTIONS, _STATE_OPTION], command)
+
+
+def selection_options(command: _Command) -> _Command:
+    """Add those that choose and pool layers."""
+    return _add(_SELECTION_OPTIONS, command)
 
 
 def speed_options(command: _Command) -> _Command:
@@ -141,6 +146,48 @@ _PRECISION_OPTION = click.option(
     default="float32",
     show_default=True,
     help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
+)
+
+
+def _numbers(
+    ctx: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[float, ...] | None:
+    """Read numbers with commas between."""
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        message = f"expected numbers with commas between, found {text!r}"
+        raise click.BadParameter(message, ctx, parameter) from None
+
+
+_SELECTION_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--layers",
+        metavar="CHOICE",
+        help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as "
+        "0,2. [default: all]",
+    ),
+    click.option(
+        "--mix",
+        callback=_numbers,
+        metavar="S0,S1,...",
+        help="Weighted sum of all layers, by the scalar parameters that a task has learned, before "
+        "the softmax.",
+    ),
+    click.option("--gamma", type=float, metavar="G", help="Scale of --mix. [default: 1]"),
+    click.option(
+        "--pooling",
+        type=click.Choice(["mean", "max", "first", "last"]),
+        help="One vector a sentence, from its tokens; zeros for a blank line. [default: all "
+        "tokens]",
+    ),
+]
+dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(DTYPES),
+    default="float32",
+    show_default=True,
+    help="Data type of the stored values.",
 )
 
 

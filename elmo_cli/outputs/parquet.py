@@ -1,7 +1,7 @@
 """Parquet, a row a record: its number or key, sentence, and activations as nested lists."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
 import numpy as np
@@ -19,9 +19,16 @@ class ParquetWriter:
     """Adds records to an open file, a group of rows at a time."""
 
     def __init__(
-        self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
+        self,
+        file: IO[bytes],
+        output_format: OutputFormat,
+        attributes: Mapping[str, str],
+        *,
+        with_tokens: bool = False,
     ) -> None:
+        """Note what is written; `with_tokens` adds a column of them."""
         self._pyarrow = load_pyarrow()
+        self._with_tokens = with_tokens
         self._file = file
         self._format = output_format
         self._attributes = dict(attributes)
@@ -54,7 +61,13 @@ class ParquetWriter:
     def _open_writer(self, schema: Any) -> None:
         from pyarrow import parquet
 
-        self._writer = parquet.ParquetWriter(self._file, schema)
+        settings: dict[str, Any] = {}
+        if self._format.compression is not None and "activations" in schema.names:
+            texts = [name for name in schema.names if name != "activations"]
+            leaf = "activations" + ".list.element" * _depth(schema.field("activations").type)
+            settings["compression"] = self._format.compression
+            settings |= {"use_dictionary": texts, "use_byte_stream_split": [leaf]}
+        self._writer = parquet.ParquetWriter(self._file, schema, **settings)
 
     def _write_held(self) -> None:
         pyarrow = self._pyarrow
@@ -65,25 +78,35 @@ class ParquetWriter:
         if not self._format.forget_sentences:
             texts = [record.text for record in records]
             columns["sentence"] = pyarrow.array(texts, pyarrow.string())
-        columns["activations"] = self._nested(values)
+        if self._with_tokens:
+            columns["tokens"] = pyarrow.array(
+                [record.tokens for record in records], pyarrow.list_(pyarrow.string())
+            )
+        columns["activations"] = nested_array(values, pooled=self._format.pooled)
         table = pyarrow.table(columns)
         if self._writer is None:
             self._open_writer(table.schema)
         self._writer.write_table(table)
         self._held, self._n_bytes = [], 0
 
-    def _nested(self, block: tuple[NDArray[Any], ...]) -> Any:
-        """Arrays as nested lists: of fixed length, but for the axis of tokens."""
-        pyarrow = self._pyarrow
-        nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
-        sizes = list(block[0].shape)
-        token_axis = None if self._format.pooled else len(sizes) - 2
-        for axis in reversed(range(len(sizes))):
-            if axis != token_axis:
-                nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
-                continue
-            n_lists = sizes[0] if axis else 1  # a list of tokens for each layer
-            lengths = np.repeat([values.shape[axis] for values in block], n_lists)
-            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-            nested = pyarrow.ListArray.from_arrays(ends, nested)
-        return nested
+
+def _depth(kind: Any) -> int:
+    """How many lists a type of Arrow has, one in the other."""
+    return 1 + _depth(kind.value_type) if hasattr(kind, "value_type") else 0
+
+
+def nested_array(block: Sequence[NDArray[Any]], *, pooled: bool) -> Any:
+    """Arrays as nested lists of Arrow: of fixed length, but for the axis of tokens."""
+    pyarrow = load_pyarrow()
+    nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
+    sizes = list(block[0].shape)
+    token_axis = None if pooled else len(sizes) - 2
+    for axis in reversed(range(len(sizes))):
+        if axis != token_axis:
+            nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
+            continue
+        n_lists = sizes[0] if axis else 1  # a list of tokens for each layer
+        lengths = np.repeat([values.shape[axis] for values in block], n_lists)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        nested = pyarrow.ListArray.from_arrays(ends, nested)
+    return nested

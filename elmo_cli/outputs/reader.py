@@ -18,11 +18,13 @@ from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.formats import LAYOUTS, load_zstd
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, checked_count, damage_named
 from elmo_cli.outputs.packed import PackedFile
+from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Shard, shard_of
 
 Array = NDArray[Any]
 _Answer = TypeVar("_Answer")
+_LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 
 _WEIGHTS: Final = ("char_embed", "embedding", "RNN_0", "softmax")
 """Names in files of weights, which are HDF5 too."""
@@ -212,7 +214,7 @@ class _File:
         self.path = path
         self._open()
 
-    def ask(self, question: Callable[[AllenNlpFile | PackedFile], _Answer]) -> _Answer:
+    def ask(self, question: Callable[[_LayoutFile], _Answer]) -> _Answer:
         """Ask for something.
 
         Raises:
@@ -234,10 +236,17 @@ class _File:
 
     def _open(self) -> None:
         self._process = os.getpid()
+        self.hdf5: Any
+        self.layout_file: _LayoutFile
+        self.attributes: dict[str, Any]
+        if is_parts_folder(str(self.path)):
+            folder = PartsFolder(str(self.path))
+            self.hdf5, self.layout_file, self.attributes = folder, folder, folder.attributes
+            return
         self.hdf5 = _open_hdf5(self.path)
         try:
             with damage_named(self.path):
-                self.attributes: dict[str, Any] = dict(self.hdf5.attrs)
+                self.attributes = dict(self.hdf5.attrs)
                 if self.attributes.get("compression") == "zstd":
                     load_zstd(str(self.path))
                 self.layout_file = _layout_file(self.hdf5, self.attributes)
@@ -247,7 +256,7 @@ class _File:
 
 
 def _block(
-    file: AllenNlpFile | PackedFile, start: int, *, with_records: bool
+    file: _LayoutFile, start: int, *, with_records: bool
 ) -> list[tuple[Record | None, Array]]:
     """Some records from a number on, as many as are best read at once, and their values."""
     stop = file.block_end(start)

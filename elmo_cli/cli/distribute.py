@@ -1,0 +1,282 @@
+"""`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import options
+from elmo_cli.cli.options import GroupedCommand, option_group
+from elmo_cli.quantities import counted
+
+if TYPE_CHECKING:
+    from elmo_cli.distributed.plan import Settings
+    from elmo_cli.distributed.run import Progress
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_MAX_SHOWN = 20
+
+
+def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Read a number of bytes: `500M`, `8G`."""
+    found = re.fullmatch(r"(\d+)([kMGT]?)B?", text or "0")
+    if text is None or (found and int(found[1])):
+        return None if text is None or found is None else int(found[1]) * _UNITS[found[2]]
+    raise click.BadParameter(f"expected a size such as 500M, found {text!r}", ctx, parameter)
+
+
+@click.command(cls=GroupedCommand)
+@click.argument("inputs", metavar="INPUT...", nargs=-1)
+@click.argument("folder", metavar="FOLDER")
+@option_group(
+    "Workers",
+    click.option(
+        "--engine",
+        type=click.Choice(["ray", "none"]),
+        default="ray",
+        show_default=True,
+        help="What runs the workers: Ray, or none, which is this process.",
+    ),
+    click.option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Maximum number of workers. [default: as many as the cluster has room for]",
+    ),
+    click.option(
+        "--cpus-per-worker",
+        type=click.FloatRange(min=0, min_open=True),
+        default=1,
+        show_default=True,
+        metavar="C",
+        help="CPUs of a worker, which are its threads.",
+    ),
+    click.option(
+        "--gpus-per-worker",
+        type=click.FloatRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="G",
+        help="GPUs of a worker: 1, or 0.5 for two workers a GPU; 0 runs on the CPU.",
+    ),
+    click.option(
+        "--attempts",
+        type=click.IntRange(min=1),
+        default=5,
+        show_default=True,
+        metavar="N",
+        help="Workers that a part may end before it is left out.",
+    ),
+    click.option(
+        "--shard",
+        metavar="I/N",
+        help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
+    ),
+    click.option("--status", is_flag=True, help="Print how far FOLDER is, and change nothing."),
+)
+@option_group(
+    "Input",
+    click.option(
+        "--input-format",
+        type=click.Choice(["text", "fasta", "jsonl", "parquet"]),
+        help="Format of every INPUT. [default: by its suffix, else text]",
+    ),
+    click.option(
+        "--text-column",
+        metavar="NAME",
+        default="text",
+        show_default=True,
+        help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
+    ),
+    click.option("--key-column", metavar="NAME", help="Column that holds a key of each record."),
+    click.option(
+        "--skip-errors",
+        is_flag=True,
+        help="Give a record that cannot be read, or is too long for memory, no tokens.",
+    ),
+)
+@option_group("Model", options.model_options)
+@option_group(
+    "Output",
+    options.selection_options,
+    options.dtype_option,
+    click.option(
+        "--compression",
+        type=click.Choice(["zstd", "none"]),
+        default="zstd",
+        show_default=True,
+        help="Compression of the parts.",
+    ),
+    click.option(
+        "--part-size",
+        callback=_size,
+        metavar="SIZE",
+        help="Size of a part before compression, such as 500M. [default: 1 GiB, or less where a "
+        "worker would be at it for long]",
+    ),
+    click.option("--overwrite", is_flag=True, help="Remove the parts of an earlier run."),
+)
+@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@options.verbosity_options
+def distribute(
+    inputs: tuple[str, ...],
+    folder: str,
+    status: bool,
+    part_size: int | None,
+    overwrite: bool,
+    **named: Any,
+) -> None:
+    """Embed every INPUT to FOLDER, Parquet in parts, with many workers.
+
+    INPUT is text (a sentence a line), FASTA, JSON lines or Parquet: a path, a pattern
+    or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all of them.
+    FOLDER is a path that all workers see, or a URI. A part that is there is complete:
+    the same command goes on, whatever ended the last one. Exit status 1 where parts
+    are missing at the end; they are named. `open_activations` reads FOLDER as one.
+
+    \b
+    $ elmo distribute corpus.txt vectors --layers average --dtype float16
+    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
+    $ elmo distribute --status vectors
+    """
+    if status:
+        _print_status(folder)
+        return
+    if not inputs:
+        raise click.UsageError("Missing argument 'INPUT...'.")
+    _check_options(named)
+
+    from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.distributed.folder import Folder
+    from elmo_cli.distributed.plan import open_plan
+    from elmo_cli.distributed.ray_engine import Resources, load_ray
+    from elmo_cli.distributed.run import run_parts
+    from elmo_cli.text.records import WHOLE, parse_shard
+
+    engine, shard = named.pop("engine"), named.pop("shard")
+    if engine == "ray":
+        load_ray()  # before anything is read: it may not be there
+    resources = Resources(
+        named.pop("address"),
+        named.pop("workers"),
+        named.pop("cpus_per_worker"),
+        named.pop("gpus_per_worker"),
+    )
+    run: dict[str, Any] = {name: named.pop(name) for name in ("attempts", "cuda_device")}
+    settings = _take_settings(named)
+    there = Folder(folder)
+    plan = open_plan(there, inputs, settings, part_bytes=part_size, overwrite=overwrite)
+    with stop_on_signal("moment") as should_stop, _PartsBar(quiet=options.is_quiet()) as bar:
+        progress = run_parts(
+            *(there, plan, settings),
+            engine=engine,
+            resources=resources,
+            shard=parse_shard(shard) if shard else WHOLE,
+            on_progress=bar.show,
+            should_stop=should_stop,
+            **run,
+        )
+    _say_end(folder, progress, is_shard=shard is not None)
+
+
+def _check_options(named: dict[str, Any]) -> None:
+    engine = named["engine"]
+    of_ray = ("address", "workers", "cpus_per_worker", "gpus_per_worker", "attempts")
+    options.check_effect(engine == "ray", "requires --engine ray", *of_ray)
+    options.check_effect(engine == "none", "requires --engine none", "shard")
+    options.check_effect(
+        engine == "none", "requires --engine none; see --gpus-per-worker", "cuda_device"
+    )
+    if named["state"] == "carry":
+        raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
+    if named["gamma"] is not None and named["mix"] is None:
+        raise click.UsageError("--gamma requires --mix")
+    if named["layers"] is not None and named["mix"] is not None:
+        raise click.UsageError("--mix takes the place of --layers")
+
+
+def _take_settings(named: dict[str, Any]) -> "Settings":
+    """The settings of the workers; the model is downloaded here, with a bar, if it is not there."""
+    from elmo_cli.distributed.plan import Settings
+    from elmo_cli.pretrained.registry import MODELS
+
+    chosen = {name: named[name] for name in ("model", "options_file", "weight_file")}
+    chosen["vocabulary_file"] = named["vocabulary_file"]
+    files = options.take_files(named)
+    options.say_model(files.name)
+    if chosen["options_file"] is None:
+        chosen["model"] = files.name
+    known = {model.name for model in MODELS}
+    for name, path in chosen.items():  # workers run elsewhere, in another folder
+        if path is not None and path not in known and os.path.exists(path):
+            chosen[name] = os.path.abspath(path)
+    named["layers"] = named["layers"] or "all"
+    return Settings(**chosen, **named)
+
+
+def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
+    options.say(
+        f"{folder}: {progress.n_done:,} of {counted(progress.n_parts, 'part')}, "
+        f"{counted(progress.n_tokens, 'token')}, {progress.tokens_per_second:,.0f} tokens/s"
+    )
+    if progress.n_skipped:
+        options.say(f"Skipped {counted(progress.n_skipped, 'record')}; their parts name them")
+    if progress.failed or (progress.n_done < progress.n_parts and not is_shard):
+        n_missing = progress.n_parts - progress.n_done
+        raise click.ClickException(
+            f"{folder}: {counted(n_missing, 'part')} missing; the same command tries again"
+        )
+
+
+def _print_status(folder: str) -> None:
+    from elmo_cli.distributed.folder import Folder
+    from elmo_cli.distributed.run import status
+
+    found = status(Folder(folder))
+    click.echo(
+        f"{folder}: {found['done']:,} of {counted(found['parts'], 'part')}, "
+        f"{counted(len(found['runs']), 'run')} at work, {counted(found['workers'], 'worker')}, "
+        f"{found['tokens_per_second']:,} tokens/s, {len(found['failed']):,} failed"
+    )
+    for fault in list(found["failed"].values())[:_MAX_SHOWN]:
+        click.echo(f"Failed: {fault}")
+    for part in found["missing"][:_MAX_SHOWN]:
+        click.echo(f"Missing: {part}")
+    if len(found["missing"]) > _MAX_SHOWN:
+        click.echo(f"and {len(found['missing']) - _MAX_SHOWN:,} more")
+
+
+class _PartsBar:
+    """A bar by parts, on a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from tqdm import tqdm
+        from tqdm.contrib.logging import logging_redirect_tqdm
+
+        self._logs = logging_redirect_tqdm()
+        disable = True if quiet else None
+        self._bar = tqdm(unit="part", disable=disable, file=sys.stderr, dynamic_ncols=True)
+
+    def __enter__(self) -> "_PartsBar":
+        self._logs.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+        self._logs.__exit__(None, None, None)
+
+    def show(self, progress: "Progress") -> None:
+        """Show how far a run is."""
+        if self._bar.total is None:
+            self._bar.initial, self._bar.total = progress.n_done, progress.n_parts
+            self._bar.n = progress.n_done
+        self._bar.set_postfix_str(progress.text(), refresh=False)
+        self._bar.update(progress.n_done - self._bar.n)

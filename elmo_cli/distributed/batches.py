@@ -1,0 +1,72 @@
+"""A column of activations for the batches of a pipeline of one's own: Ray Data, Spark, Dask."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from elmo_cli.distributed.part import load_embedder
+from elmo_cli.distributed.plan import Settings
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.outputs.parquet import nested_array
+from elmo_cli.text.lines import checked_sentence, tokens
+
+
+class EmbedBatch:
+    """Adds a column to a batch: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of arrays.
+
+        dataset.map_batches(
+            EmbedBatch,
+            fn_constructor_kwargs={"layers": "average", "pooling": "mean"},
+            batch_format="pyarrow",
+            batch_size=2048,
+            compute=ray.data.ActorPoolStrategy(size=8),
+        )
+
+    The activations go through the engine's memory: meant for pooled vectors. All layers of all
+    tokens are 12 KiB a token; `elmo distribute` writes them where they are computed.
+    """
+
+    def __init__(
+        self, *, column: str = "activations", cuda_device: int = -1, **settings: Any
+    ) -> None:
+        """Note plain values; the model is loaded for the first batch.
+
+        Args:
+            column: the name of the new column.
+            cuda_device: the number of a GPU; -1 is the CPU.
+            settings: those of `Settings`, such as `model`, `layers`, `pooling` and `text_column`.
+        """
+        self._column, self._device = column, cuda_device
+        self._settings = Settings(**settings)
+
+    @cached_property
+    def _embedder(self) -> ElmoEmbedder:
+        return load_embedder(self._settings, self._device)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the column; its texts are strings or lists of tokens, or None."""
+        settings, is_table = self._settings, hasattr(batch, "append_column")
+        texts = batch[settings.text_column]
+        sentences = [
+            tokens(text or "") if text is None or isinstance(text, str) else checked_sentence(text)
+            for text in (texts.to_pylist() if is_table else texts)
+        ]
+        values = [
+            each.astype(settings.dtype, copy=False)
+            for each in self._embedder.embed_sentences(
+                map(list, sentences),
+                layers=settings.layers,
+                mix=settings.mix,
+                gamma=settings.gamma,
+                pooling=settings.pooling,
+            )
+        ]
+        pooled = settings.pooling is not None
+        if is_table:
+            return batch.append_column(self._column, nested_array(values, pooled=pooled))
+        if not isinstance(batch, dict):
+            return batch.assign(**{self._column: [value.tolist() for value in values]})
+        column = np.empty(len(values), object)
+        column[:] = values
+        return {**batch, self._column: np.stack(values) if pooled else column}

@@ -1,0 +1,299 @@
+"""Inputs, cut into parts: stretches of bytes behind line ends, or of rows of Parquet."""
+
+import fnmatch
+import glob
+import gzip
+import io
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from elmo_cli.errors import InputError, first_line
+from elmo_cli.outputs.parts import open_location
+from elmo_cli.text.lines import (
+    FaultyLine,
+    Record,
+    decode_line,
+    decompressed,
+    is_compressed,
+    line_record,
+    next_line,
+    tokens,
+)
+from elmo_cli.text.records import FASTA
+
+SUFFIXES: Final = {
+    "text": (),
+    "fasta": FASTA.suffixes,
+    "jsonl": (".jsonl", ".ndjson"),
+    "parquet": (".parquet",),
+}
+"""Formats of inputs, and the suffixes of their files; `.gz` may follow, but for Parquet."""
+WITH_COLUMNS: Final = ("jsonl", "parquet")
+"""Those whose records have columns."""
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n\v\f"
+"""What may stand before the `>` of FASTA."""
+_SAMPLE_BYTES: Final = 1 << 20
+_SAMPLE_ROWS: Final = 1000
+
+
+class Input(NamedTuple):
+    """A file, as it was when the parts were cut."""
+
+    path: str
+    """Absolute, or a URI."""
+    size: int
+    modified: str
+
+
+class Part(NamedTuple):
+    """A stretch of an input, which becomes one file."""
+
+    number: int
+    path: str
+    start: int
+    """Where it starts in the input: a byte, after decompression, or a row of Parquet."""
+    stop: int
+    first: int
+    """The number in the whole input of its first record, from 0."""
+    n_records: int
+    line: int
+    """The line of the file where it starts, or the row, from 1."""
+
+    def __str__(self) -> str:
+        last = self.line + self.n_records - 1
+        return (
+            f"part {self.number} ({self.path}, {self.n_records:,} records from {self.line:,}"
+            f"{f' to {last:,}' if last > self.line else ''})"
+        )
+
+
+class Columns(NamedTuple):
+    """What is read of an input, and how."""
+
+    input_format: str | None = None
+    """One of `SUFFIXES`; None goes by the suffix of each file."""
+    text: str = "text"
+    key: str | None = None
+    skip_errors: bool = False
+
+    def format_of(self, path: str) -> str:
+        """The format of a file."""
+        plain = path.lower().removesuffix(".gz")
+        by_suffix = (name for name, suffixes in SUFFIXES.items() if plain.endswith(suffixes))
+        return self.input_format or next(by_suffix, "text")
+
+
+def find_inputs(patterns: tuple[str, ...]) -> list[Input]:
+    """The files of these paths, URIs and patterns, those of a pattern sorted.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    found: list[Input] = []
+    for pattern in patterns:
+        for path in _matching(pattern):
+            file_system, inner = open_location(path)
+            info = file_system.get_file_info(inner)
+            if not info.is_file:
+                raise InputError(f"{path}: cannot read the input: expected a file, found none")
+            found.append(Input(path, info.size, str(info.mtime_ns)))
+    return found
+
+
+def _matching(pattern: str) -> list[str]:
+    if "://" not in pattern:
+        is_pattern = not os.path.exists(pattern) and glob.has_magic(pattern)
+        found = sorted(glob.glob(pattern, recursive=True)) if is_pattern else [pattern]
+        found = [os.path.abspath(path) for path in found]
+    elif glob.has_magic(pattern):
+        from pyarrow.fs import FileSelector
+
+        base = pattern[: pattern.index(next(filter(glob.has_magic, pattern)))].rpartition("/")[0]
+        file_system, inner = open_location(base)
+        infos = file_system.get_file_info(FileSelector(inner, recursive=True))
+        paths = (f"{base}{info.path.removeprefix(inner)}" for info in infos if info.is_file)
+        found = sorted(path for path in paths if fnmatch.fnmatchcase(path, pattern))
+    else:
+        found = [pattern]
+    if not found:
+        raise InputError(f"{pattern}: no such input")
+    return found
+
+
+def cut(path: str, columns: Columns, units: int) -> Iterator[Part]:
+    """Cut an input into parts, each numbered from 0 in this input alone.
+
+    Args:
+        path: of the input, which is read to its end to count the records; of Parquet, the footer.
+        columns: what is read of it.
+        units: bytes or rows of a part, at least; compressed data is never cut.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    input_format = columns.format_of(path)
+    if input_format == "parquet":
+        with _open_parquet(path) as file:
+            n_rows = file.metadata.num_rows
+        for number, start in enumerate(range(0, n_rows, units)):
+            stop = min(start + units, n_rows)
+            yield Part(number, path, start, stop, start, stop - start, start + 1)
+        return
+    with _open_stream(path) as stream:
+        limit = None if is_compressed(path) else units
+        yield from _cut_lines(path, stream, limit, input_format == "fasta")
+
+
+def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -> Iterator[Part]:
+    number = start = position = first = n_records = 0
+    start_line = 1
+    for line_number in count(1):
+        line = next_line(path, stream, line_number)
+        is_new = not is_fasta or line.lstrip(_BLANK).startswith(b">")
+        if not line or (is_new and limit is not None and position - start >= limit):
+            if position > start:
+                yield Part(number, path, start, position, first, n_records, start_line)
+            if not line:
+                return
+            number, start, first = number + 1, position, first + n_records
+            n_records, start_line = 0, line_number
+        position += len(line)
+        # A sequence before any header is a record too, if a faulty one.
+        n_records += is_new or (first == n_records == 0 and line.strip() != b"")
+
+
+def sample(path: str, columns: Columns) -> tuple[int, int, int]:
+    """Bytes or rows at the start of an input, and the records and tokens in them."""
+    is_parquet = columns.format_of(path) == "parquet"
+    stop = _SAMPLE_ROWS if is_parquet else _SAMPLE_BYTES
+    n_records = n_tokens = n_units = 0
+    for record in read_part(Part(0, path, 0, stop, 0, 0, 1), columns._replace(skip_errors=True)):
+        n_records += 1
+        n_tokens += len(record.tokens)
+        n_units += 1 if is_parquet else len(record.text.encode("utf-8", "replace")) + 1
+    return n_units, n_records, n_tokens
+
+
+def read_part(part: Part, columns: Columns) -> Iterator[Record]:
+    """The records of a part; those at fault with their `fault`, where errors are skipped.
+
+    Raises:
+        InputError: one cannot be read.
+    """
+    input_format = columns.format_of(part.path)
+    if input_format == "parquet":
+        yield from _read_rows(part, columns)
+        return
+    with _open_stream(part.path) as stream:
+        if is_compressed(part.path):
+            assert part.start == 0  # it is never cut
+        else:
+            stream.seek(part.start)
+        lines = _lines(part, stream, columns.skip_errors)
+        if input_format == "fasta":
+            before = f", after line {part.line - 1:,}" if part.line > 1 else ""
+            yield from FASTA.read(lines, f"{part.path}{before}", columns.skip_errors)
+        elif input_format == "text":
+            yield from map(line_record, lines)
+        else:
+            for number, line in enumerate(lines, part.line):
+                yield _json_record(line, f"{part.path}, line {number}", columns)
+
+
+def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
+    position = part.start
+    for number in count(part.line):
+        line = next_line(part.path, stream, number) if position < part.stop else b""
+        if not line:
+            return
+        position += len(line)
+        try:
+            yield decode_line(part.path, line, number)
+        except InputError as error:
+            if not skip_errors:
+                raise
+            yield FaultyLine(line.decode("utf-8", "replace").strip(), str(error))
+
+
+def _json_record(line: str, where: str, columns: Columns) -> Record:
+    if isinstance(line, FaultyLine) or not line:
+        return line_record(line)
+    try:
+        row = json.loads(line)
+    except ValueError:
+        row = None
+    if isinstance(row, dict) and columns.text in row:
+        return _row_record(row, where, columns)
+    fault = f"{where}: expected a JSON object with {columns.text!r}, found {line[:60]!r}"
+    if not columns.skip_errors:
+        raise InputError(fault)
+    return Record("", [], fault=fault)
+
+
+def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
+    """A record from its text, or its tokens in a list, and its key."""
+    text = row[columns.text]
+    key = None if columns.key is None else str(row.get(columns.key, ""))
+    if isinstance(text, str) or text is None:
+        return Record(text or "", tokens(text or ""), key)
+    if isinstance(text, list) and all(isinstance(token, str) for token in text):
+        return Record(" ".join(text), text, key)
+    fault = f"{where}: expected a text or a list of tokens, found {str(text)[:60]!r}"
+    if not columns.skip_errors:
+        raise InputError(fault)
+    return Record("", [], key, fault=fault)
+
+
+def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
+    names = [columns.text] if columns.key is None else [columns.text, columns.key]
+    with _open_parquet(part.path) as file:
+        missing = [name for name in names if name not in file.schema_arrow.names]
+        if missing:
+            found = ", ".join(file.schema_arrow.names[:20])
+            raise InputError(f"{part.path}: expected a column {missing[0]!r}, found {found}")
+        end = 0
+        for group in range(file.num_row_groups):
+            start, end = end, end + file.metadata.row_group(group).num_rows
+            if end <= part.start or start >= part.stop:
+                continue
+            table = file.read_row_group(group, columns=names)
+            rows = table.slice(max(part.start - start, 0), part.stop - max(part.start, start))
+            number = max(part.start, start) + 1
+            for batch in rows.to_batches(max_chunksize=1024):
+                for row in batch.to_pylist():
+                    yield _row_record(row, f"{part.path}, row {number}", columns)
+                    number += 1
+
+
+@contextmanager
+def _open_stream(path: str) -> Iterator[BinaryIO]:
+    file_system, inner = open_location(path)
+    try:
+        # Not through pyarrow where it is a file of this machine: lines are read faster.
+        file: Any = (
+            io.BufferedReader(file_system.open_input_file(inner))
+            if "://" in path
+            else open(inner, "rb")  # noqa: SIM115
+        )
+        with file:
+            yield decompressed(path, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+        raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
+
+
+@contextmanager
+def _open_parquet(path: str) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import parquet
+
+    file_system, inner = open_location(path)
+    try:
+        with file_system.open_input_file(inner) as file:
+            yield parquet.ParquetFile(file)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None

@@ -1,0 +1,119 @@
+"""Inputs cut into parts: any cut gives the records of the whole, with their numbers."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from elmo_cli.distributed.inputs import Columns, Part, cut, find_inputs, read_part
+from elmo_cli.errors import InputError
+from elmo_cli.text.lines import Record
+from elmo_cli.text.records import find_format, open_records
+
+TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"])).map(
+    b"\n".join
+)
+
+
+def read_all(path: Path, columns: Columns, units: int) -> tuple[list[Part], list[Record]]:
+    parts = list(cut(str(path), columns, units))
+    first = 0
+    records = []
+    for number, part in enumerate(parts):
+        found = list(read_part(part, columns))
+        assert (part.number, part.first, part.n_records) == (number, first, len(found))
+        records += found
+        first += len(found)
+    return parts, records
+
+
+def expected_records(path: Path) -> list[Record]:
+    with open_records(path, find_format(path)) as (records, _):
+        return list(records)
+
+
+@given(content=TEXTS, units=st.integers(1, 30), end=st.sampled_from([b"", b"\n"]))
+def test_any_cut_of_a_text_gives_its_lines(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int, end: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "text.txt"
+    path.write_bytes(content + end)
+    assert read_all(path, Columns(), units)[1] == expected_records(path)
+
+
+@given(units=st.integers(1, 60), blanks=st.lists(st.booleans(), min_size=5, max_size=5))
+def test_any_cut_of_fasta_is_before_a_header(
+    tmp_path_factory: pytest.TempPathFactory, units: int, blanks: list[bool]
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "text.fasta"
+    entries = [f">id{i} of it\nMVLS\nPA\n{chr(10) * blank}" for i, blank in enumerate(blanks)]
+    path.write_text("\n" + "".join(entries))
+    assert read_all(path, Columns(), units)[1] == expected_records(path)
+
+
+def test_compressed_data_is_one_part(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress(b"a b\n\nc"))
+    parts, records = read_all(path, Columns(), 1)
+    assert len(parts) == 1
+    assert records == expected_records(path)
+
+
+def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"t": "a b", "id": 7},
+        {"t": ["c d", "e"], "id": 8},
+        {"t": None, "id": 9},
+    ] * 5
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = Columns(text="t", key="id")
+    expected = [(["a", "b"], "7"), (["c d", "e"], "8"), ([], "9")] * 5
+    records = read_all(lines, columns, 20)[1]
+    assert [(record.tokens, record.key) for record in records] == expected
+    texts = [{**row, "t": row["t"] if isinstance(row["t"], str) else ""} for row in rows]
+    table = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(texts), table, row_group_size=4)
+    for units in (1, 3, 4, 5, 100):
+        parts, records = read_all(table, columns, units)
+        assert len(parts) == -(-len(rows) // units)
+        assert [record.text for record in records] == [row["t"] for row in texts]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: expected UTF-8, found the byte 0xff"),
+        ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object with 'text'"),
+        ("a.jsonl", b'{"text": 1}\n', "line 1: expected a text or a list of tokens, found '1'"),
+        ("a.txt.gz", b"no gzip", "line 1: cannot read on: Not a gzipped file"),
+        ("a.parquet", b"no parquet", "cannot read the input: Parquet magic bytes not found"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_its_line(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_all(path, Columns(), 1)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", "c.md"):
+        (tmp_path / name).write_text(name)
+    by_path = [Path(each.path).name for each in find_inputs((f"{tmp_path}/*.txt",))]
+    by_uri = [each.path for each in find_inputs((f"file://{tmp_path}/*.txt",))]
+    assert by_path == ["a.txt", "b.txt"]
+    assert by_uri == [f"file://{tmp_path}/a.txt", f"file://{tmp_path}/b.txt"]
+    for missing in ("none.txt", "*.none"):
+        with pytest.raises(InputError):
+            find_inputs((f"{tmp_path}/{missing}",))
