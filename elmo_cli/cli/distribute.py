@@ -246,8 +246,8 @@ def _print_status(folder: str) -> None:
         f"{counted(len(found['runs']), 'run')} at work, {counted(found['workers'], 'worker')}, "
         f"{found['tokens_per_second']:,} tokens/s, {len(found['failed']):,} failed"
     )
-    for fault in list(found["failed"].values())[:_MAX_SHOWN]:
-        click.echo(f"Failed: {fault}")
+    for error in list(found["failed"].values())[:_MAX_SHOWN]:
+        click.echo(f"Failed: {error}")
     for part in found["missing"][:_MAX_SHOWN]:
         click.echo(f"Missing: {part}")
     if len(found["missing"]) > _MAX_SHOWN:

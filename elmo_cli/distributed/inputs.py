@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from elmo_cli.errors import InputError, first_line
 from elmo_cli.outputs.parts import open_location
 from elmo_cli.text.lines import (
-    FaultyLine,
+    InvalidLine,
     Record,
     decode_line,
     decompressed,
@@ -163,7 +163,7 @@ def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -
             number, start, first = number + 1, position, first + n_records
             n_records, start_line = 0, line_number
         position += len(line)
-        # A sequence before any header is a record too, if a faulty one.
+        # A sequence before any header is a record too, if one in error.
         n_records += is_new or (first == n_records == 0 and line.strip() != b"")
 
 
@@ -180,7 +180,7 @@ def sample(path: str, columns: Columns) -> tuple[int, int, int]:
 
 
 def read_part(part: Part, columns: Columns) -> Iterator[Record]:
-    """The records of a part; those at fault with their `fault`, where errors are skipped.
+    """The records of a part; with `skip_errors`, those that cannot be read have their `error`.
 
     Raises:
         InputError: one cannot be read.
@@ -217,11 +217,11 @@ def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
         except InputError as error:
             if not skip_errors:
                 raise
-            yield FaultyLine(line.decode("utf-8", "replace").strip(), str(error))
+            yield InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
 
 
 def _json_record(line: str, where: str, columns: Columns) -> Record:
-    if isinstance(line, FaultyLine) or not line:
+    if isinstance(line, InvalidLine) or not line:
         return line_record(line)
     try:
         row = json.loads(line)
@@ -229,10 +229,10 @@ def _json_record(line: str, where: str, columns: Columns) -> Record:
         row = None
     if isinstance(row, dict) and columns.text in row:
         return _row_record(row, where, columns)
-    fault = f"{where}: expected a JSON object with {columns.text!r}, found {line[:60]!r}"
+    error = f"{where}: expected a JSON object with {columns.text!r}, found {line[:60]!r}"
     if not columns.skip_errors:
-        raise InputError(fault)
-    return Record("", [], fault=fault)
+        raise InputError(error)
+    return Record("", [], error=error)
 
 
 def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
@@ -243,10 +243,10 @@ def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
         return Record(text or "", tokens(text or ""), key)
     if isinstance(text, list) and all(isinstance(token, str) for token in text):
         return Record(" ".join(text), text, key)
-    fault = f"{where}: expected a text or a list of tokens, found {str(text)[:60]!r}"
+    error = f"{where}: expected a text or a list of tokens, found {str(text)[:60]!r}"
     if not columns.skip_errors:
-        raise InputError(fault)
-    return Record("", [], key, fault=fault)
+        raise InputError(error)
+    return Record("", [], key, error=error)
 
 
 def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:

@@ -81,8 +81,8 @@ class PartWorker:
             return PartResult(part.number, worker)
         try:
             if self._folder.begin(part.number) >= self._attempts:
-                fault = f"{part}: ended {self._attempts} workers; it is left out"
-                return PartResult(part.number, worker, error=fault)
+                error = f"{part}: ended {self._attempts} workers; it is left out"
+                return PartResult(part.number, worker, error=error)
             n_tokens, n_skipped = self._embed(part)
         except (InputError, ComputationError) as error:
             self._folder.end(part.number)
@@ -151,10 +151,10 @@ class PartWorker:
                 if isinstance(values, ComputationError):
                     if not settings.skip_errors:
                         raise ComputationError(f"{part.path}, record {number:,}: {values}")
-                    record = record._replace(tokens=[], fault=str(values))
+                    record = record._replace(tokens=[], error=str(values))
                     values = embedder.nothing(selection)
-                if record.fault is not None:
-                    skipped[str(number)] = record.fault
+                if record.error is not None:
+                    skipped[str(number)] = record.error
                 if has_keys:
                     record = record._replace(key=record.key or "")
                 writer.write(number, record, values.astype(settings.dtype, copy=False))
