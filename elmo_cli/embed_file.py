@@ -92,23 +92,15 @@ class FilePlan:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a run is; of one that resumed, since then."""
-
-    n_bytes: int = 0
-    """Bytes of the input that are read, with those of an earlier run."""
-    n_sentences: int = 0
-    n_tokens: int = 0
-
-
-@dataclass(frozen=True)
 class Summary:
-    """What a run did."""
+    """What a run has done, so far or in all."""
 
     n_sentences: int
-    """Sentences that this run has embedded."""
+    """Sentences that it has embedded."""
     n_tokens: int
     """Their tokens."""
+    n_bytes: int
+    """Bytes of the input that are read, with those of an earlier run."""
     seconds: float
     """Time since the input was opened."""
     resumed_from: int = 0
@@ -171,7 +163,7 @@ def embed_file(
     plan: FilePlan,
     selection: Selection,
     batch_size: int = DEFAULT_BATCH_SIZE,
-    on_progress: Callable[[Progress], object] = lambda progress: None,
+    on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
@@ -199,16 +191,16 @@ def _run(
     plan: FilePlan,
     selection: Selection,
     batch_size: int,
-    on_progress: Callable[[Progress], object],
+    on_progress: Callable[[Summary], object],
     should_stop: Callable[[], bool],
 ) -> Summary:
     attributes = {**embedder.attributes(selection, batch_size), "format": plan.input_format.name}
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
-    n_bytes = _Count()
+    run = _Run(embedder, plan, selection)
     with (
         open_records(
-            *(plan.source, plan.input_format, n_bytes.add),
+            *(plan.source, plan.input_format, run.count_bytes),
             skip_errors=plan.skip_errors,
             should_stop=should_stop,
         ) as (read, is_ready),
@@ -217,8 +209,7 @@ def _run(
         ) as writer,
     ):
         records = RunInput(read, plan.shard or WHOLE)
-        run = _Run(embedder, plan, selection, writer, n_bytes)
-        rest = run.resume(records)
+        rest = run.resume(records, writer)
         if writer.is_complete:
             logger.info("%s is complete already", plan.output)
             return run.summary()
@@ -229,7 +220,7 @@ def _run(
                 embedder, rest, batch_size, is_ready if is_awaited else lambda: True
             ):
                 run.embed(window)
-                on_progress(run.progress())
+                on_progress(run.summary())
                 run.checkpoint_if_due()
                 if should_stop():
                     raise StoppedError
@@ -240,16 +231,6 @@ def _run(
             raise
         run.finish(records.place)
     return run.summary()
-
-
-class _Count:
-    """A number that grows."""
-
-    def __init__(self) -> None:
-        self.total = 0
-
-    def add(self, number: int) -> None:
-        self.total += number
 
 
 _Window = list[tuple[Record, Place]]
@@ -296,21 +277,25 @@ class _Run:
         embedder: _Embedder,
         plan: FilePlan,
         selection: Selection,
-        writer: ActivationsWriter,
-        n_bytes: _Count,
     ) -> None:
         self._embedder, self._plan, self._selection = embedder, plan, selection
-        self._writer = writer
-        self._was_complete = writer.is_complete
-        self._n_bytes = n_bytes
+        self._writer: ActivationsWriter
+        self._was_complete = False
         self._started = self._checkpointed = time.monotonic()
         self._place: Place | None = None  # where the record ends that was written last
         self._kept: Place | None = None  # that of the last checkpoint
         self._skipped: dict[str, str] = {}
         self._n_sentences = self._n_tokens = self._n_values = self._resumed_from = 0
-        self._n_bytes_before = 0  # of the input, that an earlier run had read
+        self._n_bytes = 0  # of the input, that are read
+        self._n_bytes_before = 0  # that an earlier run had read
 
-    def resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
+    def count_bytes(self, n_bytes: int) -> None:
+        """Count bytes that are read."""
+        self._n_bytes += n_bytes
+
+    def resume(
+        self, records: RunInput, writer: ActivationsWriter
+    ) -> Iterable[tuple[Record, Place]]:
         """Go on from an earlier run, if there is one.
 
         Returns:
@@ -320,7 +305,7 @@ class _Run:
             OtherInputError: the earlier run was over another input.
             OutputError: the output is complete, and the input has more records.
         """
-        writer = self._writer
+        self._writer, self._was_complete = writer, writer.is_complete
         if not writer.run_state:
             return records
         place, unit = Place(*writer.run_state["place"]), self._plan.input_format.unit
@@ -346,7 +331,7 @@ class _Run:
         self._skipped = dict(writer.run_state["skipped"])
         self._place = self._kept = place
         self._resumed_from = place.n_records
-        self._n_bytes_before = self._n_bytes.total
+        self._n_bytes_before = self._n_bytes
         logger.info("Resumed after %s %s", unit, f"{place.n_records:,}")
         return records
 
@@ -444,15 +429,10 @@ class _Run:
         attributes = end_attributes(self._writer.n_records, place, self._skipped)
         self._writer.finish(self._state(place), attributes)
 
-    def progress(self) -> Progress:
-        """How far the run is."""
-        return Progress(self._n_bytes.total, self._n_sentences, self._n_tokens)
-
     def summary(self) -> Summary:
-        """What the run did."""
+        """What the run has done."""
         return Summary(
-            self._n_sentences,
-            self._n_tokens,
+            *(self._n_sentences, self._n_tokens, self._n_bytes),
             time.monotonic() - self._started,
             self._resumed_from,
             was_complete=self._was_complete,
@@ -466,7 +446,7 @@ class _Run:
     def _tell_size(self) -> None:
         """Say how large the output will be, by the first window, and warn if there is no room."""
         n_input = size_in_bytes(self._plan.source)
-        n_read = self._n_bytes.total - self._n_bytes_before
+        n_read = self._n_bytes - self._n_bytes_before
         if not n_input or not n_read or str(self._plan.output) == STANDARD_OUTPUT:
             return
         output_format = self._plan.output_format

@@ -42,7 +42,7 @@ from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Progress, Summary
+    from elmo_cli.embed_file import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class ElmoEmbedder:
         skip_errors: bool = False,
         overwrite: bool = False,
         checkpoint_seconds: float = 30.0,
-        on_progress: "Callable[[Progress], object]" = lambda progress: None,
+        on_progress: "Callable[[Summary], object]" = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> "Summary":
         """Embed a text file, a sentence a line, or FASTA into HDF5 or another format.
@@ -240,7 +240,7 @@ class ElmoEmbedder:
                 dataset, and name them in the attribute `skipped`.
             overwrite: replace an output that is there, and an unfinished run that differs.
             checkpoint_seconds: seconds between checkpoints.
-            on_progress: told of what is read and written, after each window of sentences.
+            on_progress: told what was done so far, after each window of sentences.
             should_stop: asked after each window; True stops the run, which can go on.
 
         Returns:

@@ -16,7 +16,7 @@ import pytest
 from runs import assert_equal, content, embed, stop_after
 
 from elmo_cli import open_activations
-from elmo_cli.embed_file import Progress
+from elmo_cli.embed_file import Summary
 from elmo_cli.errors import ComputationError, InputError, OutputError, StoppedError
 from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
@@ -91,7 +91,7 @@ def test_a_run_that_resumes_says_from_where_and_computes_nothing_twice(
     caplog.set_level("INFO", "elmo_cli")
     with pytest.raises(StoppedError, match="after line 9"):
         embed(text, tmp_path / "out.hdf5", "carry", should_stop=stop_after(3))
-    shown: list[Progress] = []
+    shown: list[Summary] = []
     summary = embed(text, tmp_path / "out.hdf5", "carry", on_progress=shown.append)
     assert (summary.resumed_from, summary.n_sentences) == (9, 31)
     assert (shown[-1].n_sentences, shown[-1].n_tokens) == (31, summary.n_tokens)

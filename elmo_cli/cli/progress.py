@@ -10,7 +10,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Progress
+    from elmo_cli.embed_file import Summary
     from elmo_cli.pretrained.download import OnProgress
 
 
@@ -58,10 +58,10 @@ class ProgressBar:
         self._bar.close()
         self._logs.__exit__(None, None, None)
 
-    def show(self, progress: "Progress") -> None:
+    def show(self, summary: "Summary") -> None:
         """Show how far a run is."""
-        self.add_tokens(progress.n_tokens - self._n_tokens)
-        self.add_bytes(progress.n_bytes - self._bar.n)
+        self.add_tokens(summary.n_tokens - self._n_tokens)
+        self.add_bytes(summary.n_bytes - self._bar.n)
 
     def add_tokens(self, n_tokens: int) -> None:
         """Count tokens that are computed."""

@@ -30,7 +30,7 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress import ProgressBar
-from elmo_cli.embed_file import Progress
+from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import MODELS
 
 TINY_MODEL = ("--model", str(TINY))
@@ -263,8 +263,8 @@ def test_progress_shows_on_a_terminal_unless_quiet(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     with ProgressBar(1000, quiet=quiet, as_lines=False) as bar:
-        bar.show(Progress(400, 1, 70))
-        bar.show(Progress(1000, 2, 90))
+        bar.show(Summary(1, 70, 400, 0.1))
+        bar.show(Summary(2, 90, 1000, 0.2))
     shown = stream.getvalue()
     assert bool(shown) == shows
     if shows:
@@ -582,7 +582,7 @@ def test_a_choice_of_layers_that_is_not_there_is_an_error() -> None:
 
 
 def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: ProgressBar, progress: Progress) -> None:
+    def interrupted(self: ProgressBar, summary: Summary) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ProgressBar, "show", interrupted)
