@@ -63,6 +63,9 @@ class FastBiLm:
         layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
         torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
         layers[0, :, 1] = layers[0, :, 0]
+        # Memory that has been used is faster than new: its pages are there.
+        n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
+        workspace = vectors.new_empty(n_tokens, 4 * self.options.lstm.dim)
         # One direction after the other, each with all cores: so its weights are in the caches.
         finals = [
             self._run_stack(
@@ -71,6 +74,7 @@ class FastBiLm:
                 build_trie(tokens, roots, backward=direction == 1),
                 [starts[direction] for starts in state],
                 layers[1:, :, direction],
+                workspace,
             )
             for direction, lstms in enumerate(self._stacks)
         ]
@@ -83,6 +87,7 @@ class FastBiLm:
         trie: Trie,
         starts: Sequence[LstmState],
         results: Tensor,
+        workspace: Tensor,
     ) -> list[LstmState]:
         """Run one direction, from the lowest layer up.
 
@@ -90,6 +95,7 @@ class FastBiLm:
             trie: its tokens are rows of `vectors`.
             starts: where each root starts, for each layer.
             results: the hidden states, float, shape (L - 1, N, P): written.
+            workspace: for gates, float, shape (m, 4 D).
 
         Returns:
             Where each sentence ended, for each layer.
@@ -101,9 +107,9 @@ class FastBiLm:
         finals = []
         for lstm, start, result in zip(lstms, starts, results, strict=True):
             if below is None:
-                gates = token_gates(lstm.input_gates, vectors, trie, self._max_tokens)
+                gates = token_gates(lstm.input_gates, vectors, trie, workspace)
             else:
-                gates = node_gates(lstm.input_gates, below, trie.sizes)
+                gates = node_gates(lstm.input_gates, below, trie.sizes, workspace)
             outputs, ended = lstm.run(gates, steps, start)  # (M, P)
             if below is not None and self.options.lstm.use_skip_connections:
                 outputs += below
@@ -127,36 +133,41 @@ class FastBiLm:
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
 
 
-def token_gates(layer: Linear, vectors: Tensor, trie: Trie, max_tokens: int) -> Iterator[TableRows]:
+def token_gates(
+    layer: Linear, vectors: Tensor, trie: Trie, workspace: Tensor
+) -> Iterator[TableRows]:
     """The inputs' part of the gates of each step where inputs are tokens, which repeat.
 
     Args:
         layer: W_ih x + b, from P to 4 D values.
         vectors: of the distinct tokens, float, shape (V, P).
         trie: its tokens are rows of `vectors`.
-        max_tokens: tokens whose gates are held at once.
+        workspace: for the gates of tokens that are held at once, float, shape (m, 4 D).
     """
     start = 0
-    for group in group_by_tokens(trie.tokens, trie.sizes, max_tokens):
+    for group in group_by_tokens(trie.tokens, trie.sizes, len(workspace)):
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
         rows = torch.from_numpy(distinct).to(vectors.device)
-        table = layer(vectors.index_select(0, rows))  # (n, 4 D)
+        table = layer(vectors.index_select(0, rows), _first(workspace, len(rows)))  # (n, 4 D)
         for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
             yield TableRows(table, step)  # (n, 4 D)
         del table
         start = end
 
 
-def node_gates(layer: Linear, inputs: Tensor, sizes: Sequence[int]) -> Iterator[TableRows]:
+def node_gates(
+    layer: Linear, inputs: Tensor, sizes: Sequence[int], workspace: Tensor
+) -> Iterator[TableRows]:
     """The same where each node has inputs of its own, float, shape (M, P)."""
     start = 0
     for group in group_by_rows(sizes, MAX_ROWS):
-        gates = layer(inputs[start : start + sum(group)])
+        end = start + sum(group)
+        gates = layer(inputs[start:end], _first(workspace, end - start))
         for step in torch.split(gates, group):
             yield TableRows(step, None)  # (n, 4 D)
         del gates
-        start += sum(group)
+        start = end
 
 
 def group_by_tokens(
@@ -185,6 +196,11 @@ def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
         group.append(size)
     if group:
         yield group
+
+
+def _first(workspace: Tensor, n_rows: int) -> Tensor | None:
+    """Its first rows, if it has as many."""
+    return workspace[:n_rows] if n_rows <= len(workspace) else None
 
 
 def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:

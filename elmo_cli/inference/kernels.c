@@ -7,25 +7,34 @@
 
 #include <stdint.h>
 
-/* 1 / (1 + exp(-x)), with an absolute error of 1e-7. exp(-x) is 2^z; z is split into a whole number
- * and a fraction of at most 1/2, whose power is a polynomial (Taylor's, to the sixth power). */
-static inline float sigmoid(float x)
+/* exp(x) - 1, with a relative error of 2e-7, for small x too. exp(x) is 2^z; z is split into a whole
+ * number and a fraction of at most 1/2, whose power is a polynomial (Taylor's, to the seventh). */
+static inline float exp_minus_1(float x)
 {
-    union { float value; uint32_t bits; } whole, power;
-    float z = x * -1.44269504f;
+    union { float value; uint32_t bits; } whole, scale;
+    float z = x * 1.44269504f;
     z = z > 126 ? 126 : z;
     z = z < -126 ? -126 : z;
     whole.value = z + 12582912.0f; /* 1.5 * 2^23: the last bits are the nearest whole number */
     float fraction = z - (whole.value - 12582912.0f);
-    float sum = 1.54035304e-4f;
+    float sum = 1.52527338e-5f;
+    sum = sum * fraction + 1.54035304e-4f;
     sum = sum * fraction + 1.33335581e-3f;
     sum = sum * fraction + 9.61812911e-3f;
     sum = sum * fraction + 5.55041087e-2f;
     sum = sum * fraction + 2.40226507e-1f;
     sum = sum * fraction + 6.93147181e-1f;
-    power.value = sum * fraction + 1;
-    power.bits += whole.bits << 23; /* into the exponent */
-    return 1 / (1 + power.value);
+    scale.bits = (whole.bits + 127) << 23; /* into the exponent */
+    return scale.value * (sum * fraction) + (scale.value - 1);
+}
+
+static inline float sigmoid(float x) { return 1 / (2 + exp_minus_1(-x)); }
+
+/* Not by the sigmoid: what is small would lose its last digits, step after step. */
+static inline float hyperbolic_tangent(float x)
+{
+    const float e = exp_minus_1(-2 * x);
+    return -e / (2 + e);
 }
 
 static inline float same(float value) { return value; }
@@ -41,8 +50,6 @@ static inline uint16_t to_bfloat16(float value) /* to the nearest, ties to even 
     union { float value; uint32_t bits; } wide = {value};
     return (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
 }
-
-static inline float hyperbolic_tangent(float x) { return 2 * sigmoid(2 * x) - 1; }
 
 /* The cell after a step, from the gates and the cell before, and what is projected. */
 static inline float next_cell(float i, float j, float f, float o, float before, float clip,

@@ -28,8 +28,12 @@ class Linear:
         self.weight = weight.contiguous()  # (out, in)
         self.bias = bias
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
+    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+        """Float, shape (N, in), to float, shape (N, out).
+
+        Args:
+            out: workspace for the result, used where that saves an allocation.
+        """
         return functional.linear(inputs, self.weight, self.bias)
 
 
@@ -44,8 +48,8 @@ class OneDnnLinear(Linear):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), MAX_ROWS)
         self.bias = bias
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
+    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+        """See `Linear.__call__`."""
         if inputs.shape[0] <= MAX_ROWS:
             return self._multiply(inputs)
         return torch.cat([self._multiply(rows) for rows in torch.split(inputs, MAX_ROWS)])
@@ -74,12 +78,13 @@ class CompiledLinear(Linear):
         self.weight = blocks.transpose(1, 2).contiguous()  # (out / 64, units, 64, values a unit)
         self.bias = bias
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out)."""
+    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+        """See `Linear.__call__`."""
         dtype, inputs = self.weight.dtype, inputs.contiguous()
         function = linear_kernel(dtype)
         assert function is not None
-        out = inputs.new_empty(inputs.shape[0], self.BLOCK * self.weight.shape[0])
+        if out is None:
+            out = inputs.new_empty(inputs.shape[0], self.BLOCK * self.weight.shape[0])
         function(
             *(out.shape[0], inputs.shape[1] // _values_per_unit(dtype), out.shape[1]),
             address(inputs, dtype),
@@ -109,7 +114,7 @@ class Int8Linear(Linear):
         self._scales = scales.flatten()  # (out,)
         self._no_offsets = torch.zeros(len(weight), dtype=torch.int32)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
+    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         if inputs.shape[0] <= MAX_ROWS:
             return self._multiply(inputs)
@@ -138,7 +143,7 @@ class RoundedLinear(Linear):
         self._layer = layer
         self._dtype = dtype
 
-    def __call__(self, inputs: Tensor) -> Tensor:
+    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         return self._layer(inputs.to(self._dtype)).float()
 
@@ -238,7 +243,9 @@ def _packs(weight: Tensor) -> bool:
         return False
     if weight.dtype == torch.bfloat16:
         return capability == "AVX512" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return capability in ("AVX2", "AVX512") and weight.dtype == torch.float32
+    # With many inputs the plain product is as fast, and its sums lose half as much.
+    widens = len(weight) > weight.shape[1]
+    return capability in ("AVX2", "AVX512") and weight.dtype == torch.float32 and widens
 
 
 def _values_per_unit(dtype: torch.dtype) -> int:

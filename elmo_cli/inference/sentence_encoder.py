@@ -30,13 +30,27 @@ _one_at_a_time = Lock()
 """Threads share the cache of an encoder, and all encoders how many threads torch has."""
 
 
-def _renew_lock() -> None:
+_has_started_threads = False
+"""Whether this process, or one that it was forked from, has prepared a model."""
+_lacks_threads = False
+"""Whether this process was forked from one whose OpenMP has threads: here they are missing."""
+
+
+def _after_fork() -> None:
     """Have a forked process not wait for a thread that it does not have."""
-    global _one_at_a_time
+    global _one_at_a_time, _lacks_threads
     _one_at_a_time = Lock()
+    _lacks_threads = _has_started_threads
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _use_threads_there_are() -> None:
+    """In a forked process, compute on one thread: OpenMP would wait for the others for ever."""
+    if _lacks_threads and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
@@ -54,6 +68,9 @@ class SentenceEncoder:
 
         Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
         """
+        global _has_started_threads
+        _use_threads_there_are()
+        _has_started_threads = True
         self.device = types.device
         self._values = types.values
         self._token_encoder = bilm.token_encoder.to(self.device)
@@ -79,6 +96,7 @@ class SentenceEncoder:
         """
         tokens, rows = index_tokens(sentences)
         with _one_at_a_time:
+            _use_threads_there_are()
             return self._bilm.contextualize(self._cache.vectors(tokens), rows, state)
 
     def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -213,7 +214,7 @@ def test_boundaries_go_around_a_sentence() -> None:
     assert with_boundaries(["a", "b"], ("<S>", "</S>")) == ["<S>", "a", "b", "</S>"]
 
 
-FORK = """
+LOCK_IN_FORK = """
 import os
 from elmo_cli.inference import sentence_encoder as sentence_states
 with sentence_states._one_at_a_time:  # as a thread that the child will not have
@@ -222,9 +223,32 @@ with sentence_states._one_at_a_time:  # as a thread that the child will not have
         os._exit(not sentence_states._one_at_a_time.acquire(blocking=False))
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+MODEL_IN_FORK = """
+import os
+import torch
+from elmo_cli import ElmoEmbedder
+torch.set_num_threads(2)
+embedder = ElmoEmbedder(precision="{precision}")
+sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
+expected = embedder.embed_batch(sentences)
+child = os.fork()
+if not child:
+    found = embedder.embed_batch(sentences)
+    equal = all(abs(a - b).max() < 0.1 for a, b in zip(found, expected))
+    again = ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
+    os._exit(not equal or torch.get_num_threads() != 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+assert torch.get_num_threads() == 2
+"""
 
 
-def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORK]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+@pytest.mark.parametrize(
+    "program", [LOCK_IN_FORK, *(MODEL_IN_FORK.format(precision=p) for p in ("float32", "bfloat16"))]
+)
+def test_a_forked_process_waits_for_no_thread_of_its_parent(program: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    found = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60, env=environment
+    )
     assert found.stdout == "0\n"

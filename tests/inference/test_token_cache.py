@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
+from elmo_cli.inference import token_cache
 from elmo_cli.inference.token_cache import TokenCache
 from elmo_cli.model import token_encoder
 from elmo_cli.model.token_encoder import encode_by_length
@@ -74,6 +75,20 @@ def test_as_many_tokens_as_there_is_room_for_replace_all_others() -> None:
     cache.vectors(["a", "b"])
     assert torch.equal(cache.vectors(["b", "c"]), expected(["b", "c"]))
     assert encode.encoded == ["a", "b", "c"]
+
+
+def test_the_characters_of_all_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_cache, "MAX_CHARACTERS", 100)
+    encode = Encoder()
+    cache = TokenCache(encode, capacity=50)
+    for number in range(30):
+        tokens = [f"{number}{'x' * 20}", "short", f"{number}"]
+        assert torch.equal(cache.vectors(tokens), expected(tokens))
+        assert sum(map(len, cache._slots)) <= 100
+    assert encode.encoded.count("short") < 30
+    longest = ["y" * 101, "z"]
+    assert torch.equal(cache.vectors(longest), expected(longest))
+    assert not set(longest) & set(cache._slots)
 
 
 @given(
