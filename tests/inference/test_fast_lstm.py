@@ -157,6 +157,20 @@ def test_a_step_is_that_of_the_formulas(
     assert_allclose(double(out), projected, atol=5e-6)
 
 
+@needs_compiled
+def test_small_values_keep_their_digits() -> None:
+    """A tanh by the sigmoid would lose them, and a text of many tokens its accuracy."""
+    n, dim = 40, 64
+    gates = torch.zeros(n, 4 * dim)
+    gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (1 - 2 * (torch.arange(dim) % 2))
+    zeros, (after, out) = TableRows(torch.zeros(n, dim), torch.arange(n)), outputs(n, dim)
+    layer = prepared(lstm(dim, 3))
+    layer.take_step(TableRows(gates, None), torch.zeros(n, 3), zeros, after, out)
+    expected, projected = cells_after(double(gates), np.zeros((n, dim)), np.inf)
+    assert_allclose(double(after), expected, rtol=1e-6)
+    assert_allclose(double(out), projected, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("cls", "types"),
     [
