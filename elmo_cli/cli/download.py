@@ -2,13 +2,13 @@
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 
 
 @click.command()
 @click.argument("name")
 @click.option("--with-softmax", is_flag=True, help="Also download the softmax and its vocabulary.")
-@flags.verbosity_options
+@options.verbosity_options
 def download(name: str, with_softmax: bool) -> None:
     """Download the model NAME, and print the folder that it is in.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.pretrained.model_files import FILE_NAMES
 from elmo_cli.text.lines import read_text
 
@@ -21,7 +21,7 @@ _MAX_CARD_BYTES = 1 << 20
 @click.command()
 @click.argument("model", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object.")
-@flags.verbosity_options
+@options.verbosity_options
 def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.registry import PublishedModel
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of objects.")
-@flags.verbosity_options
+@options.verbosity_options
 def models(as_json: bool) -> None:
     """List the models that have a name.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 @click.option("--per-sentence", is_flag=True, help="Print a line a sentence, as TSV.")
 @click.option("--per-token", is_flag=True, help="Print a line a token, as TSV.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or one a line.")
-@flags.language_model_options
-@flags.batch_tokens_option
-@flags.batch_size_option
-@flags.verbosity_options
+@options.language_model_options
+@options.batch_tokens_option
+@options.batch_size_option
+@options.verbosity_options
 def perplexity(
     text: str,
     per_sentence: bool,
@@ -65,28 +65,30 @@ def perplexity(
             f"FILE is a file of text, and there is no {shlex.quote(text)}; "
             f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
         )
-    flags.check_effect(settings["state"] == "carry", "requires --state carry", "batch_size")
+    options.check_effect(settings["state"] == "carry", "requires --state carry", "batch_size")
 
     from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.language_model.perplexity import Totals
     from elmo_cli.text.lines import check_input, open_lines, size_in_bytes, tokens
 
     check_input(text)
-    model = flags.load_language_model(**settings)
+    model = options.load_language_model(**settings)
     totals = Totals()
     print_rows = _printer(per_sentence, per_token, as_json)
     with (
-        ProgressBar(size_in_bytes(text), quiet=flags.is_quiet(), as_lines=False) as bar,
+        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
         open_lines(text, bar.add_bytes) as lines,
     ):
-        for number, score in enumerate(model.score(map(tokens, lines), batch_size)):
+        is_ready = lines.is_ready if per_sentence or per_token else lambda: True
+        scores = model.score(map(tokens, lines), batch_size, is_ready)
+        for number, score in enumerate(scores):
             totals.add(score)
             print_rows(number, score)
             bar.add_tokens(len(score.tokens))
     found = totals.perplexity()
     if per_sentence or per_token:
         average = found.all_words.average
-        flags.say(
+        options.say(
             f"{counted(found.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:

@@ -3,22 +3,25 @@
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import flags
+from elmo_cli.cli import options
 from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
+from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+from elmo_cli.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import Prediction
     from elmo_cli.text.lines import Sentence
 
-TEXTS_AT_ONCE = 64
-"""Lines from standard input that are predicted together."""
+MAX_TEXTS = 64
+"""Maximum number of lines from standard input that are predicted together."""
 
 
 @click.command()
@@ -57,20 +60,11 @@ TEXTS_AT_ONCE = 64
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a line.")
-@flags.tokenizer_option
-@flags.language_model_options
-@flags.verbosity_options
+@options.tokenizer_option
+@options.language_model_options
+@options.verbosity_options
 def predict(
-    text: str,
-    top: int,
-    backward: bool,
-    n_samples: int | None,
-    temperature: float,
-    max_words: int,
-    seed: int,
-    as_json: bool,
-    tokenizer: str,
-    **settings: Any,
+    text: str, top: int, n_samples: int | None, as_json: bool, tokenizer: str, **named: Any
 ) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
@@ -86,7 +80,33 @@ def predict(
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --top 1 --json < texts.txt
     """
-    if settings["state"] == "carry":
+    _check(text, named["state"], samples=n_samples is not None)
+    backward = named.pop("backward")
+    sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
+    option = "--sample" if n_samples is not None else "--backward" if backward else None
+    with _open_texts(text, tokenizer, option) as (texts, is_ready):
+        model = options.load_language_model(**named)
+        if n_samples is not None:
+            from elmo_cli.language_model.prediction import sample_sentences
+
+            for tokens in texts:
+                drawn = sample_sentences(model, tokens, n_samples, backward=backward, **sampling)
+                _print_samples(tokens, drawn, as_json)
+            return
+
+        from elmo_cli.language_model.prediction import predict_words
+
+        predictions = (
+            predict_words(model, chunk, top, backward=backward)
+            for chunk in chunks(texts, MAX_TEXTS, is_ready)
+        )
+        for number, prediction in enumerate(chain.from_iterable(predictions)):
+            _print(prediction, None if text != STANDARD_INPUT else number, as_json)
+
+
+def _check(text: str, state: str | None, *, samples: bool) -> None:
+    """Refuse options that contradict each other, and a file in the place of a text."""
+    if state == "carry":
         raise click.UsageError("--state carry is for running text; choose zero or warm")
     if os.path.isfile(text):
         name = shlex.quote(text)
@@ -94,59 +114,40 @@ def predict(
             f"{text} is a file, and TEXT the text itself: `elmo predict - < {name}` reads a text a "
             f"line from it, `echo {name} | elmo predict -` takes its name as one"
         )
-    samples = n_samples is not None
-    flags.check_effect(samples, "requires --sample", "temperature", "max_words", "seed")
-    flags.check_effect(not samples, "has no effect with --sample", "top")
-
-    from elmo_cli.language_model.prediction import predict_words, sample_sentences
-
-    option = "--sample" if samples else "--backward" if backward else None
-    texts = _read_texts(text, tokenizer, option)
-    if text != "-":
-        texts = iter(list(texts))  # a text that is wrong is found before a model is loaded
-    model = flags.load_language_model(**settings)
-    if n_samples is not None:
-        for tokens in texts:
-            drawn = sample_sentences(
-                *(model, tokens, n_samples),
-                backward=backward,
-                temperature=temperature,
-                seed=seed,
-                max_words=max_words,
-            )
-            _print_samples(tokens, drawn, as_json)
-        return
-    predictions = (
-        predict_words(model, chunk, top, backward=backward)
-        for chunk in chunks(texts, TEXTS_AT_ONCE)
-    )
-    for number, prediction in enumerate(chain.from_iterable(predictions)):
-        _print(prediction, None if text != "-" else number, as_json)
+    options.check_effect(samples, "requires --sample", "temperature", "max_words", "seed")
+    options.check_effect(not samples, "has no effect with --sample", "top")
 
 
-def _read_texts(text: str, tokenizer: str, option: str | None) -> "Iterator[Sentence]":
-    """The tokens of the text, or of the lines of standard input; `option` goes without a gap.
-
-    Lines may be of both kinds with --backward, and gaps among them are filled from both sides.
-    """
+@contextmanager
+def _open_texts(
+    text: str, tokenizer: str, option: str | None
+) -> "Iterator[tuple[Iterator[Sentence], Callable[[], bool]]]":
+    """The tokens of the text, or of each line of standard input, and whether the next is there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
-    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
-    from elmo_cli.text.tokenizers import TOKENIZERS
 
     cut = TOKENIZERS[tokenizer]
-    if text != STANDARD_INPUT:
-        found = check_text(cut_around_gaps(text, cut))
-        if option and GAP in found:
-            raise click.UsageError(f"{option} goes without a gap ({GAP})")
-        yield found
+    if text == STANDARD_INPUT:
+        with open_lines(STANDARD_INPUT) as lines:
+            yield _read_texts(lines, cut, option), lines.is_ready
         return
-    with open_lines(STANDARD_INPUT) as lines:
-        for number, line in enumerate(lines, start=1):
-            name = f"standard input, line {number}: "
-            found = check_text(cut_around_gaps(line, cut), name)
-            if option == "--sample" and GAP in found:
-                raise InputError(f"{name}{option} goes without a gap ({GAP})")
-            yield found
+    found = check_text(cut_around_gaps(text, cut))  # before a model is loaded
+    if option and GAP in found:
+        raise click.UsageError(f"{option} goes without a gap ({GAP})")
+    yield iter([found]), lambda: True
+
+
+def _read_texts(
+    lines: Iterable[str], cut: "Callable[[str], Sentence]", option: str | None
+) -> "Iterator[Sentence]":
+    """The tokens of lines; with --backward some may have gaps, which both directions fill."""
+    from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
+
+    for number, line in enumerate(lines, start=1):
+        name = f"standard input, line {number}: "
+        found = check_text(cut_around_gaps(line, cut), name)
+        if option == "--sample" and GAP in found:
+            raise InputError(f"{name}{option} goes without a gap ({GAP})")
+        yield found
 
 
 def _print(prediction: "Prediction", number: int | None, as_json: bool) -> None:

@@ -5,7 +5,7 @@ backward direction every token and `<S>`, each from what comes after it. A token
 not in the vocabulary counts as the word `<UNK>`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,17 +112,24 @@ class LanguageModel:
         self._boundaries = self.vocabulary.indices([START_TOKEN, END_TOKEN])
 
     def score(
-        self, sentences: Iterable[Sentence], batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        sentences: Iterable[Sentence],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[SentenceScore]:
         """Score a stream of sentences, in its order.
 
         Args:
             sentences: each a list of tokens, without boundaries; read a window at a time.
             batch_size: sentences in a batch; it matters with carried state only.
+            is_ready: whether the next sentence is there; where it is not, those before it are
+                scored, unless states are carried over.
         """
-        checked = map(checked_sentence, sentences)
         for window in sentence_windows(
-            checked, batch_size, self._batch_tokens, carried=self.state == "carry"
+            map(checked_sentence, sentences),
+            *(batch_size, self._batch_tokens),
+            carried=self.state == "carry",
+            is_ready=is_ready,
         ):
             yield from self._score_window(window)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import start_elmo
+from strategies import make_language_model, small_architecture
 
 from elmo_cli import open_activations
 from elmo_cli.cli.streams import chunks, error_line, escaped
@@ -122,6 +124,27 @@ def test_a_run_continues_where_its_messages_cannot_be_written(tmp_path: Path) ->
 def test_control_characters_are_escaped_and_all_others_kept() -> None:
     assert escaped("a\x1b[31mb\x9bc\x7f\r") == r"a\x1b[31mb\x9bc\x7f\x0d"
     assert escaped("Größe\t日本語 👩‍🔬\n") == "Größe\t日本語 👩‍🔬\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "n_lines"),
+    [(("predict", "-", "--top", "2"), 2), (("perplexity", "-", "--per-token", "--json"), 3)],
+)
+def test_a_text_is_answered_while_the_next_one_is_not_there(
+    command: tuple[str, ...], n_lines: int, tmp_path: Path
+) -> None:
+    make_language_model(small_architecture(), 1, tmp_path)
+    arguments = (*command, "--model", str(tmp_path), "-q")
+    with start_elmo(*arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(2):
+            process.stdin.write(b"the\n")
+            process.stdin.flush()
+            assert all(process.stdout.readline() for _ in range(n_lines))
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
 
 
 @pytest.mark.slow
