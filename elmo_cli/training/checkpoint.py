@@ -3,8 +3,9 @@
 It is written under another name, synced, and renamed over the checkpoint before.
 """
 
-import fcntl
-import os
+import pickle
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import IO, Any
 
 import torch
 
-from elmo_cli.atomic import write_synced
-from elmo_cli.errors import ModelError, OutputError, first_line
+from elmo_cli.atomic import lock, unlock, write_synced
+from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
 from elmo_cli.pretrained.model_files import candidates
 
 CHECKPOINT = "checkpoint.pt"
@@ -41,17 +42,31 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     Raises:
         ModelError: the file is damaged.
     """
-    try:
-        state: dict[str, Any] = torch.load(
-            folder / CHECKPOINT, map_location="cpu", weights_only=True
-        )
-        if not isinstance(state, dict):
-            raise TypeError(f"expected a dictionary, found {type(state).__name__}")
-    except FileNotFoundError:
+    path = folder / CHECKPOINT
+    if not path.exists():
         return None
-    except Exception as error:  # whatever the file holds
+    _check_archive(folder)
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
         raise damaged(folder, first_line(error)) from None
+    if not isinstance(state, dict):
+        raise damaged(folder, f"expected a dictionary, found {type(state).__name__}")
     return state
+
+
+def _check_archive(folder: Path) -> None:
+    """Compare all of a checkpoint with the checksums in it."""
+    try:
+        with zipfile.ZipFile(folder / CHECKPOINT) as archive:
+            names = [name.rpartition("/")[2] for name in archive.namelist()]
+            broken = archive.testzip()
+    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+        raise damaged(folder, first_line(error)) from None
+    if broken is not None:
+        raise damaged(folder, f"wrong checksum of {broken}")
+    if "data.pkl" not in names or "constants.pkl" in names:  # TorchScript has the second: code
+        raise damaged(folder, "not a file of torch.save")
 
 
 def check_no_other_model(folder: Path) -> None:
@@ -80,7 +95,7 @@ def other_run(folder: Path, changed: Sequence[str]) -> ModelError:
     """What to say where the checkpoint of a folder is of another run, by what has changed."""
     return ModelError(
         f"{folder}: the run that was begun there has another {' and '.join(changed)}; give the "
-        f"same command to go on, or another folder and --init-from {folder} for a new run"
+        f"same command to resume it, or another folder and --init-from {folder} for a new run"
     )
 
 
@@ -101,10 +116,13 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """
     try:
         write_synced(path, write)
-    except (OSError, RuntimeError) as error:  # torch has the second for the first
-        reason = getattr(error, "strerror", None) or first_line(error)
+    except (OSError, RuntimeError) as error:
+        # Torch raises a RuntimeError of its own while it handles that of the file.
+        reason = error if isinstance(error, OSError) else error.__context__
+        if not isinstance(reason, OSError):
+            raise
         kept = "; the one before is kept" if path.exists() else ""
-        raise OutputError(f"{path}: cannot be written: {reason}{kept}") from None
+        raise OutputError(f"{path}: cannot be written: {system_reason(reason)}{kept}") from None
 
 
 @contextmanager
@@ -119,27 +137,20 @@ def owned(folder: Path) -> Iterator[None]:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / LOCK, "wb")  # noqa: SIM115 (closed below)
+        held = lock(folder / LOCK)
+    except BlockingIOError:
+        raise OutputError(f"{folder}: another process trains into it") from None
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be written: {error.strerror}") from None
-    with lock:  # closing it gives the lock back
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(lock.fileno()).st_nlink == 0:  # another one removed it as it ended
-                raise BlockingIOError
-        except BlockingIOError:
-            raise OutputError(f"{folder}: another process trains into it") from None
-        try:
-            yield
-        except BaseException:
-            _remove_unused(folder, missing)
-            raise
+        raise OutputError(f"{folder}: cannot be written: {system_reason(error)}") from None
+    try:
+        yield
+    finally:
+        unlock(held)
+        _remove_unused(missing)
 
 
-def _remove_unused(folder: Path, made: Sequence[Path]) -> None:
-    """Remove the lock where a folder holds nothing else, and the folders that were made for it."""
-    with suppress(OSError):
-        if [path.name for path in folder.iterdir()] == [LOCK]:
-            (folder / LOCK).unlink()
-            for path in made:
-                path.rmdir()
+def _remove_unused(made: Sequence[Path]) -> None:
+    """Remove the folders that were made and are empty, the innermost first."""
+    with suppress(OSError):  # the first that is not empty
+        for path in made:
+            path.rmdir()

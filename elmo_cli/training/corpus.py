@@ -228,9 +228,6 @@ class Position:
     def from_json(cls, content: Sequence[Any]) -> "Position":
         """What `to_json` gave."""
         window, n_windows, done, streams = content
-        numbers = [*window, n_windows, done]
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"expected a place in the text, found {numbers}")
         return cls(Place(*window), n_windows, done, tuple((s, n) for s, n in streams))
 
 

@@ -97,7 +97,7 @@ _PUBLISHED_KEYS: Final = {
 """Training keys of bilm-tf's options.json, and what they are called here."""
 
 RUN_LENGTH: Final = {"steps", "epochs"}
-"""The settings that a run may go on with another value of: it is made longer or shorter."""
+"""The settings that may change when a run is resumed: it is made longer or shorter."""
 
 
 def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOptions:

@@ -31,7 +31,7 @@ _STATES = {
 
 
 class TrainingLog:
-    """The log of a run, which goes on after the last step that is kept."""
+    """The log of a run, which resumes after the last step that is kept."""
 
     def __init__(self, folder: Path, step: int, n_tokens: int, *, tensorboard: bool) -> None:
         """Open the log of a folder; entries of steps that are done again are taken out."""

@@ -1,7 +1,7 @@
-"""Batches to trained weights: a run, step after step, that stops and goes on.
+"""Batches to trained weights: a run, step after step, that stops and resumes.
 
 All that a step needs beyond the weights is known from its number and the place in the
-text: random numbers are seeded anew for each step. So a run that goes on from a
+text: random numbers are seeded anew for each step. So a run that resumes from a
 checkpoint is the run that was never stopped, to the bit on one machine's CPU.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
@@ -26,6 +26,12 @@ from elmo_cli.training.loss import Objective, Samples, Softmax, draw_words
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions, differences, shown
 from elmo_cli.training.processes import Processes
+
+_SAVED = (
+    *("identity", "options", "step", "n_tokens", "seconds", "position", "loss_sums", "carried"),
+    *("objective", "optimizer"),
+)
+"""The keys of a checkpoint."""
 
 
 class Run:
@@ -204,18 +210,16 @@ class Run:
         self.processes.wait()
 
     def load(self, state: dict[str, Any], folder: Path) -> None:
-        """Go on from what `load_checkpoint` gave.
+        """Resume from what `load_checkpoint` gave.
 
         Raises:
-            ModelError: it is of another run, or not as `save` wrote it.
+            ModelError: it is of another run, or lacks what `save` writes.
         """
-        try:
-            self._check_same(state, folder)
-            self._load(state)
-        except ElmoError:
-            raise
-        except Exception as error:  # whatever the file holds
-            raise damaged(folder, f"{type(error).__name__}: {first_line(error)}") from None
+        missing = [name for name in _SAVED if name not in state]
+        if missing:
+            raise damaged(folder, f"it has no {missing[0]}")
+        self._check_same(state, folder)
+        self._load(state)
 
     def _load(self, state: dict[str, Any]) -> None:
         self.step, self.n_tokens = state["step"], state["n_tokens"]
@@ -242,7 +246,7 @@ class Run:
         if settings:
             raise ModelError(
                 f"{folder}: the run that was begun there has {shown(settings)}; give the same "
-                f"settings to go on, or another folder and --init-from {folder} for a new run"
+                f"settings to resume it, or another folder and --init-from {folder} for a new run"
             )
 
 

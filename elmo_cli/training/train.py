@@ -274,7 +274,7 @@ class Trainer:
         if stops:
             raise StoppedError(
                 f"Stopped after step {run.step:,}, which is kept in {self.folder}; the same "
-                "command goes on from there"
+                "command resumes it"
             )
 
     def _note(self) -> None:

@@ -53,6 +53,9 @@ assert not [name for name in threads if "gloo" in name], threads
 """
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a text, options and the script."""

@@ -107,6 +107,7 @@ def test_a_trained_folder_is_a_model(state: str) -> None:
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
 
+@pytest.mark.slow
 def test_training_learns_a_text_by_heart() -> None:
     Path("text.txt").write_text("a b c d e f\n" * 200)
     # With carried state each of 32 streams starts from zero, which training never sees again.
@@ -236,6 +237,7 @@ def test_a_run_that_is_killed_at_random_steps_is_the_run_that_was_not(state: str
     assert_same_weights("whole", "parts")
 
 
+@pytest.mark.slow
 def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
     arguments = [
         *("text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
@@ -257,7 +259,7 @@ def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
         _, errors = process.communicate(timeout=300)
         if process.returncode not in (0, -signal.SIGKILL):
             assert process.returncode == 130
-            assert b"the same command goes on from there" in errors
+            assert b"the same command resumes it" in errors
     assert elmo("train", *arguments, "parts").exit_code == 0
     assert elmo("train", *arguments, "whole").exit_code == 0
     assert_same_weights("whole", "parts")
@@ -329,11 +331,52 @@ def test_a_full_disk_keeps_the_checkpoint_before(folder: Path) -> None:
     train("whole", epochs=None, steps=5)
 
 
-def test_a_damaged_checkpoint_is_named() -> None:
+@pytest.mark.parametrize("damage", ["replaced", "cut off", "changed", "without a step"])
+def test_a_damaged_checkpoint_is_named(damage: str) -> None:
     train("model", epochs=None, steps=1)
-    Path("model/checkpoint.pt").write_bytes(b"no checkpoint")
+    path = Path("model/checkpoint.pt")
+    content = bytearray(path.read_bytes())
+    if damage == "replaced":
+        path.write_bytes(b"no checkpoint")
+    elif damage == "cut off":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "changed":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    else:
+        torch.save({"options": "{}"}, path)
     with pytest.raises(ModelError, match=r"^model/checkpoint.pt: the checkpoint is damaged \("):
         train("model", epochs=None, steps=2)
+
+
+@pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, MemoryError, TypeError])
+@pytest.mark.parametrize(
+    "place",
+    ["torch.load", "torch.optim.Optimizer.load_state_dict", "torch.nn.Module.load_state_dict"],
+)
+def test_an_error_of_our_own_is_not_called_damage(
+    place: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train("model", epochs=None, steps=1)
+
+    def fail(*arguments: object, **named: object) -> None:
+        raise error("CUDA out of memory")
+
+    monkeypatch.setattr(place, fail)
+    with pytest.raises(error, match=r"^CUDA out of memory$"):
+        train("model", epochs=None, steps=2)
+
+
+def test_a_checkpoint_that_cannot_be_made_is_not_called_unwritable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        train("model", epochs=None, steps=1)
+    assert not list(Path("model").glob("checkpoint*"))
 
 
 def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
@@ -608,7 +651,7 @@ def test_the_example_of_the_page_runs() -> None:
         assert result.exit_code == 0, result.stderr
     assert [command[1] for command in commands] == ["train", "embed", "train"]
     page_files = set(re.findall(r"`([\w.]+)`", page.split("| file |")[1].split("\n\n")[0]))
-    assert page_files == {path.name for path in Path("tiny").iterdir()} - {".lock"}
+    assert page_files == {path.name for path in Path("tiny").iterdir()}
 
 
 def test_training_that_fails_says_so_and_keeps_the_checkpoint(
