@@ -14,7 +14,7 @@ from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Directions, Perplexity
-    from elmo_cli.language_model.scoring import SentenceScore
+    from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
 
 Row = dict[str, Any]
 
@@ -35,12 +35,7 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 @options.batch_size_option
 @options.verbosity_options
 def perplexity(
-    text: str,
-    per_sentence: bool,
-    per_token: bool,
-    as_json: bool,
-    batch_size: int,
-    **settings: Any,
+    text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
     """Measure how well a model predicts FILE, tokenized text, a sentence a line.
 
@@ -60,39 +55,59 @@ def perplexity(
     """
     if per_sentence and per_token:
         raise click.UsageError("choose one of --per-sentence and --per-token")
-    if len(text.split()) > 1 and not os.path.exists(text):
-        raise click.UsageError(
-            f"FILE is a file of text, and there is no {shlex.quote(text)}; "
-            f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
-        )
-    options.check_effect(settings["state"] == "carry", "requires --state carry", "batch_size")
+    options.check_effect(named["state"] == "carry", "requires --state carry", "batch_size")
+    _check_file(text)
 
-    from elmo_cli.cli.progress import ProgressBar
-    from elmo_cli.language_model.perplexity import Totals
-    from elmo_cli.text.lines import check_input, open_lines, size_in_bytes, tokens
-
-    check_input(text)
-    model = options.load_language_model(**settings)
-    totals = Totals()
+    model = options.load_language_model(**named)
+    has_rows = per_sentence or per_token
     print_rows = _printer(per_sentence, per_token, as_json)
-    with (
-        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
-        open_lines(text, bar.add_bytes) as lines,
-    ):
-        is_ready = lines.is_ready if per_sentence or per_token else lambda: True
-        scores = model.score(map(tokens, lines), batch_size, is_ready)
-        for number, score in enumerate(scores):
-            totals.add(score)
-            print_rows(number, score)
-            bar.add_tokens(len(score.tokens))
-    found = totals.perplexity()
-    if per_sentence or per_token:
+    found = _measure(text, model, batch_size, print_rows, as_stream=has_rows)
+    if has_rows:
         average = found.all_words.average
         options.say(
             f"{counted(found.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:
         click.echo(json.dumps(asdict(found)) if as_json else _table(found))
+
+
+def _check_file(text: str) -> None:
+    """Check that a file can be read, and is not the text itself."""
+    from elmo_cli.text.lines import check_input
+
+    if len(text.split()) > 1 and not os.path.exists(text):
+        raise click.UsageError(
+            f"FILE is a file of text, and there is no {shlex.quote(text)}; "
+            f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
+        )
+    check_input(text)
+
+
+def _measure(
+    text: str,
+    model: "LanguageModel",
+    batch_size: int,
+    print_rows: "Callable[[int, SentenceScore], None]",
+    *,
+    as_stream: bool,
+) -> "Perplexity":
+    """Score a file, sentence by sentence; `as_stream`, each as soon as it is there."""
+    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.language_model.perplexity import Totals
+    from elmo_cli.text.lines import open_lines, size_in_bytes, tokens
+
+    totals = Totals()
+    with (
+        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
+        open_lines(text, bar.add_bytes) as lines,
+    ):
+        is_ready = lines.is_ready if as_stream else lambda: True
+        scores = model.score(map(tokens, lines), batch_size, is_ready)
+        for number, score in enumerate(scores):
+            totals.add(score)
+            print_rows(number, score)
+            bar.add_tokens(len(score.tokens))
+    return totals.perplexity()
 
 
 def _printer(

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 from website import weights_file
 
-from elmo_cli.cli.download import download
+from elmo_cli.cli.models import download
 from elmo_cli.cli.info import info
 from elmo_cli.cli.models import models
 from elmo_cli.cli.progress import download_bars
