@@ -23,7 +23,7 @@ from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.device import choose_device
 from elmo_cli.inference.linear import replace_linear_modules
-from elmo_cli.language_model.softmax_file import check_softmax, read_vectors
+from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
 from elmo_cli.model.token_encoder import encode_by_length

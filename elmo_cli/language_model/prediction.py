@@ -186,13 +186,13 @@ def sample_sentences(
     seed: int = 0,
     max_words: int = 50,
 ) -> list[Sentence]:
-    """Go on with a text, word by word, each drawn by its probability.
+    """Continue a text, word by word, each drawn by its probability.
 
     `<UNK>` is never drawn, nor the boundary that the direction does not predict.
 
     Args:
         model: a biLM with its softmax.
-        text: the tokens to go on from, perhaps none.
+        text: the tokens to continue, perhaps none.
         n_samples: how many sentences.
         backward: put words before the text, not after it.
         temperature: what the logits are divided by: below 1 the probable words get more
@@ -206,21 +206,38 @@ def sample_sentences(
     Raises:
         InputError: `temperature` is not above 0, or the text has a gap.
     """
+    _check_sampling(text, n_samples, temperature, seed)
+    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
+    added = _sample(model, text, random, backward, temperature, max_words)
+    return [[*words[::-1], *text] if backward else [*text, *words] for words in added]
+
+
+def _check_sampling(text: Sentence, n_samples: int, temperature: float, seed: int) -> None:
     if not temperature > 0:
         raise InputError(f"temperature {temperature}: expected a number above 0")
     for name, value in (("n_samples", n_samples), ("seed", seed)):
         if value < 0:
             raise InputError(f"{name} {value}: expected 0 or more")
     if GAP in checked_sentence(text):
-        raise InputError(f"expected a text without a gap ({GAP}) to go on from")
+        raise InputError(f"expected a text without a gap ({GAP}) to continue")
+
+
+def _sample(
+    model: LanguageModel,
+    text: Sentence,
+    random: Sequence[np.random.Generator],
+    backward: bool,
+    temperature: float,
+    max_words: int,
+) -> list[list[str]]:
+    """The words of each sample, in the order in which they are drawn."""
     first, last = model.boundaries
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
-    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     added: list[Sentence] = [[] for _ in random]
     contexts, state = model.read([[*text, last] if backward else [first, *text]], backward=backward)
-    contexts = contexts.expand(n_samples, -1)
-    state = select_state(state, torch.zeros(n_samples, dtype=torch.int64, device=contexts.device))
-    running = list(range(n_samples))
+    contexts = contexts.expand(len(random), -1)
+    state = select_state(state, torch.zeros(len(random), dtype=torch.int64, device=contexts.device))
+    running = list(range(len(random)))
     while running and len(added[running[0]]) < max_words:
         drawn = _draw(model, contexts, [random[i] for i in running], temperature, never)
         going = [place for place, word in enumerate(drawn) if word != end]
@@ -231,7 +248,7 @@ def sample_sentences(
             rows = torch.tensor(going, device=contexts.device)
             words = [[drawn[place]] for place in going]
             contexts, state = model.read(words, backward=backward, state=select_state(state, rows))
-    return [[*words[::-1], *text] if backward else [*text, *words] for words in added]
+    return added
 
 
 def _draw(

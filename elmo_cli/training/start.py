@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError
-from elmo_cli.language_model.softmax_file import read_softmax
+from elmo_cli.language_model.softmax import read_softmax
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX

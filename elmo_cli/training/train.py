@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
-from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.training.checkpoint import check_no_other_model, load_checkpoint, owned, write_text

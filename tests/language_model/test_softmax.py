@@ -11,8 +11,7 @@ from strategies import seeds
 
 from elmo_cli.errors import WeightsError
 from elmo_cli.language_model import softmax as full_softmax
-from elmo_cli.language_model.softmax import FullSoftmax
-from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax import FullSoftmax, write_softmax
 
 CPU = torch.device("cpu")
 N_WORDS, DIM = 23, 4

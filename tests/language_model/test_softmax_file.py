@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.language_model.softmax_file import (
+from elmo_cli.language_model.softmax import (
     check_softmax,
     read_rows,
     read_softmax,

@@ -6,7 +6,7 @@ import pytest
 from website import folder_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.language_model.softmax_file import write_softmax
+from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained.cache import download_model
 from elmo_cli.pretrained.loading import choose_language_model, model_named

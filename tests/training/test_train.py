@@ -28,7 +28,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, StoppedError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax_file import read_softmax
+from elmo_cli.language_model.softmax import read_softmax
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights
