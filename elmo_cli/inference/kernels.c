@@ -104,7 +104,7 @@ enum {
     BLOCK = 4 * LANES, /* outputs that are computed together, and whose weights lie together */
     ROWS = 6,          /* rows that are: 24 registers of sums, 4 of weights, 1 of an input */
     SLICE = 256,       /* rows whose sums stay in a core's cache */
-    DEPTH = 512,       /* units, so many that the weights of a block stay there */
+    DEPTH = 256,       /* units summed by themselves: the fewer, the less is lost */
     AHEAD = 2048,      /* units from the weights that are asked for ahead to those in use */
     EVERY = 8,         /* units of an input row after which one more place is asked for */
 };
@@ -183,8 +183,11 @@ void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *input_gates,
                 soon[n_soon++] = out + dim * node + first;
             }
             float sums[ROWS * BLOCK] = {0};
-            multiply_rows_float32[n_rows](hidden_dim, hidden + row * hidden_dim, hidden_dim,
-                                          weights + 4 * first * hidden_dim, sums, soon, n_soon);
+            for (int64_t k = 0; k < hidden_dim; k += DEPTH)
+                multiply_rows_float32[n_rows](least(DEPTH, hidden_dim - k),
+                                              hidden + row * hidden_dim + k, hidden_dim,
+                                              weights + 4 * first * hidden_dim + k * BLOCK, sums,
+                                              soon, k + DEPTH < hidden_dim ? 0 : n_soon);
             for (int64_t r = 0; r < n_rows; r++) {
                 const float *a = gates[r], *b = sums + BLOCK * r;
                 const int64_t place = dim * (row + r) + first;
