@@ -40,7 +40,7 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     Nothing but tensors, numbers and text is read: a checkpoint cannot run code.
 
     Raises:
-        ModelError: the file is damaged.
+        ModelError: the file is damaged, or cannot be read.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -61,7 +61,10 @@ def _check_archive(folder: Path) -> None:
         with zipfile.ZipFile(folder / CHECKPOINT) as archive:
             names = [name.rpartition("/")[2] for name in archive.namelist()]
             broken = archive.testzip()
-    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except OSError as error:
+        path = folder / CHECKPOINT
+        raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
+    except (EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise damaged(folder, first_line(error)) from None
     if broken is not None:
         raise damaged(folder, f"wrong checksum of {broken}")

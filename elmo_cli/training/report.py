@@ -40,7 +40,6 @@ class TrainingLog:
         self._board = summary_writer()(str(folder / "tensorboard")) if tensorboard else None
         self._started = self._said = time.monotonic()
         self._first_token = n_tokens
-        self._kept = 0.0
 
     def write(self, entry: dict[str, Any]) -> None:
         """Add an entry: `step`, and numbers or dictionaries of numbers."""

@@ -379,6 +379,14 @@ def test_a_checkpoint_that_cannot_be_made_is_not_called_unwritable(
     assert not list(Path("model").glob("checkpoint*"))
 
 
+def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged() -> None:
+    train("model", epochs=None, steps=1)
+    Path("model/checkpoint.pt").unlink()
+    Path("model/checkpoint.pt").mkdir()
+    with pytest.raises(ModelError, match=r"^model/checkpoint.pt: cannot be read: Is a directory$"):
+        train("model", epochs=None, steps=2)
+
+
 def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
     train("model", epochs=None, steps=1)
     torch.save({"step": Path("x")}, "model/checkpoint.pt")
