@@ -37,21 +37,20 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 def perplexity(
     text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
-    """Measure how well a model predicts FILE, tokenized text, a sentence a line.
+    """Measure how well a model predicts FILE: tokenized text, a sentence a line.
 
-    FILE may be gzip (.gz), or - for standard input: `echo TEXT | elmo perplexity -` measures a
-    text that is in no file. The forward direction predicts every token and the end of the
-    sentence, the backward direction every token and its start, over the whole vocabulary; the
-    average is that of both log probabilities. Tokens that are not in the vocabulary count as the
-    word <UNK>. Blank lines are not predicted.
+    FILE may be gzip (.gz), or - for standard input. The forward direction predicts every token
+    and the end of the sentence, the backward direction every token and the start of the
+    sentence, over the whole vocabulary; the average is that of both log probabilities. Tokens
+    outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
 
     Log probabilities are natural. In --per-token, position 0 is <S>, which only the backward
     direction predicts, and the last one is </S>, which only the forward direction predicts.
 
     \b
-    $ elmo perplexity heldout.txt
-    $ elmo perplexity heldout.txt --per-sentence > scores.tsv
-    $ elmo perplexity heldout.txt --per-token --json
+    $ elmo perplexity test.txt
+    $ elmo perplexity test.txt --per-sentence > scores.tsv
+    $ elmo perplexity test.txt --per-token --json
     """
     if per_sentence and per_token:
         raise click.UsageError("choose one of --per-sentence and --per-token")

@@ -32,15 +32,15 @@ MAX_TEXTS = 64
     default=10,
     show_default=True,
     metavar="N",
-    help="How many words.",
+    help="Number of words.",
 )
-@click.option("--backward", is_flag=True, help="Predict the word before TEXT, not after it.")
+@click.option("--backward", is_flag=True, help="Predict the word before TEXT.")
 @click.option(
     "--sample",
     "n_samples",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Go on with TEXT at random, and print N sentences.",
+    help="Sample N random continuations of TEXT.",
 )
 @click.option(
     "--temperature",
@@ -48,7 +48,7 @@ MAX_TEXTS = 64
     default=1,
     show_default=True,
     metavar="T",
-    help="Of --sample: below 1, probable words get more probable.",
+    help="Temperature of --sample: below 1, probable words become more probable.",
 )
 @click.option(
     "--max-words",
@@ -56,9 +56,16 @@ MAX_TEXTS = 64
     default=50,
     show_default=True,
     metavar="N",
-    help="Of --sample: words added at most.",
+    help="Maximum number of words that --sample adds.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Seed of --sample.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a line.")
 @options.tokenizer_option
 @options.language_model_options

@@ -95,14 +95,6 @@ def test_sentences_are_cut_into_tokens_as_asked() -> None:
         assert json.loads(result.stdout)["first"]["tokens"] == tokens
 
 
-def test_the_bundled_model_works_at_once() -> None:
-    result = elmo("cosine", "bank", RIVER, MONEY, "--json")
-    answer = json.loads(result.stdout)
-    assert result.stderr.startswith("Model: mini (bundled")
-    assert answer["layers"][0] == pytest.approx(1)  # the token alone, the same in both
-    assert all(-1 <= value < 1 for value in answer["layers"][1:])
-
-
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
@@ -125,17 +117,6 @@ def test_pairs_are_answered_with_a_line_of_json() -> None:
     assert "Zürich" in result.stdout
     found = [[*answer["layers"], answer["average"]] for answer in answers]
     assert_allclose(found, ANSWERS, atol=2e-6)
-
-
-def test_more_pairs_than_are_embedded_together_are_answered_in_order() -> None:
-    pairs = [(f"{'x ' * (i % 5)}bank {i}", f"the bank {i % 7}") for i in range(150)]
-    text = "".join(f"{one}\t{other}\n" for one, other in pairs)
-    streamed = elmo("cosine", "bank", "-", "--layer", "2", *MODEL, stdin=text)
-    found = [float(line) for line in streamed.stdout.splitlines()]
-    assert len(found) == 150
-    for i in (0, 63, 64, 149):
-        alone = elmo("cosine", "bank", *pairs[i], "--layer", "2", *MODEL)
-        assert found[i] == pytest.approx(float(alone.stdout), abs=2e-6)
 
 
 def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:

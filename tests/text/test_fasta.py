@@ -68,10 +68,6 @@ def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
     ]
 
 
-def test_white_space_around_the_id_does_not_matter() -> None:
-    assert [record.key for record in read("\n\n> a\tb\nM\n>c\xa0d\n")] == ["a", "c"]
-
-
 words = st.text(st.characters(min_codepoint=33, exclude_categories=["C", "Z"]), min_size=1)
 identifiers = words.filter(lambda word: "/" not in word and word != ".")
 sequences = st.lists(st.text("ACDEFGHIKLMNPQRSTVWYX*-"), max_size=3)
@@ -215,14 +211,6 @@ def test_a_fasta_file_can_be_read_as_text() -> None:
     with h5py.File("out.h5") as file:
         assert len(file) == 7 + 1
         assert file.attrs["format"] == "text"
-
-
-def test_a_header_of_any_length_is_kept() -> None:
-    header = "long " + "x" * 200_000
-    Path("p.fasta").write_text(f">{header}\nM\n")
-    result = elmo("embed", "p.fasta", "out.h5", *TINY_MODEL)
-    assert result.exit_code == 0, result.stderr
-    assert content("out.h5")[0] == {"long": header}
 
 
 def test_names_by_id_and_by_sentence_contradict_each_other() -> None:
