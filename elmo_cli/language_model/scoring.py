@@ -84,7 +84,7 @@ class LanguageModel:
             vocabulary_file: the words of the softmax; vocab.txt beside the weights, else
                 beside the softmax, if not given.
             softmax_file: softmax.hdf5, a path or URL; that of the model if not given.
-            precision: of the biLM's arithmetic; the softmax is computed in float32.
+            precision: of the biLM's computation; the softmax is computed in float32.
 
         Raises:
             ElmoError: the model, its softmax or the device is not there, or not as it

@@ -270,12 +270,12 @@ def _sentence_batches(
         place, done = window.end, 0
 
 
-def cut(sentences: Sequence[Sentence], longest: int) -> list[Piece]:
-    """Sentences as pieces of at most `longest` steps."""
+def cut(sentences: Sequence[Sentence], max_length: int) -> list[Piece]:
+    """Sentences as pieces of at most `max_length` steps."""
     return [
-        Piece(sentence, start, min(start + longest, len(sentence) + 1))
+        Piece(sentence, start, min(start + max_length, len(sentence) + 1))
         for sentence in sentences
-        for start in range(0, len(sentence) + 1, longest)
+        for start in range(0, len(sentence) + 1, max_length)
     ]
 
 

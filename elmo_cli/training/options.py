@@ -1,7 +1,7 @@
-"""How to train: the settings of a run, with bilm-tf's names and defaults where they make sense.
+"""The settings of a run, with bilm-tf's names and deerrors where they make sense.
 
 Settings come from three places: what is given, else the training keys of a bilm-tf
-options.json, else the defaults, some of which go with the optimizer.
+options.json, else the deerrors, some of which go with the optimizer.
 """
 
 import logging
@@ -49,13 +49,14 @@ class TrainingOptions:
     """`zero`: every sentence starts from the zero state. `carry`: as published, the text
     is cut into blocks, and the state goes from block to block."""
     batch_tokens: int = 2048
-    """With the zero state: predictions of a direction in a batch, at most."""
+    """Maximum number of predictions of a direction in a batch, with the zero state."""
     max_length: int = 100
-    """With the zero state: a longer sentence is cut, each piece from the zero state."""
+    """Maximum length of a sentence, with the zero state; longer ones are cut into pieces, each of
+    which starts from it."""
     batch_size: int = 128
-    """With the carried state: streams of text that run side by side, in all processes."""
+    """Streams of text that run side by side in all processes, with the carried state."""
     unroll: int = 20
-    """With the carried state: tokens of each stream in a block."""
+    """Tokens of each stream in a block, with the carried state."""
     dropout: float = 0.1
     negative_samples: int = 8192
     """Distinct words drawn for the sampled softmax of each step; 0 takes the full softmax."""
@@ -63,13 +64,13 @@ class TrainingOptions:
     """`adamw`, or `adagrad` as published."""
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
-    """AdamW's."""
+    """Weight decay of AdamW."""
     warmup_steps: int = 200
-    """Over which the learning rate rises, a tenth of the run at most."""
+    """Steps over which the learning rate rises, a tenth of the run at most."""
     decay_share: float = 1 / 3
-    """The share of the run, at its end, over which the learning rate falls to 0."""
+    """Share of the run, at its end, over which the learning rate falls to 0."""
     max_grad_norm: float = 1.0
-    """The most that the norm of all gradients together may be."""
+    """Maximum norm of all gradients together."""
     precision: str = "float32"
     """`float32`, or `bfloat16` for autocast."""
     seed: int = 0
@@ -114,8 +115,8 @@ def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOption
     optimizer = given.get("optimizer", TrainingOptions.optimizer)
     if optimizer not in _OF_OPTIMIZER:
         raise OptionsError(f"optimizer: expected adamw or adagrad, found {optimizer!r}")
-    defaults = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
-    options = TrainingOptions(**{**defaults, **given})
+    deerrors = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
+    options = TrainingOptions(**{**deerrors, **given})
     _check(options)
     return options
 
@@ -139,7 +140,7 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
 
 
 def _check(options: TrainingOptions) -> None:
-    faults = []
+    errors = []
     whole = {"epochs": 1, "batch_tokens": 1, "max_length": 1, "batch_size": 1, "unroll": 1}
     whole |= {"negative_samples": 0, "warmup_steps": 0, "steps": 1}
     for name, least in whole.items():
@@ -147,21 +148,21 @@ def _check(options: TrainingOptions) -> None:
         if name == "steps" and value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            faults.append(f"{name}: expected a whole number, {least} or more, found {value!r}")
+            errors.append(f"{name}: expected a whole number, {least} or more, found {value!r}")
     ranges = {"dropout": (0.0, 0.999), "decay_share": (0.0, 1.0), "weight_decay": (0.0, 1.0)}
     ranges |= {"learning_rate": (1e-12, 1e3), "max_grad_norm": (1e-12, 1e12)}
     for name, (lowest, highest) in ranges.items():
         value = getattr(options, name)
         if not isinstance(value, (int, float)) or not lowest <= value <= highest:
-            faults.append(f"{name}: expected a number from {lowest} to {highest}, found {value!r}")
+            errors.append(f"{name}: expected a number from {lowest} to {highest}, found {value!r}")
     choices = {"state": ("zero", "carry"), "precision": ("float32", "bfloat16")}
     for name, known in choices.items():
         if getattr(options, name) not in known:
-            faults.append(
+            errors.append(
                 f"{name}: expected {' or '.join(known)}, found {getattr(options, name)!r}"
             )
-    if faults:
-        raise OptionsError("; ".join(faults))
+    if errors:
+        raise OptionsError("; ".join(errors))
 
 
 def differences(found: Mapping[str, Any], options: TrainingOptions) -> dict[str, Any]:
