@@ -3,8 +3,10 @@
 import logging
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +15,7 @@ from elmo_cli.distributed.part import PartResult, PartWorker
 from elmo_cli.errors import DeviceError, ElmoError, first_line
 
 _MIN_RAY: Final = (2, 51)
-_GROUP: Final = 16
+_MAX_GROUP: Final = 16
 """The maximum number of parts in a task of Ray."""
 _WAIT_SECONDS: Final = 1.0
 
@@ -63,36 +65,49 @@ def embed_on_ray(
         ElmoError: Ray is missing or too old, there is no cluster, or it has not the resources.
     """
     ray = load_ray()
-    _connect(ray, resources)
-    try:
-        n_workers = _count_workers(ray.cluster_resources(), resources)
-        worker = {
-            "cuda_device": 0 if resources.gpus else -1,
-            "n_threads": max(1, int(resources.cpus)),
-            "attempts": attempts,
-        }
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        n_blocks = -(-len(parts) // max(1, min(_GROUP, len(parts) // (64 * n_workers))))
-        results = (
-            ray.data.from_items([part._asdict() for part in parts], override_num_blocks=n_blocks)
-            .map_batches(
-                _RayWorker,
-                fn_constructor_args=arguments,
-                fn_constructor_kwargs=worker,
-                batch_size=1,
-                compute=ray.data.ActorPoolStrategy(
-                    min_size=1, max_size=n_workers, max_tasks_in_flight_per_actor=2
-                ),
-                num_cpus=resources.cpus,
-                num_gpus=resources.gpus or None,
-            )
-            .iter_rows
+    with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
+        _connect(ray, resources)
+        try:
+            for row in _polled(_rows(ray, parts, resources, arguments, attempts)):
+                yield row if row is None else PartResult(**row)
+        finally:
+            ray.shutdown()
+
+
+def _rows(
+    ray: Any, parts: Sequence[Part], resources: Resources, arguments: tuple[Any, ...], attempts: int
+) -> Callable[[], Iterator[dict[str, Any]]]:
+    """What iterates over the results as Ray gives them, once it is called."""
+    n_workers = _count_workers(ray.cluster_resources(), resources)
+    worker = {
+        "cuda_device": 0 if resources.gpus else -1,
+        "n_threads": max(1, int(resources.cpus)),
+        "attempts": attempts,
+    }
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    group = max(1, min(_MAX_GROUP, len(parts) // (64 * n_workers)))
+    workers = ray.data.ActorPoolStrategy(
+        min_size=1,
+        max_size=n_workers,
+        initial_size=n_workers,
+        max_tasks_in_flight_per_actor=2,
+    )
+    rows: Callable[[], Iterator[dict[str, Any]]] = (
+        ray.data.from_items(
+            [part._asdict() for part in parts], override_num_blocks=-(-len(parts) // group)
         )
-        for row in _polled(results):
-            yield row if row is None else PartResult(**row)
-    finally:
-        ray.shutdown()
+        .map_batches(
+            _RayWorker,
+            fn_constructor_args=arguments,
+            fn_constructor_kwargs=worker,
+            batch_size=1,
+            compute=workers,
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus or None,
+        )
+        .iter_rows
+    )
+    return rows
 
 
 def load_ray() -> Any:
@@ -103,7 +118,6 @@ def load_ray() -> Any:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     advice = 'pip install "elmo-cli[ray]"'
     try:
         import ray

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow
 import pytest
 from commands import TINY, assert_misused, elmo, start_elmo
-from numpy.testing import assert_allclose, assert_array_equal
+from distributed_runs import assert_equal_to_embed
+from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
@@ -35,19 +36,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(LINES)
     return tmp_path
-
-
-def assert_equal_to_embed(*options: str, source: str = "text.txt") -> None:
-    result = elmo("embed", source, "plain.hdf5", "--model", TINY, "--overwrite", *options)
-    assert result.exit_code == 0, result.output
-    tolerance = 1e-3 if "float16" in options else 2e-6
-    with open_activations("out") as found, open_activations("plain.hdf5") as plain:
-        assert len(found) == len(plain)
-        for number, values in enumerate(found):
-            expected = plain[found.key(number) or number]
-            assert (values.dtype, values.shape) == (expected.dtype, expected.shape)
-            assert_allclose(values, expected, atol=tolerance)
-            assert_array_equal(values, found[number])
 
 
 @pytest.mark.parametrize(
