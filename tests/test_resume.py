@@ -238,6 +238,7 @@ N_KILLS = int(os.environ.get("ELMO_TEST_KILLS", "50")) // 2
 """For each of two states."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_kills_at_random_moments_lose_nothing(text: Path, tmp_path: Path, state: str) -> None:
     # By as many threads as the children: carried states let roundings grow.

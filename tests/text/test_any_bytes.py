@@ -37,6 +37,8 @@ OPTIONS = (
     ("--shard", "2/2"),
 )
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def folder() -> Iterator[None]:
