@@ -86,6 +86,7 @@ class _WaitingFile(io.FileIO):
         super().__init__(descriptor, "rb", closefd=closefd)
         self._should_stop = should_stop
         self._n_read = 0
+        self._is_at_end = False
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
@@ -95,16 +96,18 @@ class _WaitingFile(io.FileIO):
 
     def readinto(self, buffer: Any, /) -> int | None:
         """Read what is there, and wait for it; see `io.RawIOBase.readinto`."""
-        while True:
+        while not self._is_at_end:
             if self.wait(POLL_SECONDS if self.may_wait else 0):
                 n_bytes = super().readinto(buffer)
                 if n_bytes is not None:  # else another process has read it
                     self._n_read += n_bytes
+                    self._is_at_end = n_bytes == 0  # a terminal tells of it once
                     return n_bytes
             if not self.may_wait:
                 return None
             if self._should_stop():
                 raise StoppedError("stopped while waiting for more input")
+        return 0
 
     def tell(self) -> int:
         """How many bytes were read."""

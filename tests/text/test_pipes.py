@@ -74,6 +74,16 @@ def test_a_reader_that_waits_can_be_stopped() -> None:
         os.close(writing)
 
 
+def test_the_end_that_a_terminal_tells_of_once_is_kept() -> None:
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"a\n\x04")  # Ctrl-D
+    with Pipe(terminal, lambda: True) as file:
+        assert file.readline() == b"a\n"
+        file.has_line()
+        assert file.readline() == b""
+    os.close(keyboard)
+
+
 @pytest.fixture
 def fifo(tmp_path: Path) -> Path:
     os.mkfifo(tmp_path / "fifo")
