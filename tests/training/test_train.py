@@ -220,6 +220,7 @@ def test_a_run_that_is_stopped_and_goes_on_is_the_run_that_was_not(
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_a_run_that_is_killed_at_random_steps_is_the_run_that_was_not(state: str) -> None:
     train("whole", state=state)
@@ -258,7 +259,7 @@ def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
         process.send_signal(ending)
         _, errors = process.communicate(timeout=300)
         if process.returncode not in (0, -signal.SIGKILL):
-            assert process.returncode == 130
+            assert process.returncode == 128 + ending
             assert b"the same command resumes it" in errors
     assert elmo("train", *arguments, "parts").exit_code == 0
     assert elmo("train", *arguments, "whole").exit_code == 0
