@@ -226,10 +226,21 @@ batch_size_option = click.option(
 )
 
 
+class LineFormatter(logging.Formatter):
+    """The message alone, as `say` prints one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text of a record, escaped on a terminal."""
+        text = super().format(record)
+        return escaped(text) if sys.stderr.isatty() else text
+
+
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
-    logging.basicConfig(format="%(message)s")
+    logging.basicConfig()
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(LineFormatter())
     logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
     return count
 

@@ -1,6 +1,7 @@
 import gzip
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.cli.options import LineFormatter
 from elmo_cli.cli.progress import ProgressBar
 from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import MODELS
@@ -272,6 +274,15 @@ def test_progress_shows_on_a_terminal_unless_quiet(
         assert "1.00k/1.00k" in shown  # bytes
         assert "tokens/s" in shown
         assert "<" in shown  # the time left
+
+
+def test_what_is_logged_of_a_file_does_not_drive_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = logging.LogRecord("elmo_cli", 30, "", 0, "Skipped: %s", ("\x1b[31m",), None)
+    for stream, shown in ((Terminal(), "Skipped: \\x1b[31m"), (io.StringIO(), "Skipped: \x1b[31m")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert LineFormatter().format(record) == shown
 
 
 # Wrong usage
