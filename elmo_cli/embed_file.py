@@ -296,7 +296,7 @@ class _Run:
     def resume(
         self, records: RunInput, writer: ActivationsWriter
     ) -> Iterable[tuple[Record, Place]]:
-        """Go on from an earlier run, if there is one.
+        """Resume an earlier run, if there is one.
 
         Returns:
             The records that the writer does not have yet; none where it is complete.
@@ -359,7 +359,7 @@ class _Run:
             raise ComputationError(
                 f"the computation failed after {self._plan.input_format.unit} "
                 f"{self._place.n_records if self._place else 0:,}: {first_line(error)}; "
-                "the same command goes on from the last checkpoint"
+                "the same command resumes from the last checkpoint"
             ) from error
         if is_first:
             self._tell_size()
@@ -414,7 +414,7 @@ class _Run:
         n_records = self._place.n_records if self._place else 0
         kept = (
             f", which is kept with all before it in {self._writer.partial}; "
-            "the same command goes on from there"
+            "the same command resumes it"
         )
         return StoppedError(
             f"Stopped after {self._plan.input_format.unit} {n_records:,}"
@@ -439,7 +439,7 @@ class _Run:
         )
 
     def _state(self, place: Place) -> dict[str, Any]:
-        """What a run has to know to go on from a place."""
+        """What a run has to know to resume from a place."""
         states = self._embedder.save_states()
         return {"place": place, "states": states, "skipped": self._skipped}
 

@@ -217,7 +217,7 @@ class ElmoEmbedder:
     ) -> "Summary":
         """Embed a text file, a sentence a line, or FASTA into HDF5 or another format.
 
-        A run that was interrupted goes on from its last checkpoint when it is called again. A
+        A run that was interrupted resumes from its last checkpoint when it is called again. A
         finished output of the same input and settings is left as it is.
 
         Args:
@@ -241,7 +241,7 @@ class ElmoEmbedder:
             overwrite: replace an output that is there, and an unfinished run that differs.
             checkpoint_seconds: seconds between checkpoints.
             on_progress: told what was done so far, after each window of sentences.
-            should_stop: asked after each window; True stops the run, which can go on.
+            should_stop: asked after each window; True stops the run, which can resume.
 
         Returns:
             What was done: sentences, tokens, seconds, and where it went on.
@@ -297,7 +297,7 @@ class ElmoEmbedder:
         return self._encoder.save()
 
     def restore_states(self, saved: dict[str, str]) -> None:
-        """Go on from what `save_states` gave.
+        """Resume from what `save_states` gave.
 
         Raises:
             ValueError: it is something else.

@@ -9,7 +9,7 @@
     ├── OutputError    a file that cannot be written
     ├── DeviceError    a processor that is not there
     ├── ComputationError  what torch cannot compute: out of memory, a GPU lost
-    └── StoppedError   a run that was told to stop, and can go on
+    └── StoppedError   a run that was told to stop, and can resume
 
 Each carries one ready-made line: the thing, what was expected, what was found
 and what to try. The command line prints that line and exits with status 1.

@@ -39,7 +39,7 @@ def test_a_run_that_was_stopped_says_where_its_lines_are(text: Path, tmp_path: P
         embed(text, output, "carry", should_stop=stop_after(2))
     assert str(caught.value) == (  # two windows of three lines
         f"Stopped after line 6, which is kept with all before it in {output}.partial; "
-        "the same command goes on from there"
+        "the same command resumes it"
     )
     assert not output.exists()
 
@@ -167,7 +167,7 @@ def test_a_device_that_fails_costs_nothing_before_it(
         embed(text, output, state, checkpoint_seconds=0.0)
     assert re.fullmatch(
         r"the computation failed after line \d+: CUDA error: the launch failed; "
-        "the same command goes on from the last checkpoint",
+        "the same command resumes from the last checkpoint",
         str(caught.value),
     )
     assert not output.exists()

@@ -119,7 +119,7 @@ def embed(
     named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of shape
     (layers, tokens, width), without the axes that --layers, --mix and --pooling take
     away. JSON lines can go to standard output: OUTPUT -, with --format jsonl. A file
-    appears when it is complete. A run to HDF5 that was interrupted goes on when the
+    appears when it is complete. A run to HDF5 that was interrupted resumes when the
     same command is given again; other formats start anew.
 
     \b

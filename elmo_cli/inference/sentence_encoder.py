@@ -198,7 +198,7 @@ class CarriedStates:
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
-        """Go on from what `save` gave.
+        """Resume from what `save` gave.
 
         Raises:
             ValueError: it is something else.

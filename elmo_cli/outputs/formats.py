@@ -46,7 +46,7 @@ class OutputFormat:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an interrupted run goes on from its last checkpoint."""
+        """Whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
 
     def settings(self) -> dict[str, str]:

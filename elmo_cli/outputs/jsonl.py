@@ -61,7 +61,7 @@ def _json_numbers(values: NDArray[Any]) -> str:
 
 
 class StandardOutput:
-    """Standard output in place of a file: passed on at once, nothing to go on with."""
+    """Standard output in place of a file: passed on at once, nothing to resume."""
 
     def write(self, data: bytes, /) -> int:
         """Write, and pass it on at once.

@@ -58,7 +58,7 @@ class PackedWriter:
         attributes: Mapping[str, str],
         n_records: int,
     ) -> None:
-        """Begin the file, or go on after so many records.
+        """Begin the file, or resume after so many records.
 
         Raises:
             DamagedError: the file holds another number of records.

@@ -60,7 +60,7 @@ class ActivationsWriter:
     """Writes an output, which appears under its name only when it is complete.
 
     Until then it is called `NAME.partial`. Checkpoints make sure that what is written survives
-    whatever ends the process; a writer of the same settings goes on from the last one. A context
+    whatever ends the process; a writer of the same settings resumes from the last one. A context
     manager: what was written since the last checkpoint is dropped at its end, and without a
     checkpoint all of it, unless `finish` was called.
     """
@@ -90,7 +90,7 @@ class ActivationsWriter:
         """
         self.output_format = output_format
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
-        """What the file says of its making, and has to be the same to go on with it."""
+        """What the file says of its making, and has to be the same to resume it."""
         self.is_complete = False
         """Whether the file is there and finished; then it is left as it is."""
         self.n_records = 0
@@ -119,7 +119,7 @@ class ActivationsWriter:
 
     @property
     def can_resume(self) -> bool:
-        """Whether a run that is stopped can go on with what is written."""
+        """Whether a run that is stopped can resume."""
         return isinstance(self._sink, ResumableFile) and self.output_format.can_resume
 
     @property
@@ -166,7 +166,7 @@ class ActivationsWriter:
         """Make what is written so far survive the process, where the format can resume.
 
         Args:
-            run_state: what `run_state` is for the writer that goes on; JSON.
+            run_state: what `run_state` is for the writer that resumes; JSON.
 
         Raises:
             OutputError: the disk is full, or fails.
@@ -224,7 +224,7 @@ class ActivationsWriter:
         return self._writer
 
     def _resume_partial(self, *, overwrite: bool) -> None:
-        """Go on with the unfinished run, if there is one; `overwrite` forgets one that differs."""
+        """Resume the unfinished run, if there is one; `overwrite` forgets one that differs."""
         state = self._sink.state if isinstance(self._sink, ResumableFile) else None
         try:
             if state is not None:
@@ -235,7 +235,7 @@ class ActivationsWriter:
             self.clear()
 
     def _resume(self, state: dict[str, Any], path: Path, what: str) -> None:
-        """Go on from a state, which is of HDF5, where its settings are those of this writer."""
+        """Resume from a state, which is of HDF5, where its settings are those of this writer."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         found = ", ".join(

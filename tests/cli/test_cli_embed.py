@@ -617,7 +617,7 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
         130,
         f"{LOADED}Stopping after this batch; once more stops at once.\n"
         "Stopped after line 5, which is kept with all before it in out.hdf5.partial; "
-        "the same command goes on from there\n",
+        "the same command resumes it\n",
     )
     assert not Path("out.hdf5").exists()
     text = b"The cat sat on the mat\n" * 5
