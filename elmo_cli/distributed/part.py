@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import IO, NamedTuple
 
 from elmo_cli.distributed.folder import Folder, process_name
@@ -32,8 +33,9 @@ class PartResult(NamedTuple):
     """Whether the error would be that of every other part too."""
 
 
+@lru_cache(maxsize=1)  # engines unpickle a worker for each part, in the same process
 def load_embedder(settings: Settings, cuda_device: int) -> ElmoEmbedder:
-    """Load the model of these settings."""
+    """Load the model of these settings, once a process."""
     return ElmoEmbedder(
         *(settings.options_file, settings.weight_file, cuda_device),
         model=settings.model,

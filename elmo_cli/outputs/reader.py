@@ -33,13 +33,14 @@ _SAME: Final = ("model_sha256", "layers", "mix", "gamma", "pooling", "format")
 
 
 def open_activations(*paths: str | Path) -> "Activations":
-    """Open files that `elmo embed` or `allennlp elmo` wrote, of either layout.
+    """Open files that `elmo embed` or `allennlp elmo` wrote, or a folder of `elmo distribute`.
 
     Several files are read as one: the shards of an input in the order of its lines, others one
     after another.
 
     Args:
-        paths: files of HDF5, or patterns of their names such as `"part-*.hdf5"`.
+        paths: files of HDF5, or patterns of their names such as `"part-*.hdf5"`; or folders of
+            `elmo distribute`, also by URIs.
 
     Raises:
         InputError: a file is missing, or is none of these; or the files do not fit together.
@@ -174,7 +175,7 @@ class Activations:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path | str, ...]]:
         return open_activations, tuple(self.paths)
 
     def _pairs(self, start: int, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
@@ -210,7 +211,7 @@ class Activations:
 class _File:
     """An open file; each question to it is answered, or the file named as damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = path
         self._open()
 
@@ -265,14 +266,17 @@ def _block(
     return list(zip(records, values, strict=True))
 
 
-def _matching(paths: tuple[str | Path, ...]) -> list[Path]:
+def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """The files of these names and patterns.
 
     Raises:
         InputError: there is none.
     """
-    found: list[Path] = []
+    found: list[Path | str] = []
     for path in paths:
+        if "://" in str(path):  # a `Path` would lose a slash
+            found.append(str(path))
+            continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         found += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not found:
@@ -280,13 +284,13 @@ def _matching(paths: tuple[str | Path, ...]) -> list[Path]:
     return found
 
 
-def _open_hdf5(path: Path) -> h5py.File:
+def _open_hdf5(path: Path | str) -> h5py.File:
     """Open a file of activations.
 
     Raises:
         InputError: it is missing, or something else.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path}: expected activations (HDF5), found a directory")
     try:
         # HDF5 2 would keep 8 MB of each dataset.
@@ -353,7 +357,7 @@ def _check_same(files: list[_File]) -> None:
                 )
 
 
-def _check_shards(paths: Sequence[Path], shards: Sequence[Shard]) -> None:
+def _check_shards(paths: Sequence[Path | str], shards: Sequence[Shard]) -> None:
     """Make sure that these are all shards of an input.
 
     Raises:

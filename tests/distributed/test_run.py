@@ -244,9 +244,10 @@ def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
 
 
 def test_two_workers_at_one_part_write_the_same_file() -> None:
-    folder, settings = Folder("out"), Settings(model=str(TINY), compression="none")
-    plan = open_plan(folder, ("text.txt",), settings)
-    workers = [PartWorker(folder.location, plan.model_sha256, settings) for _ in range(3)]
+    settings = [Settings(model=str(TINY), batch_tokens=size) for size in (8000, 8001, 8002)]
+    folder = Folder("out")
+    plan = open_plan(folder, ("text.txt",), settings[0])
+    workers = [PartWorker(folder.location, plan.model_sha256, each) for each in settings]
     threads = [threading.Thread(target=worker, args=(plan.parts[0],)) for worker in workers]
     for thread in threads:
         thread.start()
@@ -274,3 +275,15 @@ def test_a_batch_gets_a_column() -> None:
     assert_array_equal(arrays["vectors"][3], table.column("vectors")[3].as_py())
     pooled = EmbedBatch(model=str(TINY), layers="top", pooling="mean")
     assert pooled({"text": texts})["activations"].shape == (4, 32)
+
+
+def test_a_folder_may_be_a_uri(folder: Path) -> None:
+    uri = f"file://{folder}/out"
+    assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
+    assert not Path("out/_elmo/tmp").exists()
+    with open_activations(uri) as found, open_activations("out") as local:
+        assert len(found) == len(local) == 40
+        assert_array_equal(found[4], local[4])
+    assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
+    result = elmo(*RUN[:2], "nowhere://a/b", *RUN[3:])
+    assert "Error: nowhere://a/b: cannot open it: " in result.stderr
