@@ -13,8 +13,8 @@ static inline float exp_minus_1(float x)
 {
     union { float value; uint32_t bits; } whole, scale;
     float z = x * 1.44269504f;
-    z = z > 126 ? 126 : z;
-    z = z < -126 ? -126 : z;
+    z = z > 60 ? 60 : z; /* beyond, sigmoids and tanh are 0 or 1; products of two are finite */
+    z = z < -60 ? -60 : z;
     whole.value = z + 12582912.0f; /* 1.5 * 2^23: the last bits are the nearest whole number */
     float fraction = z - (whole.value - 12582912.0f);
     float sum = 1.52527338e-5f;
@@ -26,15 +26,6 @@ static inline float exp_minus_1(float x)
     sum = sum * fraction + 6.93147181e-1f;
     scale.bits = (whole.bits + 127) << 23; /* into the exponent */
     return scale.value * (sum * fraction) + (scale.value - 1);
-}
-
-static inline float sigmoid(float x) { return 1 / (2 + exp_minus_1(-x)); }
-
-/* Not by the sigmoid: what is small would lose its last digits, step after step. */
-static inline float hyperbolic_tangent(float x)
-{
-    const float e = exp_minus_1(-2 * x);
-    return -e / (2 + e);
 }
 
 static inline float same(float value) { return value; }
@@ -51,14 +42,22 @@ static inline uint16_t to_bfloat16(float value) /* to the nearest, ties to even 
     return (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
 }
 
+/* sigmoid(x) * tanh(y), by one division. tanh(y) is not had by a sigmoid: what is small would lose
+ * its last digits, step after step. */
+static inline float sigmoid_times_tanh(float x, float y)
+{
+    const float a = exp_minus_1(-x), b = exp_minus_1(-2 * y);
+    return -b / ((2 + a) * (2 + b));
+}
+
 /* The cell after a step, from the gates and the cell before, and what is projected. */
 static inline float next_cell(float i, float j, float f, float o, float before, float clip,
                               float *out)
 {
-    float cell = sigmoid(f) * before + sigmoid(i) * hyperbolic_tangent(j);
+    float cell = before / (2 + exp_minus_1(-f)) + sigmoid_times_tanh(i, j);
     cell = cell > clip ? clip : cell;
     cell = cell < -clip ? -clip : cell;
-    *out = hyperbolic_tangent(cell) * sigmoid(o);
+    *out = sigmoid_times_tanh(o, cell);
     return cell;
 }
 
