@@ -44,7 +44,7 @@ def _content(file: ResumableFile) -> bytes:
 
 
 @given(steps=steps)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_it_reads_like_a_plain_file_and_survives_at_its_last_checkpoint(
     steps: list[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
