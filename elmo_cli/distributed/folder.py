@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 
 from elmo_cli.atomic import rename_synced
 from elmo_cli.errors import OutputError, first_line
-from elmo_cli.outputs.parts import open_location, part_name, part_number
+from elmo_cli.outputs.parts import COMPLETE, PLAN, open_location, part_name, part_number
 from elmo_cli.outputs.writer import output_error
 
 ATTEMPTS: Final = "_elmo/attempts"
@@ -127,11 +127,12 @@ class Folder:
                     self._file_system.delete_dir(path)
 
     def clear(self) -> None:
-        """Remove all that runs have written; the plan first, so that none goes on."""
-        self.remove("_elmo/plan.json", "_elmo", *map(part_name, self.parts()))
+        """Remove all that runs have written, the plan last."""
+        if self.has(PLAN):
+            self.remove(COMPLETE, *map(part_name, self.parts()), PLAN, "_elmo")
 
     def remove_leftovers(self) -> None:
-        """Remove what killed runs have left."""
+        """Remove what killed runs have left, where none is at work."""
         self.remove(_TEMPORARY, ATTEMPTS)
 
     def begin(self, number: int) -> int:

@@ -5,7 +5,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Final
@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 def embed_on_ray(
     parts: Sequence[Part], resources: Resources, *arguments: Any, attempts: int
-) -> Iterator[PartResult | None]:
+) -> Generator[PartResult | None, None, None]:
     """Embed parts by workers of Ray.
 
     Args:

@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from elmo_cli.text.records import WHOLE, Shard
 logger = logging.getLogger(__name__)
 
 ENGINES: Final = ("ray", "none")
-_SILENT_SECONDS: Final = 25.0
+SILENT_SECONDS: Final = 25.0
 """Seconds without a part begun after which a run says so."""
 
 
@@ -83,14 +84,7 @@ def run_parts(
         ElmoError: an error that all parts would have.
     """
     name = None if shard == WHOLE else str(shard)
-    others = folder.other_runs(name)
-    for other in others[:1]:
-        logger.warning(
-            "Warning: %s: another run (%s) is at work; parts may be done twice, and are the same",
-            *(folder.location, other),
-        )
-    if not others and shard == WHOLE:
-        folder.remove_leftovers()
+    _prepare(folder, shard, folder.other_runs(name))
     there = folder.parts()
     progress = Progress(len(plan.parts), len(there))
     missing = [part for part in plan.parts if part.number not in there and shard.has(part.number)]
@@ -102,24 +96,38 @@ def run_parts(
         beat()
 
     arguments = (folder.location, plan.model_sha256, settings)
-    results: Iterator[PartResult | None] = iter(())
-    if engine == "ray" and missing:
+    results: Generator[PartResult | None, None, None]
+    if engine == "ray":
         results = embed_on_ray(missing, resources or Resources(), *arguments, attempts=attempts)
-    elif missing:
+    else:
         worker = PartWorker(*arguments, cuda_device=cuda_device, on_window=on_window)
-        results = map(worker, missing)
+        results = (worker(part) for part in missing)
     try:
         beat()
-        for result in results:
-            if result is not None:
-                _add(progress, result, counts_tokens=engine == "ray")
-            on_progress(progress)
-            beat()
+        with closing(results):
+            for result in results if missing else ():
+                if result is not None:
+                    _add(progress, result, counts_tokens=engine == "ray")
+                on_progress(progress)
+                beat()
     finally:
-        results.close() if hasattr(results, "close") else None
         folder.remove(f"{RUNS}/{process_name()}")
     _finish(folder, plan, progress)
     return progress
+
+
+def _prepare(folder: Folder, shard: Shard, others: list[str]) -> None:
+    """Warn of another run on the same parts; else forget what killed ones have left of them."""
+    if others:
+        logger.warning(
+            "Warning: %s: another run (%s) is at work; parts may be done twice, and are the same",
+            *(folder.location, others[0]),
+        )
+    elif shard == WHOLE:
+        folder.remove_leftovers()
+    else:
+        attempts = folder.names(ATTEMPTS)
+        folder.remove(*(f"{ATTEMPTS}/{name}" for name in attempts if shard.has(int(name))))
 
 
 def _add(progress: Progress, result: PartResult, *, counts_tokens: bool) -> None:
@@ -154,13 +162,13 @@ class _Beat:
                 "the same command goes on"
             )
         now = time.monotonic()
-        if self._is_silent and now - progress.started > _SILENT_SECONDS:
+        if self._is_silent and now - progress.started > SILENT_SECONDS:
             self._is_silent = False
             if not progress.workers and not folder.names(ATTEMPTS):
                 logger.warning(
                     "Warning: the engine has begun no part for %.0f seconds: it waits for "
                     "resources, which others may use; Ctrl-C ends the run",
-                    _SILENT_SECONDS,
+                    SILENT_SECONDS,
                 )
         if now - self._last >= BEAT_SECONDS:
             self._last = now

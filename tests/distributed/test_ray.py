@@ -17,9 +17,6 @@ import pytest
 from commands import TINY, start_elmo
 from distributed_runs import assert_equal_to_embed
 
-from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.errors import ElmoError
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
@@ -187,10 +184,3 @@ def test_what_is_not_there_is_said_in_one_line(options: tuple[str, ...], message
 def test_resources_that_a_cluster_has_not_are_said(address: str) -> None:
     status, said = end_of(start_elmo(*RUN, "--cpus-per-worker", "9", "--address", address))
     assert (status, said[1]) == (1, "Error: --cpus-per-worker 9: the cluster has 2 CPUs in all")
-
-
-def test_ray_that_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = embed_on_ray([], Resources(), attempts=5)
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ElmoError, match=r'--engine ray: .*; pip install "elmo-cli\[ray\]"$'):
-        next(run)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pyarrow
@@ -20,11 +22,13 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
+from elmo_cli.distributed import run
 from elmo_cli.distributed.batches import EmbedBatch
 from elmo_cli.distributed.folder import Folder
 from elmo_cli.distributed.part import PartWorker
 from elmo_cli.distributed.plan import Settings, open_plan
 from elmo_cli.errors import InputError
+from elmo_cli.text.records import Shard
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "2k", "--model", TINY)
@@ -257,6 +261,43 @@ def test_two_workers_at_one_part_write_the_same_file() -> None:
     assert os.listdir("out/_elmo/tmp") == []
 
 
+def test_an_engine_that_begins_no_part_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def idle(*arguments: object, attempts: int) -> Generator[None, None, None]:
+        yield from (None, None, None)
+
+    monkeypatch.setattr(run, "embed_on_ray", idle)
+    monkeypatch.setattr(run, "SILENT_SECONDS", 0)
+    folder, settings = Folder("out"), Settings(model=str(TINY))
+    plan = open_plan(folder, ("text.txt",), settings)
+    assert run.run_parts(folder, plan, settings, engine="ray").n_done == 0
+    assert caplog.text.count("the engine has begun no part for 0 seconds") == 1
+
+
+def test_attempts_of_earlier_runs_do_not_count() -> None:
+    folder, settings = Folder("out"), Settings(model=str(TINY))
+    plan = open_plan(folder, ("text.txt",), settings, part_bytes=2000)
+    for number in (0, 1):
+        assert [folder.begin(number) for _ in range(9)] == list(range(9))
+    run.run_parts(folder, plan, settings, shard=Shard(1, 2))
+    assert folder.names("_elmo/attempts") == ["1"]
+    assert run.run_parts(folder, plan, settings).failed == {}
+
+
+def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    advice = 'pip install "elmo-cli[ray]"'
+    result = elmo(*RUN[:3])
+    assert (result.exit_code, result.stderr.endswith(f"; {advice}\n")) == (1, True)
+    ray, data = ModuleType("ray"), ModuleType("ray.data")
+    vars(ray).update(__version__="2.9.3", data=data)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "ray.data", data)
+    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3; {advice}\n"
+    assert elmo(*RUN[:3]).stderr == message
+
+
 def test_options_that_do_not_go_together_are_refused() -> None:
     assert_misused(elmo(*RUN, "--workers", "2"), "--workers requires --engine ray")
     assert_misused(elmo("distribute", "a", "b", "--shard", "1/2"), "--shard requires --engine none")
@@ -275,6 +316,9 @@ def test_a_batch_gets_a_column() -> None:
     assert_array_equal(arrays["vectors"][3], table.column("vectors")[3].as_py())
     pooled = EmbedBatch(model=str(TINY), layers="top", pooling="mean")
     assert pooled({"text": texts})["activations"].shape == (4, 32)
+    pandas = pytest.importorskip("pandas")
+    frame = pooled(pandas.DataFrame({"text": ["The cat", "", "a b c"]}))
+    assert [len(row) for row in frame["activations"]] == [32] * 3
 
 
 def test_a_folder_may_be_a_uri(folder: Path) -> None:
