@@ -4,7 +4,8 @@ python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch --part-size
 
 At work is from the end of the first part to that of the last, with the tokens of the parts
 between; of `elmo embed`, what it says itself. Memory is the peak of all processes together, each
-page shared out among those that share it. Two threads or two workers of one thread.
+page shared out among those that share it. Ray's workers have one thread each, what runs in one
+process has `--threads`: 1 where others use the machine, since threads lose that wait for another.
 """
 
 import argparse
@@ -77,14 +78,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--part-size", default="150M")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--options", default="--layers average --dtype float16")
     chosen = parser.parse_args()
     options = chosen.options.split()
     output = chosen.folder / "output"
     parts = [chosen.corpus, str(output), "--part-size", chosen.part_size, *options]
     ways = {
-        "elmo embed, 2 threads": ([*ELMO, "embed", chosen.corpus, f"{output}.h5"], 2),
-        "--engine none, 2 threads": ([*ELMO, "distribute", *parts, "--engine", "none"], 2),
+        "elmo embed": ([*ELMO, "embed", chosen.corpus, f"{output}.h5"], chosen.threads),
+        "--engine none": ([*ELMO, "distribute", *parts, "--engine", "none"], chosen.threads),
         "Ray, 1 worker of 1 thread": ([*ELMO, "distribute", *parts, "--workers", "1"], 1),
         "Ray, 2 workers of 1 thread": ([*ELMO, "distribute", *parts, "--workers", "2"], 1),
     }
