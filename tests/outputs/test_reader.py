@@ -152,7 +152,7 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
     for name, texts in {"part-1": "abc", "part-2": "", "part-3": "cd"}.items():
         write(lines(*texts), tmp_path / name, layout)
     with open_activations(tmp_path / "part-*") as activations:
-        assert [path.name for path in activations.paths] == ["part-1", "part-2", "part-3"]
+        assert [Path(path).name for path in activations.paths] == ["part-1", "part-2", "part-3"]
         assert [activations.sentence(n) for n in range(5)] == ["a", "b", "c", "c", "d"]
         assert [int(values[0, 0, 0]) for values in activations] == [0, 1, 2, 0, 1]
         assert [int(values[0, 0, 0]) for values in activations[1:5:2]] == [1, 0]
