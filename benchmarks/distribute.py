@@ -67,7 +67,7 @@ def sent_bytes(output: Path) -> int:
     """What goes through the object store for a part: its row, and its result."""
     plan = read_plan(Folder(str(output)))
     assert plan is not None
-    result = PartResult(0, "a-host-of-usual-name-12345", 10**6, 0, 60.0)
+    result = PartResult(0, "a-host-of-usual-name-12345", 10**6)
     return len(pickle.dumps(plan.parts[-1]._asdict())) + len(pickle.dumps(result._asdict()))
 
 

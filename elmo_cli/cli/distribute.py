@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from elmo_cli.distributed.run import Progress
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_MAX_SHOWN = 20
 
 
 def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -108,13 +107,6 @@ def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
     options.selection_options,
     options.dtype_option,
     click.option(
-        "--compression",
-        type=click.Choice(["zstd", "none"]),
-        default="zstd",
-        show_default=True,
-        help="Compression of the parts.",
-    ),
-    click.option(
         "--part-size",
         callback=_size,
         metavar="SIZE",
@@ -148,7 +140,11 @@ def distribute(
     $ elmo distribute --status vectors
     """
     if status:
-        _print_status(folder)
+        from elmo_cli.distributed.folder import Folder
+        from elmo_cli.distributed.run import status as status_of
+
+        first, *rest = status_of(Folder(folder))
+        click.echo("\n".join([f"{folder}: {first}", *rest]))
         return
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
@@ -227,31 +223,11 @@ def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
         f"{folder}: {progress.n_done:,} of {counted(progress.n_parts, 'part')}, "
         f"{counted(progress.n_tokens, 'token')}, {progress.tokens_per_second:,.0f} tokens/s"
     )
-    if progress.n_skipped:
-        options.say(f"Skipped {counted(progress.n_skipped, 'record')}; their parts name them")
     if progress.failed or (progress.n_done < progress.n_parts and not is_shard):
         n_missing = progress.n_parts - progress.n_done
         raise click.ClickException(
             f"{folder}: {counted(n_missing, 'part')} missing; the same command tries again"
         )
-
-
-def _print_status(folder: str) -> None:
-    from elmo_cli.distributed.folder import Folder
-    from elmo_cli.distributed.run import status
-
-    found = status(Folder(folder))
-    click.echo(
-        f"{folder}: {found['done']:,} of {counted(found['parts'], 'part')}, "
-        f"{counted(len(found['runs']), 'run')} at work, {counted(found['workers'], 'worker')}, "
-        f"{found['tokens_per_second']:,} tokens/s, {len(found['failed']):,} failed"
-    )
-    for error in list(found["failed"].values())[:_MAX_SHOWN]:
-        click.echo(f"Failed: {error}")
-    for part in found["missing"][:_MAX_SHOWN]:
-        click.echo(f"Missing: {part}")
-    if len(found["missing"]) > _MAX_SHOWN:
-        click.echo(f"and {len(found['missing']) - _MAX_SHOWN:,} more")
 
 
 class _PartsBar:

@@ -169,8 +169,6 @@ def _may_run(process: str) -> bool:
         return True
     try:
         os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True

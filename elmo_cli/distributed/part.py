@@ -1,7 +1,6 @@
 """One part, by a worker that holds a model: done twice, it is the same file."""
 
 import hashlib
-import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import IO, NamedTuple
@@ -25,8 +24,6 @@ class PartResult(NamedTuple):
     number: int
     worker: str
     n_tokens: int = 0
-    n_skipped: int = 0
-    seconds: float = 0.0
     error: str | None = None
     """Why it is not there."""
     ends_run: bool = False
@@ -78,14 +75,14 @@ class PartWorker:
 
     def __call__(self, part: Part) -> PartResult:
         """Embed a part, unless it is there."""
-        worker, started = process_name(), time.monotonic()
+        worker = process_name()
         if self._folder.has(part_name(part.number)):
             return PartResult(part.number, worker)
         try:
             if self._folder.begin(part.number) >= self._attempts:
                 error = f"{part}: ended {self._attempts} workers; it is left out"
                 return PartResult(part.number, worker, error=error)
-            n_tokens, n_skipped = self._embed(part)
+            n_tokens = self._embed(part)
         except (InputError, ComputationError) as error:
             self._folder.end(part.number)
             return PartResult(part.number, worker, error=f"part {part.number}: {error}")
@@ -94,26 +91,22 @@ class PartWorker:
         except ElmoError as error:
             return PartResult(part.number, worker, error=str(error), ends_run=True)
         self._folder.end(part.number)
-        return PartResult(part.number, worker, n_tokens, n_skipped, time.monotonic() - started)
+        return PartResult(part.number, worker, n_tokens)
 
-    def _embed(self, part: Part) -> tuple[int, int]:
-        """Write a part; how many tokens it has, and how many records were skipped."""
+    def _embed(self, part: Part) -> int:
+        """Write a part; how many tokens it has."""
         embedder = self._embedder = self._embedder or self._loaded()
-        n_tokens = n_skipped = 0
+        n_tokens = 0
 
         def write(file: IO[bytes]) -> None:
-            nonlocal n_tokens, n_skipped
-            n_tokens, n_skipped = self._write(part, embedder, file)
+            nonlocal n_tokens
+            n_tokens = self._write(part, embedder, file)
 
         self._folder.publish(part_name(part.number), write)
-        return n_tokens, n_skipped
+        return n_tokens
 
     def _loaded(self) -> ElmoEmbedder:
-        """Load the model.
-
-        Raises:
-            WeightsError: it is not that of the plan.
-        """
+        """Load the model, which has to be that of the plan."""
         import torch
 
         if self._n_threads is not None:
@@ -126,13 +119,12 @@ class PartWorker:
             )
         return embedder
 
-    def _write(self, part: Part, embedder: ElmoEmbedder, file: IO[bytes]) -> tuple[int, int]:
+    def _write(self, part: Part, embedder: ElmoEmbedder, file: IO[bytes]) -> int:
         settings = self._settings
         selection = settings.selection(embedder.options.n_layers)
         is_fasta = settings.columns.format_of(part.path) == "fasta"
-        compression = None if settings.compression == "none" else settings.compression
         output_format = OutputFormat(
-            *("parquet", "allennlp", compression, settings.dtype),
+            *("parquet", "allennlp", "zstd", settings.dtype),
             pooled=settings.pooling is not None,
             forget_sentences=is_fasta,
         )
@@ -171,4 +163,4 @@ class PartWorker:
             )
         end = end_attributes(n_records, Place(n_records, digest.hexdigest()), skipped)
         writer.finish({**end, "tokens": str(n_tokens)})
-        return n_tokens, len(skipped)
+        return n_tokens

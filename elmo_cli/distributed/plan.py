@@ -16,7 +16,6 @@ from elmo_cli.outputs.parts import PLAN
 from elmo_cli.pretrained.loading import choose_model
 from elmo_cli.pretrained.model_files import content_sha256
 
-COMPRESSIONS: Final = ("zstd", "none")
 PART_BYTES: Final = 1 << 30
 """Size of a part, before compression."""
 _PART_TOKENS: Final = 1 << 20
@@ -39,7 +38,6 @@ class Settings:
     gamma: float | None = None
     pooling: str | None = None
     dtype: str = "float32"
-    compression: str = "zstd"
     input_format: str | None = None
     text_column: str = "text"
     key_column: str | None = None
@@ -92,7 +90,6 @@ def open_plan(
     """
     check_choice("state", settings.state or "zero", ("zero", "warm"))
     check_choice("dtype", settings.dtype, DTYPES)
-    check_choice("compression", settings.compression, COMPRESSIONS)
     inputs = find_inputs(patterns)
     values = _recorded(settings)
     if overwrite:
@@ -143,7 +140,7 @@ def _recorded(settings: Settings) -> dict[str, str]:
         "state": settings.state or start_of_sentences(files.options),
         "elmo_cli_version": elmo_cli.__version__,
     }
-    own = ("precision", "dtype", "compression", "text_column", "key_column", "skip_errors")
+    own = ("precision", "dtype", "text_column", "key_column", "skip_errors")
     chosen = asdict(settings)
     return {**values, **{name: str(chosen[name]) for name in own if chosen[name] is not None}}
 

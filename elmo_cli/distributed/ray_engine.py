@@ -3,6 +3,7 @@
 import logging
 import os
 import queue
+import socket
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -66,7 +67,7 @@ def embed_on_ray(
     """
     ray = load_ray()
     with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
-        _connect(ray, resources)
+        _connect(ray, resources.address or os.environ.get("RAY_ADDRESS"))
         try:
             for row in _polled(_rows(ray, parts, resources, arguments, attempts)):
                 yield row if row is None else PartResult(**row)
@@ -133,46 +134,26 @@ def load_ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, resources: Resources) -> None:
-    """Connect to a cluster, or start one on this machine.
-
-    Raises:
-        ElmoError: there is none at the address.
-    """
-    address = resources.address or os.environ.get("RAY_ADDRESS")
+def _connect(ray: Any, address: str | None) -> None:
+    """Connect to a cluster, or start one on this machine."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         ray.init(address="local", include_dashboard=False, **settings)
         return
-    _check_address(address)
-    try:
-        ray.init(address=address, **settings)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise ElmoError(f"--address {address}: no cluster of Ray: {first_line(error)}") from None
-
-
-def _check_address(address: str) -> None:
-    """Look whether something answers there: Ray itself would try for minutes."""
-    import socket
-
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdecimal():
-        return
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except OSError as error:
+        if port.isdecimal():  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
+        ray.init(address=address, **settings)
+    except (RuntimeError, ValueError, OSError) as error:
         raise ElmoError(
-            f"--address {address}: no cluster of Ray answers: {first_line(error)}; `ray start "
-            "--head` starts one, and without --address the run starts its own"
+            f"--address {address}: no cluster of Ray answers: {first_line(error)}; without "
+            "--address the run starts its own"
         ) from None
 
 
 def _count_workers(there: dict[str, float], wanted: Resources) -> int:
-    """How many workers a cluster has room for, or as many as are asked for.
-
-    Raises:
-        DeviceError: there is no room for one.
-    """
+    """How many workers a cluster has room for, or as many as are asked for."""
     room = []
     for name, unit, size in (("CPU", "CPUs", wanted.cpus), ("GPU", "GPUs", wanted.gpus)):
         if size and there.get(name, 0) < size:
@@ -186,25 +167,24 @@ def _count_workers(there: dict[str, float], wanted: Resources) -> int:
 
 def _polled(rows: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     """The items of an iterator that may never give one; None each second without any."""
-    found: queue.Queue[tuple[bool, Any]] = queue.Queue()
+    found: queue.Queue[Any] = queue.Queue()
+    end = object()
 
     def read() -> None:
         try:
             for row in rows():
-                found.put((False, row))
-            found.put((True, None))
+                found.put(row)
+            found.put(end)
         except BaseException as error:
-            found.put((True, error))
+            found.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
+    row = None
+    while row is not end:
+        if isinstance(row, BaseException):
+            raise row
+        yield row
         try:
-            is_end, item = found.get(timeout=_WAIT_SECONDS)
+            row = found.get(timeout=_WAIT_SECONDS)
         except queue.Empty:
-            yield None
-            continue
-        if is_end and item is not None:
-            raise item
-        if is_end:
-            return
-        yield item
+            row = None

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from elmo_cli.distributed.folder import ATTEMPTS, BEAT_SECONDS, FAILED, RUNS, Folder, process_name
-from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, PartWorker
 from elmo_cli.distributed.plan import Plan, Settings, read_plan
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
 from elmo_cli.errors import ElmoError, InputError, StoppedError
 from elmo_cli.outputs.parts import COMPLETE
+from elmo_cli.quantities import counted
 from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,6 @@ class Progress:
     """Parts that are there."""
     n_tokens: int = 0
     """Of this run."""
-    n_skipped: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     """Why parts were left out."""
     workers: set[str] = field(default_factory=set)
@@ -133,7 +132,6 @@ def _prepare(folder: Folder, shard: Shard, others: list[str]) -> None:
 def _add(progress: Progress, result: PartResult, *, counts_tokens: bool) -> None:
     progress.workers.add(result.worker)
     progress.n_tokens += result.n_tokens if counts_tokens else 0
-    progress.n_skipped += result.n_skipped
     if result.ends_run:
         raise ElmoError(result.error)
     if result.error is not None:
@@ -203,8 +201,8 @@ def _finish(folder: Folder, plan: Plan, progress: Progress) -> None:
     folder.remove_leftovers()
 
 
-def status(folder: Folder) -> dict[str, Any]:
-    """How far a folder is; nothing in it is changed.
+def status(folder: Folder) -> list[str]:
+    """How far a folder is, in lines; nothing in it is changed.
 
     Raises:
         InputError: it is no such folder.
@@ -213,17 +211,15 @@ def status(folder: Folder) -> dict[str, Any]:
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none")
     there = folder.parts()
-    names = folder.other_runs(None)
-    runs = [folder.read(f"{RUNS}/{name}") or {} for name in names]
-    missing: list[Part] = [part for part in plan.parts if part.number not in there]
+    runs = [folder.read(f"{RUNS}/{name}") or {} for name in folder.other_runs(None)]
     failed = folder.read(FAILED) or {}
-    return {
-        "parts": len(plan.parts),
-        "done": len(plan.parts) - len(missing),
-        "failed": failed,
-        "missing": [str(part) for part in missing],
-        "runs": names,
-        "workers": sum(run.get("workers", 0) for run in runs),
-        "tokens_per_second": round(sum(run.get("tokens_per_second", 0.0) for run in runs)),
-        "is_complete": folder.has(COMPLETE),
-    }
+    missing = [str(part) for part in plan.parts if part.number not in there]
+    n_parts, n_workers = len(plan.parts), sum(run.get("workers", 0) for run in runs)
+    speed = sum(run.get("tokens_per_second", 0.0) for run in runs)
+    return [
+        f"{n_parts - len(missing):,} of {counted(n_parts, 'part')}, "
+        f"{counted(len(runs), 'run')} at work, {counted(n_workers, 'worker')}, "
+        f"{speed:,.0f} tokens/s, {len(failed):,} failed",
+        *(f"Failed: {error}" for error in failed.values()),
+        *(f"Missing: {part}" for part in missing),
+    ]

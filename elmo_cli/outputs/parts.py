@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
@@ -117,26 +116,17 @@ class PartsFolder:
 
     def find(self, name: str) -> int | None:
         """The number of the last record of that key, or of that text where there are no keys."""
-        order, hashes = self._index
-        place = int(np.searchsorted(hashes, hash(name), "right")) - 1
-        while name and place >= 0 and hashes[place] == hash(name):
-            number = int(order[place])
-            if name == (self.key(number) if self.has_keys else self.text(number)):
-                return number
-            place -= 1
-        return None
+        return self._numbers.get(name)
 
     @cached_property
-    def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """The numbers of all records in the order of the hash of their names, and these."""
+    def _numbers(self) -> dict[str, int]:
         column = "key" if self.has_keys else "sentence"
-        hashes: list[int] = []
+        numbers: dict[str, int] = {}
         for part in range(len(self._ends) if self.has_keys or self.has_sentences else 0):
-            names = self._opened(part).read(columns=[column]).column(column)
-            hashes += [hash(name or "") for name in names.to_pylist()]
-        found = np.array(hashes, np.int64)
-        order = np.argsort(found, kind="stable")
-        return order, found[order]
+            names = self._opened(part).read(columns=[column]).column(column).to_pylist()
+            first = self._ends[part] - len(names)
+            numbers.update((name, number) for number, name in enumerate(names, first) if name)
+        return numbers
 
     def _cell(self, column: str, number: int) -> Any:
         table, row = self._located(number)
@@ -151,36 +141,26 @@ class PartsFolder:
         part = bisect_right(self._ends, number)
         row = number - (self._ends[part - 1] if part else 0)
         file = self._opened(part)
-        ends = list(
-            accumulate(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
-        )
-        group = bisect_right(ends, row)
-        if group == len(ends):
-            raise DamagedError(f"{part_name(part)}: expected more than {row:,} records")
-        if self._held[:2] != (part, group):
-            self._held = (
-                part,
-                group,
-                self._read(lambda: file.read_row_group(group).combine_chunks()),
-            )
-        return self._held[2], row - (ends[group - 1] if group else 0)
+        for group in range(file.num_row_groups):
+            n_rows = file.metadata.row_group(group).num_rows
+            if row < n_rows:
+                if self._held[:2] != (part, group):
+                    self._held = (part, group, file.read_row_group(group).combine_chunks())
+                return self._held[2], row
+            row -= n_rows
+        raise DamagedError(f"{part_name(part)}: expected more records")
 
     def _opened(self, part: int) -> Any:
         if self._file[0] != part:
+            import pyarrow
             from pyarrow import parquet
 
             path = f"{self._root}/{part_name(part)}"
-            opened = self._read(lambda: parquet.ParquetFile(path, filesystem=self._file_system))
-            self._file = (part, opened)
+            try:
+                self._file = (part, parquet.ParquetFile(path, filesystem=self._file_system))
+            except pyarrow.ArrowInvalid as error:
+                raise DamagedError(f"{part_name(part)}: {error}") from None
         return self._file[1]
-
-    def _read(self, read: Any) -> Any:
-        import pyarrow
-
-        try:
-            return read()
-        except pyarrow.ArrowInvalid as error:
-            raise DamagedError(str(error)) from None
 
     def _json(self, name: str) -> Any:
         with self._file_system.open_input_stream(f"{self._root}/{name}") as file:
