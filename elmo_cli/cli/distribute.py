@@ -3,6 +3,8 @@
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -170,13 +172,13 @@ def distribute(
     settings = _take_settings(named)
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_bytes=part_size, overwrite=overwrite)
-    with stop_on_signal("moment") as should_stop, _PartsBar(quiet=options.is_quiet()) as bar:
+    with stop_on_signal("moment") as should_stop, _parts_bar(quiet=options.is_quiet()) as show:
         progress = run_parts(
             *(there, plan, settings),
             engine=engine,
             resources=resources,
             shard=parse_shard(shard) if shard else WHOLE,
-            on_progress=bar.show,
+            on_progress=show,
             should_stop=should_stop,
             **run,
         )
@@ -230,29 +232,21 @@ def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
         )
 
 
-class _PartsBar:
-    """A bar by parts, on a terminal."""
+@contextmanager
+def _parts_bar(*, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
+    """Give a function that shows how far a run is, on a terminal."""
+    from tqdm import tqdm
+    from tqdm.contrib.logging import logging_redirect_tqdm
 
-    def __init__(self, *, quiet: bool) -> None:
-        from tqdm import tqdm
-        from tqdm.contrib.logging import logging_redirect_tqdm
+    with (
+        logging_redirect_tqdm(),  # what is logged does not tear the bar
+        tqdm(unit="part", disable=quiet or None, file=sys.stderr, dynamic_ncols=True) as bar,
+    ):
 
-        self._logs = logging_redirect_tqdm()
-        disable = True if quiet else None
-        self._bar = tqdm(unit="part", disable=disable, file=sys.stderr, dynamic_ncols=True)
+        def show(progress: "Progress") -> None:
+            if bar.total is None:  # what was there before does not count for the time left
+                bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
+            bar.set_postfix_str(progress.text(), refresh=False)
+            bar.update(progress.n_done - bar.n)
 
-    def __enter__(self) -> "_PartsBar":
-        self._logs.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()
-        self._logs.__exit__(None, None, None)
-
-    def show(self, progress: "Progress") -> None:
-        """Show how far a run is."""
-        if self._bar.total is None:
-            self._bar.initial, self._bar.total = progress.n_done, progress.n_parts
-            self._bar.n = progress.n_done
-        self._bar.set_postfix_str(progress.text(), refresh=False)
-        self._bar.update(progress.n_done - self._bar.n)
+        yield show

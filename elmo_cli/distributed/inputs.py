@@ -227,23 +227,19 @@ def _json_record(line: str, where: str, columns: Columns) -> Record:
         row = json.loads(line)
     except ValueError:
         row = None
-    if isinstance(row, dict) and columns.text in row:
-        return _row_record(row, where, columns)
-    error = f"{where}: expected a JSON object with {columns.text!r}, found {line[:60]!r}"
-    if not columns.skip_errors:
-        raise InputError(error)
-    return Record("", [], error=error)
+    return _row_record(row if isinstance(row, dict) else {columns.text: ...}, where, columns)
 
 
 def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
     """A record from its text, or its tokens in a list, and its key."""
-    text = row[columns.text]
+    text = row.get(columns.text, ...)
     key = None if columns.key is None else str(row.get(columns.key, ""))
     if isinstance(text, str) or text is None:
         return Record(text or "", tokens(text or ""), key)
     if isinstance(text, list) and all(isinstance(token, str) for token in text):
         return Record(" ".join(text), text, key)
-    error = f"{where}: expected a text or a list of tokens, found {str(text)[:60]!r}"
+    found = "none" if text is ... else repr(text)[:60]
+    error = f"{where}: expected a text or a list of tokens in {columns.text!r}, found {found}"
     if not columns.skip_errors:
         raise InputError(error)
     return Record("", [], key, error=error)

@@ -90,8 +90,16 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: expected UTF-8, found the byte 0xff"),
-        ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object with 'text'"),
-        ("a.jsonl", b'{"text": 1}\n', "line 1: expected a text or a list of tokens, found '1'"),
+        (
+            "a.jsonl",
+            b'{"text": "a"}\n\n[]\n',
+            "line 3: expected a text or a list of tokens in 'text', found none",
+        ),
+        (
+            "a.jsonl",
+            b'{"text": 1}\n',
+            "line 1: expected a text or a list of tokens in 'text', found 1",
+        ),
         ("a.txt.gz", b"no gzip", "line 1: cannot read on: Not a gzipped file"),
         ("a.parquet", b"no parquet", "cannot read the input: Parquet magic bytes not found"),
     ],

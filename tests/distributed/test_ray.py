@@ -158,6 +158,7 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
 
 
 def test_ctrl_c_ends_a_run(address: str) -> None:
+    Path("text.txt").write_text(LINES + f"{'word ' * 30_000}\n" * 40)
     run = start_elmo(*RUN, *ONE_WORKER, "--address", address)
     wait_until(parts_there, run)
     run.send_signal(signal.SIGINT)
