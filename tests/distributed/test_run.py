@@ -208,6 +208,7 @@ def wait_for_parts(n_parts: int, process: "subprocess.Popen[bytes]") -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_killed_goes_on(number: int) -> None:
     Path("text.txt").write_text(LINES * 10)
@@ -233,6 +234,7 @@ def test_a_run_that_is_killed_goes_on(number: int) -> None:
     }
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
     Path("text.txt").write_text(LINES * 10)
     first = start_elmo(*RUN)
