@@ -33,8 +33,6 @@ SUFFIXES: Final = {
     "parquet": (".parquet",),
 }
 """Formats of inputs, and the suffixes of their files; `.gz` may follow, but for Parquet."""
-WITH_COLUMNS: Final = ("jsonl", "parquet")
-"""Those whose records have columns."""
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n\v\f"
 """What may stand before the `>` of FASTA."""
 _SAMPLE_BYTES: Final = 1 << 20
@@ -212,12 +210,7 @@ def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
         if not line:
             return
         position += len(line)
-        try:
-            yield decode_line(part.path, line, number)
-        except InputError as error:
-            if not skip_errors:
-                raise
-            yield InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
+        yield decode_line(part.path, line, number, skip_errors=skip_errors)
 
 
 def _json_record(line: str, where: str, columns: Columns) -> Record:

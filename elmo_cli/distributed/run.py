@@ -18,7 +18,6 @@ from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 
-ENGINES: Final = ("ray", "none")
 SILENT_SECONDS: Final = 25.0
 """Seconds without a part begun after which a run says so."""
 

@@ -174,12 +174,7 @@ def read_lines(
             if position > before:  # the end of compressed data, which belongs to no line
                 on_bytes(position - before)
             return
-        try:
-            yield decode_line(path, line, number)
-        except InputError as error:
-            if not skip_errors:
-                raise
-            yield InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
+        yield decode_line(path, line, number, skip_errors=skip_errors)
         on_bytes(position - before)
 
 
@@ -246,17 +241,15 @@ def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
     Raises:
         InputError: it cannot be read, is too long for memory, or compressed data is damaged.
     """
-    where = f"{name_of(path)}, line {number}"
     try:
         return stream.readline()
     except (EOFError, gzip.BadGzipFile, OSError) as error:
-        raise InputError(f"{where}: cannot read on: {error}") from None
+        reason = f"cannot read on: {error}"
     except zlib.error as error:
-        raise InputError(f"{where}: damaged gzip data: {error}") from None
+        reason = f"damaged gzip data: {error}"
     except MemoryError:
-        raise InputError(
-            f"{where}: expected a sentence, found a line too long for memory"
-        ) from None
+        reason = "expected a sentence, found a line too long for memory"
+    raise InputError(f"{name_of(path)}, line {number}: {reason}")
 
 
 def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:
@@ -264,12 +257,23 @@ def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:
     return plain if stream is file else file.tell()
 
 
-def decode_line(path: str | Path, line: bytes, number: int) -> str:
+def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool = False) -> str:
     """A line as text, without the white space at its ends; its number counts from 1.
+
+    With `skip_errors`, one that is not UTF-8 is an `InvalidLine`.
 
     Raises:
         InputError: it is not UTF-8.
     """
+    try:
+        return _decoded(path, line, number)
+    except InputError as error:
+        if not skip_errors:
+            raise
+        return InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
+
+
+def _decoded(path: str | Path, line: bytes, number: int) -> str:
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
