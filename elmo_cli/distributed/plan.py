@@ -10,11 +10,12 @@ from elmo_cli.distributed.folder import Folder
 from elmo_cli.distributed.inputs import Columns, Input, Part, cut, find_inputs, sample
 from elmo_cli.errors import OutputError, check_choice, shown
 from elmo_cli.inference.selection import Selection, select
-from elmo_cli.model.options import read_options, start_of_sentences
+from elmo_cli.model.options import ModelOptions, read_options, start_of_sentences
 from elmo_cli.outputs.formats import DTYPES
 from elmo_cli.outputs.parts import PLAN
+from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import choose_model
-from elmo_cli.pretrained.model_files import content_sha256
+from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 
 PART_BYTES: Final = 1 << 30
 """Size of a part, before compression."""
@@ -91,7 +92,10 @@ def open_plan(
     check_choice("state", settings.state or "zero", ("zero", "warm"))
     check_choice("dtype", settings.dtype, DTYPES)
     inputs = find_inputs(patterns)
-    values = _recorded(settings)
+    files = choose_model(
+        *(settings.model, settings.options_file, settings.weight_file, settings.vocabulary_file)
+    )
+    values = _recorded(settings, files)
     if overwrite:
         folder.clear()
     stored = read_plan(folder)
@@ -101,7 +105,9 @@ def open_plan(
                 f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
                 "found other files in it"
             )
-        plan = Plan(values, inputs, _parts(inputs, settings, part_bytes))
+        plan = Plan(
+            values, inputs, _parts(inputs, settings, read_options(files.options), part_bytes)
+        )
         _write_plan(folder, plan)
         return plan
     _check_same(folder, stored, values, inputs)
@@ -130,9 +136,8 @@ def _write_plan(folder: Folder, plan: Plan) -> None:
     folder.write(PLAN, content)
 
 
-def _recorded(settings: Settings) -> dict[str, str]:
+def _recorded(settings: Settings, files: ModelFiles) -> dict[str, str]:
     """What the values of a folder depend on, as attributes."""
-    files = model_files(settings)
     options = read_options(files.options)
     values = {
         "model_sha256": content_sha256(files),
@@ -145,23 +150,10 @@ def _recorded(settings: Settings) -> dict[str, str]:
     return {**values, **{name: str(chosen[name]) for name in own if chosen[name] is not None}}
 
 
-def model_files(settings: Settings) -> Any:
-    """The files of the model; downloaded where they are not there."""
-    return choose_model(
-        *(settings.model, settings.options_file, settings.weight_file, settings.vocabulary_file)
-    )
-
-
 def _check_same(
     folder: Folder, stored: Plan, settings: dict[str, str], inputs: list[Input]
 ) -> None:
-    names = sorted({*stored.settings, *settings})
-    there, here = stored.settings, settings
-    found = [
-        f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-        for name in names
-        if there.get(name) != here.get(name)
-    ]
+    found = differences(stored.settings, settings)
     if stored.inputs != inputs:
         changed = sorted({each.path for each in {*stored.inputs} ^ {*inputs}}) or ["their order"]
         found.append(f"the inputs ({shown(', '.join(changed[:5]))})")
@@ -172,8 +164,9 @@ def _check_same(
         )
 
 
-def _parts(inputs: list[Input], settings: Settings, part_bytes: int | None) -> list[Part]:
-    options = read_options(model_files(settings).options)
+def _parts(
+    inputs: list[Input], settings: Settings, options: ModelOptions, part_bytes: int | None
+) -> list[Part]:
     selection = settings.selection(options.n_layers)
     one = Selection(selection.layers, "mean").empty(
         options.n_layers, options.width, torch.device("cpu")

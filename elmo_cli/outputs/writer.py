@@ -238,13 +238,11 @@ class ActivationsWriter:
         """Resume from a state, which is of HDF5, where its settings are those of this writer."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
-        found = ", ".join(
-            f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-            for name in sorted({*there, *here} - {*_NOT_COMPARED})
-            if there.get(name) != here.get(name)
-        )
+        found = differences(there, here)
         if found:
-            raise OutputError(f"{path} {what} differs in {shown(found)}; --overwrite starts anew")
+            raise OutputError(
+                f"{path} {what} differs in {shown(', '.join(found))}; --overwrite starts anew"
+            )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
     def _state(self, run_state: dict[str, Any]) -> dict[str, Any]:
@@ -306,6 +304,15 @@ def _open_partial(path: Path) -> ResumableFile:
         ) from None
     except OSError as error:
         raise output_error(path, error) from None
+
+
+def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """The settings that differ from those of an output, as a message shows each."""
+    return [
+        f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
+        for name in sorted({*there, *here} - {*_NOT_COMPARED})
+        if there.get(name) != here.get(name)
+    ]
 
 
 def end_attributes(n_records: int, place: Place, skipped: Mapping[str, str]) -> dict[str, str]:
