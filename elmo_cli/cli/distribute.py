@@ -195,8 +195,7 @@ def _check_options(named: dict[str, Any]) -> None:
     )
     if named["state"] == "carry":
         raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
-    if named["gamma"] is not None and named["mix"] is None:
-        raise click.UsageError("--gamma requires --mix")
+    options.check_effect(named["mix"] is not None, "requires --mix", "gamma")
     if named["layers"] is not None and named["mix"] is not None:
         raise click.UsageError("--mix takes the place of --layers")
 

@@ -129,7 +129,8 @@ def embed(
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    layers = _take_layers(named, mix, gamma)
+    layers = _take_layers(named, mix)
+    options.check_effect(mix is not None, "requires --mix", "gamma")
     is_file = output_file != STANDARD_OUTPUT
     options.check_effect(is_file, "requires a file for OUTPUT", "overwrite", "checkpoint_seconds")
     _warn_of_old_options(vocab_path, include_package)
@@ -168,15 +169,13 @@ def _say_summary(output_file: str, plan: "FilePlan", summary: "Summary") -> None
     )
 
 
-def _take_layers(named: dict[str, Any], mix: tuple[float, ...] | None, gamma: float | None) -> str:
+def _take_layers(named: dict[str, Any], mix: tuple[float, ...] | None) -> str:
     """Take the choice of layers out of the options."""
     old = {name: named.pop(name) for name in ("all_layers", "top", "average")}
     given = [name.removesuffix("_layers") for name, is_set in old.items() if is_set]
     layers = named.pop("layers")
     if layers is not None:
         given.append(layers)
-    if gamma is not None and mix is None:
-        raise click.UsageError("--gamma requires --mix")
     if len(given) > 1:
         raise click.UsageError("choose one of --layers, --all, --top and --average")
     if given and mix is not None:
