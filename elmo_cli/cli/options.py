@@ -327,14 +327,13 @@ def warn_of_unknown_suffix(path: str, file_format: str | None) -> None:
         say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
 
 
-def load_embedder(files: "ModelFiles | None" = None, **named: Any) -> "ElmoEmbedder":
+def load_embedder(**named: Any) -> "ElmoEmbedder":
     """Load the model of the shared options, and print its name.
 
     Args:
-        files: those of the model, where they are taken already.
         named: the options of `run_options`, and others of `ElmoEmbedder`.
     """
-    files = files or take_files(named)
+    files = take_files(named)
 
     from elmo_cli.embedder import ElmoEmbedder
 

@@ -26,7 +26,7 @@ from elmo_cli.outputs.formats import OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
-    checked_count,
+    check_count,
     checked_dataset,
     dataset_settings,
 )
@@ -66,7 +66,7 @@ class AllenNlpWriter:
         self._shard = shard_of(attributes)
         if not self._use_sentence_keys:  # where blank lines have no dataset
             n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
-            checked_count(n_names, n_records)
+            check_count(n_names, n_records)
         file.attrs.update(attributes)
 
     def skip(self, number: int, record: Record) -> None:

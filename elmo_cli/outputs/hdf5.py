@@ -70,12 +70,11 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
     return dataset
 
 
-def checked_count(n_found: int, n_expected: int) -> int:
-    """The number of records, where a file holds as many as it should.
+def check_count(n_found: int, n_expected: int) -> None:
+    """Make sure that a file holds as many records as it should.
 
     Raises:
         DamagedError: it does not.
     """
     if n_found != n_expected:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")
-    return n_found

@@ -25,7 +25,7 @@ from elmo_cli.outputs.formats import OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
-    checked_count,
+    check_count,
     checked_dataset,
     dataset_settings,
 )
@@ -67,7 +67,7 @@ class PackedWriter:
         self._format = output_format
         self._settings = dataset_settings(output_format.compression)
         if n_records:
-            checked_count(PackedFile(file).n_records, n_records)
+            check_count(PackedFile(file).n_records, n_records)
         # Where the rows of the last record end in each dataset.
         self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
         self._held: dict[str, list[Array]] = {}  # rows that are still to be written
@@ -167,7 +167,7 @@ class PackedFile:
                 kind, n_axes = ("u1", (1,)) if prefix else ("f", (2, 3))
                 self._rows[name] = checked_dataset(file, name, kind, n_axes)
                 self._offsets[name] = checked_dataset(file, f"{prefix}offsets", "i8", (1,))
-                checked_count(len(self._offsets[name]) - 1, self.n_records)
+                check_count(len(self._offsets[name]) - 1, self.n_records)
         for name, ends in self._offsets.items():
             n_rows = len(self._rows[name]) if name in self._rows else 0
             if not len(ends) or (ends[0], ends[-1]) != (0, n_rows):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import ElmoError, InputError, shown, system_reason
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.formats import LAYOUTS, load_zstd
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, checked_count, damage_named
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count, damage_named
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.lines import Record
@@ -119,7 +119,7 @@ class Activations:
         return self._files[file].ask(lambda file: file.block(number, number + 1))[0]
 
     def __iter__(self) -> Iterator[Array]:
-        return (values for _, values in self._pairs(0, with_records=False))
+        return (values for _, values in self._pairs(with_records=False))
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a record of that key or sentence."""
@@ -161,7 +161,7 @@ class Activations:
 
         With little in memory, however many there are.
         """
-        pairs = self._pairs(0, with_records=True)
+        pairs = self._pairs(with_records=True)
         return ((record, values) for record, values in pairs if record is not None)
 
     def close(self) -> None:
@@ -178,12 +178,12 @@ class Activations:
     def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path | str, ...]]:
         return open_activations, tuple(self.paths)
 
-    def _pairs(self, start: int, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
+    def _pairs(self, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
         streams: dict[int, Iterator[tuple[Record | None, Array]]] = {}
-        for number in range(start, len(self)):
-            file, place = self._located(number)
+        for number in range(len(self)):
+            file, _ = self._located(number)
             if file not in streams:
-                streams[file] = self._files[file].pairs(place, with_records=with_records)
+                streams[file] = self._files[file].pairs(with_records=with_records)
             yield next(streams[file])
 
     def _located(self, which: SupportsIndex) -> tuple[int, int]:
@@ -228,8 +228,9 @@ class _File:
         with damage_named(self.path):
             return question(self.layout_file)
 
-    def pairs(self, start: int, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
-        """The records from a number on, and their values; None for a record if not wanted."""
+    def pairs(self, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
+        """The records and their values; None for a record if not wanted."""
+        start = 0
         while start < self.layout_file.n_records:
             block = self.ask(partial(_block, start=start, with_records=with_records))
             yield from block
@@ -336,7 +337,7 @@ def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> AllenNlpFile | 
     found = PackedFile(file) if layout == "packed" else AllenNlpFile(file)
     if "records" in attributes and attributes.get("sentence_keys") != "True":
         text = str(attributes["records"])
-        checked_count(found.n_records, int(text) if text.isdecimal() else -1)
+        check_count(found.n_records, int(text) if text.isdecimal() else -1)
     return found
 
 
