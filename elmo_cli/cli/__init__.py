@@ -1,4 +1,4 @@
-"""The command `elmo`: a command a file, the options they share in `options`.
+"""The command `elmo`: a command a file in `commands`, the options they share in `options`.
 
 Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
@@ -37,8 +37,8 @@ COMMAND_GROUPS = {
 }
 """What each command does, by heading, common first.
 
-Each is in the file of its name, or of `_MODULES`, which is imported when it runs: half the time
-of `--help`.
+Each is in the file of its name in `commands`, or of `_MODULES`, which is imported when it runs:
+half the time of `--help`.
 """
 _MODULES = {"download": "models"}
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
@@ -93,7 +93,7 @@ class ElmoGroup(click.Group):
 def find_command(name: str) -> click.Command:
     """The command of a name in `COMMANDS`."""
     function = name.replace("-", "_")
-    module = import_module(f"elmo_cli.cli.{_MODULES.get(name, function)}")
+    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, function)}")
     command: click.Command = getattr(module, function)
     return command
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 from website import weights_file
 
-from elmo_cli.cli.info import info
-from elmo_cli.cli.models import download, models
+from elmo_cli.cli.commands.info import info
+from elmo_cli.cli.commands.models import download, models
 from elmo_cli.cli.progress import download_bars
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
