@@ -9,6 +9,7 @@ look at the network.
 import hashlib
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -89,7 +90,7 @@ def download_model(
             "made"
         )
     if model.name == BUNDLED:
-        return _bundled()
+        return replace(_bundled(), language=model.language_code)
     if n_bytes_here(model) is None:
         with locked(folder):
             if n_bytes_here(model) is None:  # another process may have been faster
@@ -97,7 +98,7 @@ def download_model(
     for role in ("softmax", "vocabulary") if with_softmax else ():
         if model.urls(role):
             file_of_model(model, role, on_progress)
-    return read_folder(folder, model.name)
+    return replace(read_folder(folder, model.name), language=model.language_code)
 
 
 def _bundled() -> ModelFiles:

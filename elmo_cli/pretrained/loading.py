@@ -242,10 +242,15 @@ def model_from_files(
     else:
         vocabulary = local_file(vocabulary_file, "vocabulary", on_progress)
     known = {model_of_url(str(file)) for file in (options_file, weight_file)}
-    names = {found[0].name if found else None for found in known}
-    name = names.pop() if len(names) == 1 else None
+    models = {found[0] if found else None for found in known}
+    model = models.pop() if len(models) == 1 else None
     return ModelFiles(
-        name or str(weight_file), options, weights, vocabulary, only_file(weights.parent, "softmax")
+        model.name if model else str(weight_file),
+        options,
+        weights,
+        vocabulary,
+        only_file(weights.parent, "softmax"),
+        model.language_code if model else None,
     )
 
 

@@ -56,6 +56,8 @@ class ModelFiles:
     vocabulary: Path | None = None
     """The words of a word-level model or of the softmax, where there is such a file."""
     softmax: Path | None = None
+    language: str | None = None
+    """The code of its language (ISO 639), of a published model."""
 
 
 def candidates(folder: Path, role: str) -> list[Path]:

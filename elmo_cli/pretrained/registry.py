@@ -39,6 +39,11 @@ class PublishedModel:
     aliases: tuple[str, ...] = ()
     """Names under which other tools know it."""
 
+    @property
+    def language_code(self) -> str | None:
+        """The code of the language (ISO 639); None for proteins."""
+        return _CODES.get(self.language)
+
     def urls(self, role: str) -> tuple[str, ...]:
         """The URLs of one of `options`, `weights`, `softmax` and `vocabulary`."""
         found: tuple[str, ...] = getattr(self, role)
@@ -116,6 +121,7 @@ _MANY_LANGS: Final = {
     "zh": "Chinese (traditional)",
 }
 """The languages of ELMoForManyLangs, in the order of their numbers."""
+_CODES: Final = {language: code for code, language in _MANY_LANGS.items()}
 _MANY_LANGS_FIRST: Final = 136
 MANY_LANGS_PREFIX: Final = "many-langs-"
 

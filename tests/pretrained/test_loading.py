@@ -247,6 +247,7 @@ def test_other_urls_are_refused(tmp_path: Path, url: str) -> None:
 def test_known_urls_are_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
     files = model_from_files(published.options[0], published.weights[0])
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
+    assert files.language == "en"
     assert files == find_model("tiny")
 
 

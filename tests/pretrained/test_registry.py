@@ -2,7 +2,7 @@ import pytest
 
 from elmo_cli.model.options import parse_options, read_options
 from elmo_cli.model.parameters import parameters_by_part
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import find_model, model_from_files
 from elmo_cli.pretrained.registry import MODELS, model_of_url, published_model
 
 
@@ -56,3 +56,17 @@ def test_the_urls_of_old_code_are_known(host: str) -> None:
 def test_the_bundled_model_is_as_listed() -> None:
     options = read_options(find_model("mini").options)
     assert sum(parameters_by_part(options).values()) == MODELS[0].parameters
+
+
+def test_every_model_of_a_language_has_its_code() -> None:
+    codes = {model.name: model.language_code for model in MODELS}
+    assert [name for name, code in codes.items() if code is None] == ["seqvec"]
+    assert (codes["mini"], codes["portuguese"], codes["nlpl-203-latin"]) == ("en", "pt", "la")
+    assert all(codes[name] == name[11:] for name in codes if name.startswith("many-langs-"))
+
+
+def test_the_files_of_a_published_model_know_its_language() -> None:
+    files = find_model("mini")
+    assert files.language == "en"
+    assert model_from_files(files.options, files.weights).language is None
+    assert find_model(files.weights.parent).language is None
