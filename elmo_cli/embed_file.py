@@ -77,6 +77,10 @@ class _Embedder(Protocol):
     def restore_states(self, saved: dict[str, str]) -> None: ...
 
 
+Embedded = tuple[Record, Place, NDArray[np.float32]]
+"""A record, the place in the input where it ends, and its activations."""
+
+
 @dataclass(frozen=True)
 class FilePlan:
     """What is read, and what is written; see `plan_file`."""
@@ -197,7 +201,7 @@ def _run(
     attributes = {**embedder.attributes(selection, batch_size), "format": plan.input_format.name}
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
-    run = _Run(embedder, plan, selection)
+    run = _Run(embedder, plan)
     with (
         open_records(
             *(plan.source, plan.input_format, run.count_bytes),
@@ -216,8 +220,11 @@ def _run(
         # Nobody waits for the lines of a file: its windows, and so its last bits, always repeat.
         is_awaited = str(plan.output) == STANDARD_OUTPUT
         try:
-            for window in _windows(
-                embedder, rest, batch_size, is_ready if is_awaited else lambda: True
+            for window in embed_windows(
+                *(embedder, rest, selection, batch_size),
+                unit=plan.input_format.unit,
+                skip_errors=plan.skip_errors,
+                is_ready=is_ready if is_awaited else lambda: True,
             ):
                 run.embed(window)
                 on_progress(run.summary())
@@ -233,18 +240,37 @@ def _run(
     return run.summary()
 
 
-_Window = list[tuple[Record, Place]]
-
-
-def _windows(
+def embed_windows(
     embedder: _Embedder,
     records: Iterable[tuple[Record, Place]],
-    batch_size: int,
-    is_ready: Callable[[], bool],
-) -> Iterator[_Window]:
-    """The records in windows, each closed where a stream has no more ready.
+    selection: Selection,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    *,
+    unit: str,
+    skip_errors: bool = False,
+    is_ready: Callable[[], bool] = lambda: True,
+) -> Iterator[Iterator[Embedded]]:
+    """Embed records, a window at a time.
 
-    Those before a record that cannot be read, or a stop, are a window too.
+    Args:
+        embedder: of the model.
+        records: each with the place where it ends, as `RunInput` gives them.
+        selection: what is wanted of the activations.
+        batch_size: sentences in a window where states are carried over.
+        unit: what messages call a record, such as `line`.
+        skip_errors: a record that memory does not suffice for is one without tokens, with its
+            `error`.
+        is_ready: whether the next record is there; where it is not, a window is closed.
+
+    Yields:
+        The records of a window with their activations, computed as they are taken: to be used
+        up before the next window. Those before a record that cannot be read, or a stop, are a
+        window too.
+
+    Raises:
+        ComputationError: memory does not suffice for a record, while its window is used.
+        InputError: a record cannot be read.
+        StoppedError: the run was told to stop while it waited for a record.
     """
     errors: list[ElmoError] = []
 
@@ -253,6 +279,17 @@ def _windows(
             yield from records
         except (InputError, StoppedError) as error:
             errors.append(error)
+
+    def embed(window: list[tuple[Record, Place]]) -> Iterator[Embedded]:
+        embedded = embedder.embed_window([record.tokens for record, _ in window], selection)
+        for (record, place), values in zip(window, embedded, strict=True):
+            if not isinstance(values, ComputationError):
+                yield record, place, values
+                continue
+            reason = f"{unit} {place.n_records:,}: {values}"
+            if not skip_errors:
+                raise ComputationError(reason)
+            yield record._replace(tokens=[], error=reason), place, embedder.nothing(selection)
 
     carried = embedder.state == "carry"
     for window in sentence_windows(
@@ -264,7 +301,7 @@ def _windows(
     ):
         # Carried states depend on the places in a batch: one that is not full comes last.
         if not (errors and carried and len(window) < batch_size):
-            yield window
+            yield embed(window)
     if errors:
         raise errors[0]
 
@@ -272,13 +309,8 @@ def _windows(
 class _Run:
     """The state of one run over a file."""
 
-    def __init__(
-        self,
-        embedder: _Embedder,
-        plan: FilePlan,
-        selection: Selection,
-    ) -> None:
-        self._embedder, self._plan, self._selection = embedder, plan, selection
+    def __init__(self, embedder: _Embedder, plan: FilePlan) -> None:
+        self._embedder, self._plan = embedder, plan
         self._writer: ActivationsWriter
         self._was_complete = False
         self._started = self._checkpointed = time.monotonic()
@@ -335,17 +367,15 @@ class _Run:
         logger.info("Resumed after %s %s", unit, f"{place.n_records:,}")
         return records
 
-    def embed(self, window: _Window) -> None:
-        """Embed the records of a window, and write them.
+    def embed(self, window: Iterator[Embedded]) -> None:
+        """Write the records of a window, as they are embedded.
 
         Raises:
             ComputationError: memory does not suffice for one, or the GPU is lost.
         """
         is_first = self._n_sentences == 0
         try:
-            sentences = [record.tokens for record, _ in window]
-            embedded = self._embedder.embed_window(sentences, self._selection)
-            for (record, place), values in zip(window, embedded, strict=True):
+            for record, place, values in window:
                 self._write(record, place, values)
         except OutputError:
             raise
@@ -364,15 +394,8 @@ class _Run:
         if is_first:
             self._tell_size()
 
-    def _write(
-        self, record: Record, place: Place, values: NDArray[np.float32] | ComputationError
-    ) -> None:
+    def _write(self, record: Record, place: Place, values: NDArray[np.float32]) -> None:
         input_format = self._plan.input_format
-        if isinstance(values, ComputationError):
-            reason = f"{input_format.unit} {place.n_records:,}: {values}"
-            if not self._plan.skip_errors:
-                raise ComputationError(reason)
-            record, values = record._replace(error=reason), self._embedder.nothing(self._selection)
         if record.error is not None:
             self._skip(record, place, record.error)
         # The packed layout keeps the place of one without a name; elsewhere it has none.
