@@ -20,9 +20,9 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.lines import Sentence, decode_line, decompressed, next_line, open_text, tokens
 from elmo_cli.training.options import TrainingOptions
+
+_Item = TypeVar("_Item")
+
 
 # Files to windows of sentences.
 
@@ -141,16 +144,10 @@ def find_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-class Count(NamedTuple):
-    """What a first pass over the text finds."""
-
-    n_sentences: int
-    n_tokens: int
-    words: Counter[str]
-
-
-def count_text(text: TrainingText, add_validation: Callable[[str], object]) -> Count:
-    """Count the sentences, tokens and words to train on.
+def count_text(
+    text: TrainingText, add_validation: Callable[[str], object]
+) -> tuple[int, Counter[str]]:
+    """Count the sentences and the words to train on.
 
     Args:
         text: read once.
@@ -161,18 +158,15 @@ def count_text(text: TrainingText, add_validation: Callable[[str], object]) -> C
     """
     words: Counter[str] = Counter()
     n_sentences = 0
-    for path in text.paths:
-        for line, _, _ in _lines_from(path, 0, 0):
-            if not line:
-                continue
-            if text.is_validation(line):
-                add_validation(line)
-                continue
+    for line in (line for path in text.paths for line, _, _ in _lines_from(path, 0, 0) if line):
+        if text.is_validation(line):
+            add_validation(line)
+        else:
             words.update(tokens(line))
             n_sentences += 1
     if n_sentences == 0:
         raise InputError(f"{', '.join(map(str, text.paths))}: no sentence to train on")
-    return Count(n_sentences, words.total(), words)
+    return n_sentences, words
 
 
 # Windows to batches.
@@ -205,14 +199,10 @@ class Batch(NamedTuple):
     """Steps of each row, shape (B,)."""
 
 
-_START = Place()
-
-
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """Where the text goes on after a batch."""
 
-    window: Place = _START
+    window: Place = Place()
     """The start of the window that is being read."""
     n_windows: int = 0
     """Windows before it."""
@@ -220,22 +210,9 @@ class Position:
     """Batches, or with streams sentences, of this window that are used."""
     streams: tuple[Stream, ...] = ()
 
-    def to_json(self) -> list[Any]:
-        """As JSON takes it."""
-        return [list(self.window), self.n_windows, self.done, list(self.streams)]
 
-    @classmethod
-    def from_json(cls, content: Sequence[Any]) -> "Position":
-        """What `to_json` gave."""
-        window, n_windows, done, streams = content
-        return cls(Place(*window), n_windows, done, tuple((s, n) for s, n in streams))
-
-
-class Portion(NamedTuple):
-    """The rows of a batch, and where the text goes on after it."""
-
-    rows: list[Row]
-    position: Position
+Portion = tuple[list[Row], Position]
+"""The rows of a batch, and where the text goes on after it."""
 
 
 def portions(text: TrainingText, options: TrainingOptions, start: Position) -> Iterator[Portion]:
@@ -244,106 +221,62 @@ def portions(text: TrainingText, options: TrainingOptions, start: Position) -> I
     max_tokens = max(200_000, 50 * options.batch_tokens, 50 * options.batch_size)
     windows = text.windows(start.window, max_tokens)
     if options.state == "carry":
-        return _blocks(windows, options, start)
-    return _sentence_batches(windows, options, start)
+        return blocks(_shuffled(windows, list, options, start), options, start)
+    return _shuffled(windows, lambda window: _batches(window, options), options, start)
 
 
-def _shuffle(items: list[Any], options: TrainingOptions, n_windows: int) -> None:
-    random.Random(f"{options.seed} window {n_windows}").shuffle(items)
-
-
-def _sentence_batches(
-    windows: Iterator[Window], options: TrainingOptions, start: Position
-) -> Iterator[Portion]:
-    """Batches of pieces of like length, those of a window in random order."""
+def _shuffled(
+    windows: Iterator[Window],
+    split: Callable[[list[Sentence]], list[_Item]],
+    options: TrainingOptions,
+    start: Position,
+) -> Iterator[tuple[_Item, Position]]:
+    """What each window is split into, in random order, each with the position after it."""
     place, done = start.window, start.done
     for n_windows, window in enumerate(windows, start.n_windows):
-        pieces = cut(window.sentences, options.max_length)
-        lengths = [piece.stop - piece.start for piece in pieces]
-        batches = list(batches_by_length(lengths, options.batch_tokens))
-        _shuffle(batches, options, n_windows)
-        for number in range(done, len(batches)):
-            after = Position(place, n_windows, number + 1)
-            if number + 1 == len(batches):
-                after = Position(window.end, n_windows + 1)
-            yield Portion([[pieces[index]] for index in batches[number]], after)
+        items = split(window.sentences)
+        random.Random(f"{options.seed} window {n_windows}").shuffle(items)
+        for number in range(done + 1, len(items)):
+            yield items[number - 1], Position(place, n_windows, number)
+        yield items[-1], Position(window.end, n_windows + 1)
         place, done = window.end, 0
 
 
-def cut(sentences: Sequence[Sentence], max_length: int) -> list[Piece]:
-    """Sentences as pieces of at most `max_length` steps."""
-    return [
-        Piece(sentence, start, min(start + max_length, len(sentence) + 1))
+def _batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:
+    """Batches of sentences of like length, those that are too long cut into pieces."""
+    most = options.max_length
+    pieces = [
+        Piece(sentence, start, min(start + most, len(sentence) + 1))
         for sentence in sentences
-        for start in range(0, len(sentence) + 1, max_length)
+        for start in range(0, len(sentence) + 1, most)
     ]
+    lengths = [piece.stop - piece.start for piece in pieces]
+    batches = batches_by_length(lengths, options.batch_tokens)
+    return [[[pieces[index]] for index in batch] for batch in batches]
 
 
-def _blocks(
-    windows: Iterator[Window], options: TrainingOptions, start: Position
+def blocks(
+    sentences: Iterator[tuple[Sentence, Position]], options: TrainingOptions, start: Position
 ) -> Iterator[Portion]:
     """Blocks of all streams, each stream taking the next sentence when it needs one.
 
     As bilm-tf deals them out, but forward and backward go through the same sentences.
     """
-    sentences = _shuffled_sentences(windows, options, start)
-    streams = list(start.streams) or new_streams(options.batch_size)
+    streams = list(start.streams) or [([], 1)] * options.batch_size
     after = start
-
-    def take() -> Sentence:
-        nonlocal after
-        sentence, after = next(sentences)
-        return sentence
-
     while True:
-        rows = fill_block(streams, take, options.unroll)
-        yield Portion(rows, replace(after, streams=tuple(streams)))
-
-
-def new_streams(n_streams: int) -> list[Stream]:
-    """Streams that have read nothing."""
-    return [([], 1)] * n_streams
-
-
-def fill_block(
-    streams: list[Stream], take: Callable[[], Sentence | None], n_steps: int
-) -> list[Row]:
-    """The next steps of all streams, which move on.
-
-    Args:
-        streams: changed in place.
-        take: gives the next sentence for a stream; None after the last one, when rows
-            get short and at last empty.
-        n_steps: of each row.
-    """
-    rows: list[Row] = []
-    for number, (sentence, done) in enumerate(streams):
-        row, room = [], n_steps
-        while room:
-            if done > len(sentence):
-                taken = take()
-                if taken is None:
-                    break
-                sentence, done = taken, 0
-            stop = min(done + room, len(sentence) + 1)
-            row.append(Piece(sentence, done, stop))
-            done, room = stop, room - (stop - done)
-        streams[number] = (sentence, done)
-        rows.append(row)
-    return rows
-
-
-def _shuffled_sentences(
-    windows: Iterator[Window], options: TrainingOptions, start: Position
-) -> Iterator[tuple[Sentence, Position]]:
-    """The sentences of each window in random order, and where the text goes on after each."""
-    place, done = start.window, start.done
-    for n_windows, window in enumerate(windows, start.n_windows):
-        sentences = window.sentences
-        _shuffle(sentences, options, n_windows)
-        for number in range(done, len(sentences)):
-            yield sentences[number], Position(place, n_windows, number + 1)
-        place, done = window.end, 0
+        rows: list[Row] = []
+        for number, (sentence, done) in enumerate(streams):
+            row, room = [], options.unroll
+            while room:
+                if done > len(sentence):
+                    (sentence, after), done = next(sentences), 0
+                stop = min(done + room, len(sentence) + 1)
+                row.append(Piece(sentence, done, stop))
+                done, room = stop, room - (stop - done)
+            streams[number] = (sentence, done)
+            rows.append(row)
+        yield rows, after._replace(streams=tuple(streams))
 
 
 def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:

@@ -22,29 +22,6 @@ _NEVER = -1e30
 """A logit whose probability is 0; infinity has no gradient where all are."""
 
 
-class Predictions(NamedTuple):
-    """What one direction knows at each prediction, and what it should have said."""
-
-    context: Tensor
-    """Float, shape (N, P): the top layer."""
-    targets: Tensor
-    """Int64, shape (N,): vocabulary indices."""
-
-
-class Softmax(nn.Module):
-    """The output layer: a vector and a bias a word of the vocabulary."""
-
-    def __init__(self, n_words: int, projection_dim: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(n_words, projection_dim) / projection_dim**0.5)
-        self.bias = nn.Parameter(torch.zeros(n_words))
-
-    def forward(self, predictions: Predictions) -> Tensor:
-        """The negative log probability of each target, in nats: float, shape (N,)."""
-        logits = functional.linear(predictions.context, self.weight, self.bias)  # (N, V)
-        return functional.cross_entropy(logits, predictions.targets, reduction="none")
-
-
 class Samples(NamedTuple):
     """Words drawn for one step of training."""
 
@@ -70,47 +47,54 @@ def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samp
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
         drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(0, n_words - 1)
         found = torch.cat([found, drawn])
-        words, first = _first_appearances(found, n_words)
+        first = torch.full((n_words,), len(found))  # draw of each word
+        first.scatter_reduce_(0, found, torch.arange(len(found)), "amin")
+        words = (first < len(found)).nonzero()[:, 0]
         if len(words) >= n_samples:
-            return Samples(words[:n_samples], int(first[n_samples - 1]) + 1)
+            words = words[first[words].argsort()[:n_samples]]
+            return Samples(words, int(first[words[-1]]) + 1)
 
 
-def _first_appearances(drawn: Tensor, n_words: int) -> tuple[Tensor, Tensor]:
-    """The distinct words in the order in which they were drawn, and where each was first."""
-    first = torch.full((n_words,), len(drawn))
-    first.scatter_reduce_(0, drawn, torch.arange(len(drawn)), "amin")
-    words = (first < len(drawn)).nonzero()[:, 0]
-    places, order = first[words].sort()
-    return words[order], places
+class Softmax(nn.Module):
+    """The output layer: a vector and a bias a word of the vocabulary."""
 
+    def __init__(self, n_words: int, projection_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(n_words, projection_dim) / projection_dim**0.5)
+        self.bias = nn.Parameter(torch.zeros(n_words))
 
-def sampled_loss(softmax: Softmax, predictions: Predictions, samples: Samples) -> Tensor:
-    """The loss of each prediction against the drawn words.
+    def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
+        """The negative log probability of each target.
 
-    Args:
-        softmax: of the whole vocabulary.
-        predictions: N contexts and targets.
-        samples: on the device of the softmax.
+        Args:
+            context: float, shape (N, P): the top layer at each prediction.
+            targets: int64, shape (N,): vocabulary indices.
+            samples: words on the same device to tell each target from, in place of all.
 
-    Returns:
-        float32, shape (N,), in nats.
-    """
-    context, targets = predictions
-    words, n_draws = samples
-    n_words = len(softmax.bias)
-    # What is drawn more often is so much less surprising: part of the bias.
-    bias = softmax.bias[words] - _log_expected_count(words, n_draws, n_words)
-    logits = functional.linear(context, softmax.weight[words], bias)  # (N, S)
-    # A sample that is the target itself would count it twice.
-    place = torch.full((n_words,), -1, device=words.device)
-    place[words] = torch.arange(len(words), device=words.device)
-    hit = place[targets]
-    rows = (hit >= 0).nonzero()[:, 0]
-    logits[rows, hit[rows]] = _NEVER
-    target_logits = (context * softmax.weight[targets]).sum(dim=1) + softmax.bias[targets]
-    target_logits = target_logits - _log_expected_count(targets, n_draws, n_words)
-    total = torch.logaddexp(logits.float().logsumexp(dim=1), target_logits)
-    return total - target_logits
+        Returns:
+            Float, shape (N,), in nats.
+        """
+        if samples is not None:
+            return self._sampled(context, targets, samples)
+        logits = functional.linear(context, self.weight, self.bias)  # (N, V)
+        return functional.cross_entropy(logits, targets, reduction="none")
+
+    def _sampled(self, context: Tensor, targets: Tensor, samples: Samples) -> Tensor:
+        words, n_draws = samples
+        n_words = len(self.bias)
+        # What is drawn more often is so much less surprising: part of the bias.
+        bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
+        logits = functional.linear(context, self.weight[words], bias)  # (N, S)
+        # A sample that is the target itself would count it twice.
+        place = torch.full((n_words,), -1, device=words.device)
+        place[words] = torch.arange(len(words), device=words.device)
+        hit = place[targets]
+        rows = (hit >= 0).nonzero()[:, 0]
+        logits[rows, hit[rows]] = _NEVER
+        target_logits = (context * self.weight[targets]).sum(dim=1) + self.bias[targets]
+        target_logits = target_logits - _log_expected_count(targets, n_draws, n_words)
+        total = torch.logaddexp(logits.float().logsumexp(dim=1), target_logits)
+        return total - target_logits
 
 
 def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
@@ -148,11 +132,11 @@ class Objective(nn.Module):
             state: where each row starts; zero if not given.
             samples: for the sampled softmax; the full softmax if not given.
         """
-        state = state or self.bilm.initial_state(len(batch.lengths))
+        bilm, device = self.bilm, self.bilm.device
+        state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():  # another process has all the rows
             nothing = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
             return Losses(nothing, nothing, state)
-        bilm, device = self.bilm, self.bilm.device
         packing = pack(batch.lengths)
         steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
         order = torch.as_tensor(packing.order, device=device)
@@ -160,21 +144,11 @@ class Objective(nn.Module):
         words = torch.as_tensor(batch.words, device=device)
         # Each distinct token is encoded once.
         vectors = bilm.token_encoder(bilm.token_encoder.token_ids(batch.tokens).to(device))
-        layers, ended = bilm.run_stacks(
-            vectors[rows[0]],
-            vectors[rows[2]],
-            packing.sizes,
-            select_state(state, order),
-        )
-        losses = [
-            self._loss(Predictions(bilm.dropout(top), words[predicted]), samples)
+        start = select_state(state, order)
+        layers, ended = bilm.run_stacks(vectors[rows[0]], vectors[rows[2]], packing.sizes, start)
+        forward, backward = (
+            self.softmax(bilm.dropout(top), words[predicted], samples).sum()
             for top, predicted in zip(layers[-1], (rows[1], rows[3]), strict=True)
-        ]
+        )
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
-        return Losses(losses[0], losses[1], ended)
-
-    def _loss(self, predictions: Predictions, samples: Samples | None) -> Tensor:
-        if samples is not None:
-            return sampled_loss(self.softmax, predictions, samples).sum()
-        loss: Tensor = self.softmax(predictions).sum()
-        return loss
+        return Losses(forward, backward, ended)

@@ -1,15 +1,15 @@
-"""The settings of a run, with bilm-tf's names and deerrors where they make sense.
+"""The settings of a run, with bilm-tf's names and defaults where they make sense.
 
 Settings come from three places: what is given, else the training keys of a bilm-tf
-options.json, else the deerrors, some of which go with the optimizer.
+options.json, else the defaults, some of which go with the optimizer.
 """
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
-from elmo_cli.errors import OptionsError
+from elmo_cli.errors import OptionsError, check_choice
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +100,17 @@ _PUBLISHED_KEYS: Final = {
 RUN_LENGTH: Final = {"steps", "epochs"}
 """The settings that may change when a run is resumed: it is made longer or shorter."""
 
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **dict.fromkeys(("steps", "epochs", "batch_tokens", "max_length"), (1, 10**9)),
+    **dict.fromkeys(("batch_size", "unroll"), (1, 10**9)),
+    **dict.fromkeys(("negative_samples", "warmup_steps"), (0, 10**9)),
+    "dropout": (0.0, 0.999),
+    "learning_rate": (1e-12, 1e3),
+    "max_grad_norm": (1e-12, 1e9),
+    **dict.fromkeys(("decay_share", "weight_decay"), (0.0, 1.0)),
+}
+"""The smallest and the largest value of each number; whole numbers are given by whole ones."""
+
 
 def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOptions:
     """The settings of a run.
@@ -109,14 +120,15 @@ def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOption
         given: fields of `TrainingOptions`; None is not given.
 
     Raises:
-        OptionsError: a value is out of range, or the options ask for what is not offered.
+        ElmoError: a value is out of range, or the options ask for what is not offered.
     """
     given = {name: value for name, value in given.items() if value is not None}
     optimizer = given.get("optimizer", TrainingOptions.optimizer)
-    if optimizer not in _OF_OPTIMIZER:
-        raise OptionsError(f"optimizer: expected adamw or adagrad, found {optimizer!r}")
-    deerrors = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
-    options = TrainingOptions(**{**deerrors, **given})
+    check_choice("optimizer", optimizer, tuple(_OF_OPTIMIZER))
+    defaults = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
+    options = TrainingOptions(**{**defaults, **given})
+    check_choice("state", options.state, ("zero", "carry"))
+    check_choice("precision", options.precision, ("float32", "bfloat16"))
     _check(options)
     return options
 
@@ -129,11 +141,12 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
         raise OptionsError(
             "share_embedding_softmax: expected false, found true, which is not offered"
         )
-    found = {name: content[key] for key, name in _PUBLISHED_KEYS.items() if key in content}
+    keys = dict(_PUBLISHED_KEYS)
+    if optimizer != "adagrad":  # its learning rate and norm mean nothing to another
+        del keys["learning_rate"], keys["all_clip_norm_val"]
+    found = {name: content[key] for key, name in keys.items() if content.get(key) is not None}
     if content.get("sample_softmax") is False:
         found["negative_samples"] = 0
-    if optimizer != "adagrad":  # its learning rate and norm mean nothing to another
-        found = {k: v for k, v in found.items() if k not in ("learning_rate", "max_grad_norm")}
     if found:
         logger.info("settings from options.json: %s", shown(found))
     return found
@@ -141,34 +154,14 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
 
 def _check(options: TrainingOptions) -> None:
     errors = []
-    whole = {"epochs": 1, "batch_tokens": 1, "max_length": 1, "batch_size": 1, "unroll": 1}
-    whole |= {"negative_samples": 0, "warmup_steps": 0, "steps": 1}
-    for name, least in whole.items():
-        value = getattr(options, name)
-        if name == "steps" and value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            errors.append(f"{name}: expected a whole number, {least} or more, found {value!r}")
-    ranges = {"dropout": (0.0, 0.999), "decay_share": (0.0, 1.0), "weight_decay": (0.0, 1.0)}
-    ranges |= {"learning_rate": (1e-12, 1e3), "max_grad_norm": (1e-12, 1e12)}
-    for name, (lowest, highest) in ranges.items():
-        value = getattr(options, name)
-        if not isinstance(value, (int, float)) or not lowest <= value <= highest:
-            errors.append(f"{name}: expected a number from {lowest} to {highest}, found {value!r}")
-    choices = {"state": ("zero", "carry"), "precision": ("float32", "bfloat16")}
-    for name, known in choices.items():
-        if getattr(options, name) not in known:
-            errors.append(
-                f"{name}: expected {' or '.join(known)}, found {getattr(options, name)!r}"
-            )
+    for name, (lowest, highest) in _RANGES.items():
+        value, whole = getattr(options, name), isinstance(lowest, int)
+        fits = isinstance(value, int if whole else (int, float)) and lowest <= value <= highest
+        if value is not None and not fits:  # None: no number of steps
+            kind = "whole number" if whole else "number"
+            errors.append(f"{name}: expected a {kind} from {lowest} to {highest}, found {value!r}")
     if errors:
         raise OptionsError("; ".join(errors))
-
-
-def differences(found: Mapping[str, Any], options: TrainingOptions) -> dict[str, Any]:
-    """The settings of a checkpoint that are not those of the run, its length aside."""
-    names = [field.name for field in fields(options) if field.name not in RUN_LENGTH]
-    return {name: found.get(name) for name in names if found.get(name) != getattr(options, name)}
 
 
 def shown(settings: Mapping[str, Any]) -> str:

@@ -21,10 +21,10 @@ from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
-from elmo_cli.training.corpus import Portion, Position, Row, make_batch, n_steps, n_tokens
+from elmo_cli.training.corpus import Place, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.loss import Objective, Samples, Softmax, draw_words
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
-from elmo_cli.training.options import TrainingOptions, differences, shown
+from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
 from elmo_cli.training.processes import Processes
 
 _SAVED = (
@@ -96,18 +96,18 @@ class Run:
             return self.step >= self.options.steps
         return self.position.window.epoch >= self.options.epochs
 
-    def train_step(self, portion: Portion) -> None:
-        """One step of the optimizer; see `batches.portions`."""
+    def train_step(self, rows: Sequence[Row], position: Position) -> None:
+        """One step of the optimizer; see `corpus.portions`."""
         options, processes = self.options, self.processes
         self.learning_rate = set_learning_rate(self._optimizer, self.step, self.progress, options)
-        batch = make_batch(self._share(portion.rows), self.vocabulary)
+        batch = make_batch(self._share(rows), self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
         carried = self._carried if options.state == "carry" else None
         with torch.autocast(
             self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"
         ):
             forward, backward, state = self._parallel(batch, carried, self._draw())
-        n_predictions = n_steps(portion.rows)  # of all processes
+        n_predictions = n_steps(rows)  # of all processes
         # Gradients are averaged over the processes, each of which has its share of the sum.
         scale = 0.5 * options.loss_scale / n_predictions * processes.count
         self._optimizer.zero_grad()
@@ -120,8 +120,8 @@ class Run:
         sums[2] = n_predictions / processes.count
         self._loss_sums += sums
         self.step += 1
-        self.n_tokens += n_tokens(portion.rows)
-        self.position = portion.position
+        self.n_tokens += n_tokens(rows)
+        self.position = position
 
     def _share(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of this process: every so many-th sentence, or streams side by side."""
@@ -200,7 +200,7 @@ class Run:
                 "step": self.step,
                 "n_tokens": self.n_tokens,
                 "seconds": self.seconds,
-                "position": json.dumps(self.position.to_json()),
+                "position": (tuple(self.position.window), *self.position[1:]),
                 "loss_sums": torch.stack(all_sums).sum(dim=0),
                 "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
                 "objective": self.objective.state_dict(),
@@ -224,7 +224,8 @@ class Run:
     def _load(self, state: dict[str, Any]) -> None:
         self.step, self.n_tokens = state["step"], state["n_tokens"]
         self.seconds = state["seconds"]
-        self.position = Position.from_json(json.loads(state["position"]))
+        place, *rest = state["position"]
+        self.position = Position(Place(*place), *rest)
         self.objective.load_state_dict(state["objective"])
         self._optimizer.load_state_dict(state["optimizer"])
         rank, count = self.processes.rank, self.processes.count
@@ -242,7 +243,11 @@ class Run:
         changed = [name for name in self._identity if found.get(name) != self._identity[name]]
         if changed:
             raise other_run(folder, changed)
-        settings = differences(json.loads(state["options"]), self.options)
+        settings = {
+            name: value
+            for name, value in json.loads(state["options"]).items()
+            if name not in RUN_LENGTH and value != getattr(self.options, name, None)
+        }
         if settings:
             raise ModelError(
                 f"{folder}: the run that was begun there has {shown(settings)}; give the same "

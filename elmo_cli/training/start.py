@@ -168,28 +168,28 @@ def _count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
             _check_same_text(found.get("made_of"), made_of, folder)
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     held_out: list[str] = []
-    count = count_text(text, held_out.append)
+    n_sentences, words_counted = count_text(text, held_out.append)
     if text.validation_share and not held_out:
         raise InputError(
             f"validation_share {text.validation_share}: expected a line to hold out, found none "
-            f"among {counted(count.n_sentences, 'sentence')}; try a larger share, or name a "
+            f"among {counted(n_sentences, 'sentence')}; try a larger share, or name a "
             "validation file"
         )
     if text.validation_share:
         write_text(folder / VALIDATION, "".join(f"{line}\n" for line in held_out))
     if n_words is not None:
-        frequent = (word for word, _ in count.words.most_common(n_words))
+        frequent = (word for word, _ in words_counted.most_common(n_words))
         words = [*SPECIAL_TOKENS, *(word for word in frequent if word not in SPECIAL_TOKENS)]
         write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in words[:n_words]))
-    sizes = {"n_sentences": count.n_sentences, "n_tokens": count.n_tokens}
+    sizes = {"n_sentences": n_sentences, "n_tokens": words_counted.total()}
     write_text(path, json.dumps({"made_of": made_of, **sizes}) + "\n")
     logger.info(
         "%s, %s, %s",
-        counted(count.n_sentences, "sentence"),
-        counted(count.n_tokens, "token"),
-        counted(len(count.words), "word"),
+        counted(n_sentences, "sentence"),
+        counted(words_counted.total(), "token"),
+        counted(len(words_counted), "word"),
     )
-    return count.n_tokens
+    return words_counted.total()
 
 
 def _check_same_text(found: Any, made_of: dict[str, Any], folder: Path) -> None:

@@ -248,8 +248,8 @@ class Trainer:
     def _steps(self, should_stop: Callable[[], bool]) -> None:
         run = self.run
         before = time.monotonic()
-        for portion in portions(self.text, run.options, run.position):
-            run.train_step(portion)
+        for rows, position in portions(self.text, run.options, run.position):
+            run.train_step(rows, position)
             now = time.monotonic()
             run.seconds, before = run.seconds + now - before, now
             if run.step % LOG_STEPS == 0:

@@ -1,6 +1,5 @@
 """Windows to batches: every step once, and the same batches from any position."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,16 +13,13 @@ from hypothesis import strategies as st
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import (
     Piece,
-    Portion,
     Position,
     Row,
     TrainingText,
-    cut,
-    fill_block,
+    blocks,
     make_batch,
     n_steps,
     n_tokens,
-    new_streams,
     portions,
 )
 from elmo_cli.training.options import TrainingOptions
@@ -40,10 +36,10 @@ def text(tmp_path: Path) -> TrainingText:
     return TrainingText((tmp_path / "text.txt",))
 
 
-def one_pass(text: TrainingText, options: TrainingOptions) -> Iterator[Portion]:
-    for portion in portions(text, options, Position()):
-        yield portion
-        if portion.position.window.epoch:
+def one_pass(text: TrainingText, options: TrainingOptions) -> Iterator[list[Row]]:
+    for rows, position in portions(text, options, Position()):
+        yield rows
+        if position.window.epoch:
             return
 
 
@@ -93,14 +89,8 @@ def test_boundaries_are_steps_but_no_tokens() -> None:
 # The zero state.
 
 
-def test_a_long_sentence_is_cut_and_loses_no_step() -> None:
-    sentence = list("abcdefgh")
-    pieces = cut([sentence], 4)
-    assert [(start, stop) for _, start, stop in pieces] == [(0, 4), (4, 8), (8, 9)]
-
-
 def test_a_pass_of_batches_has_every_step_once(text: TrainingText) -> None:
-    found = [piece for portion in one_pass(text, ZERO) for row in portion.rows for piece in row]
+    found = [piece for rows in one_pass(text, ZERO) for row in rows for piece in row]
     steps = Counter(
         (" ".join(sentence), step) for sentence, start, stop in found for step in range(start, stop)
     )
@@ -109,7 +99,7 @@ def test_a_pass_of_batches_has_every_step_once(text: TrainingText) -> None:
 
 
 def test_batches_keep_to_their_tokens(text: TrainingText) -> None:
-    assert all(n_steps(portion.rows) <= 9 for portion in one_pass(text, ZERO))
+    assert all(n_steps(rows) <= 9 for rows in one_pass(text, ZERO))
 
 
 # The carried state.
@@ -139,22 +129,10 @@ def test_blocks_are_dealt_out_as_bilm_tf_does(
     sentences: list[list[str]], n_streams: int, unroll: int
 ) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
-    stream, taken = new_streams(n_streams), iter(sentences)
-    for _ in range(3):
-        rows = fill_block(stream, lambda: next(taken), unroll)
+    options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
+    taken = ((sentence, Position()) for sentence in sentences)
+    for rows, _ in islice(blocks(taken, options, Position()), 3):
         assert [read(row) for row in rows] == list(islice(expected, n_streams))
-
-
-def test_blocks_to_the_end_of_a_text_have_every_step_once() -> None:
-    sentences = [list("abcdefg"), ["h"], ["i", "j"], ["k"]]
-    taken = iter(sentences)
-    streams = new_streams(2)
-    rows: list[list[Row]] = []
-    while any(block := fill_block(streams, lambda: next(taken, None), 3)):
-        rows.append(block)
-    found = [piece for block in rows for row in block for piece in row]
-    assert n_steps([found]) == sum(len(sentence) + 1 for sentence in sentences)
-    assert [len(block) for block in rows] == [2] * len(rows)
 
 
 # Going on.
@@ -165,20 +143,16 @@ def test_batches_go_on_from_any_position_over_several_passes(
     text: TrainingText, options: TrainingOptions
 ) -> None:
     whole = list(islice(portions(text, options, Position()), 40))
-    for number in range(30):
-        kept = Position.from_json(json.loads(json.dumps(whole[number].position.to_json())))
-        rest = islice(portions(text, options, kept), 8)
-        assert [portion.rows for portion in rest] == [
-            portion.rows for portion in whole[number + 1 : number + 9]
-        ]
-    assert whole[-1].position.window.epoch > 1
+    for number, (_, position) in enumerate(whole[:30], start=1):
+        assert list(islice(portions(text, options, position), 8)) == whole[number : number + 8]
+    assert whole[-1][1].window.epoch > 1
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
 def test_another_seed_gives_another_order(text: TrainingText, options: TrainingOptions) -> None:
     def order(seed: int) -> list[list[Row]]:
         stream = portions(text, replace(options, seed=seed), Position())
-        return [portion.rows for portion in islice(stream, 12)]
+        return [rows for rows, _ in islice(stream, 12)]
 
     assert order(0) == order(0)
     assert order(0) != order(1)

@@ -16,11 +16,9 @@ from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import Piece, Row, make_batch
 from elmo_cli.training.loss import (
     Objective,
-    Predictions,
     Samples,
     Softmax,
     draw_words,
-    sampled_loss,
 )
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions
@@ -53,8 +51,8 @@ def test_the_loss_of_whole_sentences_is_that_of_the_readable_bilm(
             top = model.bilm(model.bilm.sentence_ids([sentence])).layers[-1, 0]  # (T + 2, 2 P)
             ahead, behind = top.chunk(2, dim=1)
             words = torch.tensor(VOCABULARY.indices(["<S>", *sentence, "</S>"]))
-            expected[0] += float(model.softmax(Predictions(ahead[:-1], words[1:])).sum())
-            expected[1] += float(model.softmax(Predictions(behind[1:], words[:-1])).sum())
+            expected[0] += float(model.softmax(ahead[:-1], words[1:]).sum())
+            expected[1] += float(model.softmax(behind[1:], words[:-1]).sum())
     np.testing.assert_allclose([found.forward, found.backward], expected, rtol=1e-5)
 
 
@@ -140,9 +138,7 @@ def test_the_loss_is_that_of_a_softmax_over_target_and_samples() -> None:
     context, targets = torch.randn(3, 4), torch.tensor([7, 2, 0])
     words, n_draws = [2, 0, 5], 6
     softmax.requires_grad_(False)
-    found = sampled_loss(
-        softmax, Predictions(context, targets), Samples(torch.tensor(words), n_draws)
-    )
+    found = softmax(context, targets, Samples(torch.tensor(words), n_draws))
 
     def logit(row: int, word: int) -> float:
         score = float(context[row] @ softmax.weight[word] + softmax.bias[word])
@@ -158,9 +154,8 @@ def test_the_loss_is_that_of_a_softmax_over_target_and_samples() -> None:
 
 def test_gradients_reach_the_drawn_words_and_the_targets_alone() -> None:
     softmax = Softmax(9, 4)
-    predictions = Predictions(torch.randn(2, 4), torch.tensor([7, 2]))
-    loss = sampled_loss(softmax, predictions, Samples(torch.tensor([2, 5]), 3))
-    loss.sum().backward()  # type: ignore[no-untyped-call]
+    samples = Samples(torch.tensor([2, 5]), 3)
+    softmax(torch.randn(2, 4), torch.tensor([7, 2]), samples).sum().backward()
     assert softmax.weight.grad is not None
     touched = softmax.weight.grad.abs().sum(dim=1).nonzero()[:, 0].tolist()
     assert touched == [2, 5, 7]
@@ -169,10 +164,8 @@ def test_gradients_reach_the_drawn_words_and_the_targets_alone() -> None:
 def test_where_all_samples_are_the_target_nothing_is_to_be_told_apart() -> None:
     softmax = Softmax(9, 4)
     context = torch.randn(1, 4, requires_grad=True)
-    loss = sampled_loss(
-        softmax, Predictions(context, torch.tensor([2])), Samples(torch.tensor([2]), 1)
-    )
-    loss.sum().backward()  # type: ignore[no-untyped-call]
+    loss = softmax(context, torch.tensor([2]), Samples(torch.tensor([2]), 1))
+    loss.sum().backward()
     assert loss.item() == 0
     assert context.grad is not None
     assert context.grad.isfinite().all()

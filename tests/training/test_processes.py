@@ -41,7 +41,7 @@ with all_processes(-1) as (processes, device):
     stream = portions(TrainingText((Path("text.txt"),)), options, Position())
     gradients = []
     for _ in range(3):  # the state is carried from the first to the others
-        run.train_step(next(stream))
+        run.train_step(*next(stream))
         gradients.append({n: p.grad.clone() for n, p in run.objective.named_parameters()})
     loss = run.take_loss()
     if processes.is_first:
