@@ -1,11 +1,11 @@
-"""Options that several commands share: each exists once and means the same everywhere."""
+"""Options: what they require and exclude, their headings in the help, and those that are shared."""
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -21,132 +21,161 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.pretrained.model_files import ModelFiles
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_PATH = click.Path(path_type=str)
+Decorator = Callable[[Any], Any]
 
 OTHER_OPTIONS = "Other options"
-"""The heading of the options in no group; it comes last."""
+"""The heading of -q, -v and --help; it comes last."""
 
 
-class GroupedCommand(click.Command):
-    """A command whose help shows its options in the groups of `option_group`."""
+class Option(click.Option):
+    """An option with a heading, and the options that it requires or excludes.
+
+    A condition is the name of an option, or its name and a value: `--state carry`. Several
+    are joined by ` or `.
+    """
+
+    heading = "Options"
+
+    def __init__(
+        self, declarations: Sequence[str], requires: str = "", excludes: str = "", **settings: Any
+    ) -> None:
+        super().__init__(declarations, **settings)
+        self.requires, self.excludes = requires, excludes
+
+    def check(self, ctx: click.Context) -> None:
+        """Refuse the option where it would have no effect, or with one that it excludes."""
+        if not _is_given(ctx, self):
+            return
+        if self.requires and not self._that_hold(ctx, self.requires):
+            raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
+        for other in self._that_hold(ctx, self.excludes):
+            raise click.UsageError(f"choose one of {self.opts[0]} and {other}", ctx)
+
+    def _that_hold(self, ctx: click.Context, conditions: str) -> list[str]:
+        held = []
+        for condition in conditions.split(" or ") if conditions else []:
+            name, _, value = condition.partition(" ")
+            option = next(option for option in ctx.command.params if name in option.opts)
+            holds = ctx.params[str(option.name)] == value if value else _is_given(ctx, option)
+            if holds and option is not self:
+                held.append(condition)
+        return held
+
+
+def _is_given(ctx: click.Context, option: click.Parameter) -> bool:
+    """Whether an option is on the command line."""
+    return ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+
+
+class Command(click.Command):
+    """A command that checks its options, and shows them by their headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; see `click.Command.parse_args`."""
+        rest = super().parse_args(ctx, args)
+        for option in [] if ctx.resilient_parsing else self.params:
+            if isinstance(option, Option):
+                option.check(ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, group by group in the order of their definition."""
+        """Write the options, heading by heading in the order of their definition."""
         groups: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                groups.setdefault(getattr(parameter, "group", OTHER_OPTIONS), []).append(record)
-        other = groups.pop(OTHER_OPTIONS)  # with --help, which is always there
-        for heading, records in [*groups.items(), (OTHER_OPTIONS, other)]:
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                groups.setdefault(getattr(option, "heading", OTHER_OPTIONS), []).append(record)
+        groups[OTHER_OPTIONS] = groups.pop(OTHER_OPTIONS)  # with --help, which is always there
+        for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
-def option_group(
-    heading: str, *options: Callable[[_Command], _Command]
-) -> Callable[[_Command], _Command]:
+def command(name: str | None = None) -> Decorator:
+    """Make a function a command, with -q and -v."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        return click.command(name, cls=Command)(verbosity_options(function))
+
+    return make
+
+
+def option_group(heading: str, *decorators: Decorator) -> Decorator:
     """Add options to a command, under a heading of its help.
 
     Args:
         heading: what the options are about.
-        options: decorators that add one option or several, such as `click.option(...)`.
+        decorators: each adds one option or several.
     """
 
-    def add(command: _Command) -> _Command:
-        n_before = len(_parameters(command))
-        for option in reversed(options):
-            command = option(command)
-        for parameter in _parameters(command)[n_before:]:
-            parameter.group = heading  # type: ignore[attr-defined]
-        return command
+    def add(function: Any) -> Any:
+        n_before = len(_parameters(function))
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        for parameter in _parameters(function)[n_before:]:
+            parameter.heading = heading  # type: ignore[attr-defined]
+        return function
 
     return add
 
 
-def _parameters(command: Callable[..., Any]) -> list[click.Parameter]:
+def _parameters(function: Any) -> list[click.Parameter]:
     """The parameters that decorators have given to the function of a command so far."""
-    return getattr(command, "__click_params__", [])
+    return getattr(function, "__click_params__", [])
 
 
-def model_options(command: _Command) -> _Command:
-    """Add the options that choose a model and its initial states."""
-    return _add([*_FILE_OPTIONS, _STATE_OPTION], command)
+def option(*names: str, **settings: Any) -> Decorator:
+    """Add an option, whose help says its default; see `click.option`."""
+    return click.option(*names, cls=Option, **{"show_default": True, **settings})
 
 
-def selection_options(command: _Command) -> _Command:
-    """Add those that choose and pool layers."""
-    return _add(_SELECTION_OPTIONS, command)
+def flag(*names: str, **settings: Any) -> Decorator:
+    """Add an option without a value."""
+    return option(*names, is_flag=True, **settings)
 
 
-def speed_options(command: _Command) -> _Command:
-    """Add those that choose a device and a precision."""
-    return _add([_CUDA_OPTION, _PRECISION_OPTION], command)
+def choice(name: str, values: Sequence[str], **settings: Any) -> Decorator:
+    """Add an option with one of some values."""
+    return option(name, type=click.Choice(values), **settings)
 
 
-def run_options(command: _Command) -> _Command:
-    """Add those that choose a model and how it runs, for `load_embedder`."""
-    return model_options(speed_options(command))
+def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
+    """Add an option with a whole number."""
+    return option(*names, type=click.IntRange(least), metavar="N", **settings)
 
 
-def file_options(command: _Command) -> _Command:
-    """Add those that choose a model and a device, for `take_files`."""
-    return _add([*_FILE_OPTIONS, _CUDA_OPTION], command)
+def json_option(what: str) -> Decorator:
+    """Add --json.
+
+    Args:
+        what: follows `Print JSON` in its help.
+    """
+    return flag("--json", "as_json", help=f"Print JSON, {what}.")
 
 
-def _add(options: list[Callable[[_Command], _Command]], command: _Command) -> _Command:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-_FILE_OPTIONS: list[Callable[[Any], Any]] = [
-    click.option(
-        "--model",
-        metavar="NAME|FOLDER",
-        help="A model of `elmo models`, or a folder or zip that holds one. "
-        "[default: the bundled one, or ELMO_MODEL]",
-    ),
-    click.option(
-        "--options-file",
+def softmax_option(**settings: Any) -> Decorator:
+    """Add --softmax-file."""
+    return option(
+        "--softmax-file",
         metavar="FILE|URL",
-        help="options.json of a model, together with --weight-file.",
-    ),
-    click.option(
-        "--weight-file",
-        metavar="FILE|URL",
-        help="weights.hdf5 or weights.safetensors of a model.",
-    ),
-    click.option(
-        "--vocabulary-file",
-        type=_PATH,
-        metavar="FILE",
-        help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
-    ),
-]
-_CUDA_OPTION = click.option(
-    "--cuda",
-    "--cuda-device",
-    "cuda_device",
-    type=click.IntRange(min=-1),
-    default=-1,
-    metavar="N",
-    help="Run on GPU number N. [default: the CPU]",
-)
-_STATE_OPTION = click.option(
-    "--state",
-    type=click.Choice(["zero", "warm", "carry"]),
-    help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carried over, "
-    "as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
-)
-_PRECISION_OPTION = click.option(
-    "--precision",
-    type=click.Choice(["float32", "bfloat16", "float16", "int8"]),
-    default="float32",
-    show_default=True,
-    help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
-)
+        help="softmax.hdf5 of a model. [default: that beside the weights]",
+        **settings,
+    )
+
+
+def device_option(
+    help: str = "Run on GPU number N. [default: the CPU]", **settings: Any
+) -> Decorator:
+    """Add --cuda."""
+    return option(
+        *("--cuda", "--cuda-device", "cuda_device"),
+        type=click.IntRange(min=-1),
+        default=-1,
+        show_default=False,
+        metavar="N",
+        help=help,
+        **settings,
+    )
 
 
 def _numbers(
@@ -160,70 +189,115 @@ def _numbers(
         raise click.BadParameter(message, ctx, parameter) from None
 
 
-_SELECTION_OPTIONS: list[Callable[[Any], Any]] = [
-    click.option(
+file_options = option_group(
+    "Model",
+    option(
+        "--model",
+        metavar="NAME|FOLDER",
+        excludes="--options-file",
+        help="A model of `elmo models`, or a folder or zip that holds one. "
+        "[default: the bundled one, or ELMO_MODEL]",
+    ),
+    option(
+        "--options-file",
+        metavar="FILE|URL",
+        requires="--weight-file",
+        help="options.json of a model, together with --weight-file.",
+    ),
+    option(
+        "--weight-file",
+        metavar="FILE|URL",
+        requires="--options-file",
+        help="weights.hdf5 or weights.safetensors of a model.",
+    ),
+    option(
+        "--vocabulary-file",
+        metavar="FILE",
+        help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
+    ),
+)
+"""Which files are the model: for `take_files`."""
+model_options = option_group(
+    "Model",
+    file_options,
+    choice(
+        "--state",
+        ["zero", "warm", "carry"],
+        help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carried "
+        "over, as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
+    ),
+)
+precision_option = choice(
+    "--precision",
+    ["float32", "bfloat16", "float16", "int8"],
+    default="float32",
+    help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
+)
+speed_options = option_group("Speed", device_option(), precision_option)
+selection_options = option_group(
+    "Output",
+    option(
         "--layers",
         metavar="CHOICE",
         help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as "
         "0,2. [default: all]",
     ),
-    click.option(
+    option(
         "--mix",
         callback=_numbers,
         metavar="S0,S1,...",
+        excludes="--layers",
         help="Weighted sum of all layers, by the scalar parameters that a task has learned, before "
         "the softmax.",
     ),
-    click.option("--gamma", type=float, metavar="G", help="Scale of --mix. [default: 1]"),
-    click.option(
+    option(
+        "--gamma", type=float, metavar="G", requires="--mix", help="Scale of --mix. [default: 1]"
+    ),
+    choice(
         "--pooling",
-        type=click.Choice(["mean", "max", "first", "last"]),
+        ["mean", "max", "first", "last"],
         help="One vector a sentence, from its tokens; zeros for a blank line. [default: all "
         "tokens]",
     ),
-]
-dtype_option = click.option(
-    "--dtype",
-    type=click.Choice(DTYPES),
-    default="float32",
-    show_default=True,
-    help="Data type of the stored values.",
+    choice("--dtype", DTYPES, default="float32", help="Data type of the stored values."),
 )
 
 
-softmax_option = click.option(
-    "--softmax-file",
-    metavar="FILE|URL",
-    help="softmax.hdf5 of a model. [default: that beside the weights]",
-)
+def batch_size_option(**settings: Any) -> Decorator:
+    """Add --batch-size."""
+    return count(
+        "--batch-size", default=64, help="Sentences in a batch, with --state carry.", **settings
+    )
 
 
-def language_model_options(command: _Command) -> _Command:
-    """Add the options of `run_options` and that of a softmax, for `load_language_model`."""
-    return run_options(softmax_option(command))
+def checkpoint_option(*, default: float) -> Decorator:
+    """Add --checkpoint-seconds."""
+    return option(
+        "--checkpoint-seconds",
+        type=click.FloatRange(min=0),
+        default=default,
+        metavar="N",
+        help="Seconds between checkpoints.",
+    )
 
 
-tokenizer_option = click.option(
-    "--tokenizer",
-    type=click.Choice(list(TOKENIZERS)),
-    default="moses",
-    show_default=True,
-    help="Tokenizer of the sentences.",
-)
-batch_tokens_option = click.option(
+batch_tokens_option = count(
     "--batch-tokens",
-    type=click.IntRange(min=1),
-    metavar="N",
     help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
-batch_size_option = click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Sentences in a batch, with --state carry.",
+tokenizer_option = choice(
+    "--tokenizer", list(TOKENIZERS), default="moses", help="Tokenizer of the sentences."
 )
+
+
+def run_options(function: Any) -> Any:
+    """Add those that choose a model and how it runs, for `load_embedder`."""
+    return model_options(speed_options(function))
+
+
+def language_model_options(function: Any) -> Any:
+    """Add those of `run_options`, and that of a softmax: for `load_language_model`."""
+    return model_options(option_group("Model", softmax_option())(speed_options(function)))
 
 
 class LineFormatter(logging.Formatter):
@@ -245,25 +319,12 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
     return count
 
 
-def verbosity_options(command: _Command) -> _Command:
+def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
-    quiet = click.option(
-        "-q",
-        "--quiet",
-        count=True,
-        expose_value=False,
-        callback=_set_verbosity,
-        help="Print errors only.",
-    )
-    verbose = click.option(
-        "-v",
-        "--verbose",
-        count=True,
-        expose_value=False,
-        callback=_set_verbosity,
-        help="Print more; twice, the traceback of an error too.",
-    )
-    return verbose(quiet(command))
+    settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
+    quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
+    more = "Print more; twice, the traceback of an error too."
+    return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
 
 
 def is_quiet() -> bool:
@@ -279,26 +340,14 @@ def say(message: str) -> None:
 
 
 def given(*names: str) -> list[str]:
-    """The options on the command line, of those whose parameters have these names."""
+    """Those of some options that are on the command line."""
     context = click.get_current_context()
     return [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name in names
-        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+        name
+        for option in context.command.params
+        for name in option.opts
+        if name in names and _is_given(context, option)
     ]
-
-
-def check_effect(has_effect: bool, reason: str, *names: str) -> None:
-    """Refuse options that would have no effect.
-
-    Args:
-        has_effect: whether they have one.
-        reason: what follows the name of the option, as `requires --sample`.
-        names: of their parameters.
-    """
-    for option in [] if has_effect else given(*names):
-        raise click.UsageError(f"{option} {reason}")
 
 
 @contextmanager
@@ -364,11 +413,6 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
         named.pop(name, None)
         for name in ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
     )
-    if (options_file is None) != (weight_file is None):
-        given_one, other = ("--options-file", "--weight-file")[:: 1 if options_file else -1]
-        raise click.UsageError(f"{given_one} requires {other}")
-    if model is not None and options_file is not None:
-        raise click.UsageError("--model takes the place of --options-file and --weight-file")
 
     from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import choose_language_model, choose_model

@@ -149,10 +149,6 @@ def test_what_goes_wrong(folder: Path) -> None:
         write_token_vectors(words, "out.hdf5", model="model")
     missing = elmo("word-vectors", "no.txt", "out.hdf5", *MODEL, "-q")
     assert_fails(missing, "no.txt: cannot read the vocabulary: No such file or directory")
-    softmax = elmo("word-vectors", words, "out.hdf5", *MODEL, "--softmax-file", "s.hdf5")
-    assert_misused(softmax, "--softmax-file requires --softmax")
-    device = elmo("word-vectors", words, "o.h5", *MODEL, "--softmax", "--cuda", "0")
-    assert_misused(device, "--cuda has no effect with --softmax, which is read and not run")
     stream = elmo("word-vectors", "-", "out.hdf5", *MODEL)
     assert_misused(stream, "VOCABULARY: expected a file, found -; standard input is not read")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):

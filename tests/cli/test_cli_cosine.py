@@ -204,11 +204,6 @@ def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
     assert_misused(elmo("cosine", "bank", "-", MONEY, *MODEL), message)
 
 
-def test_a_layer_and_json_are_wrong_usage_together() -> None:
-    result = elmo("cosine", "bank", RIVER, MONEY, "--json", "--layer", "1", *MODEL)
-    assert_misused(result, "choose one of --layer and --json")
-
-
 @pytest.mark.parametrize("layer", ["3", "-1", "top", ""])
 def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
     result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)

@@ -288,13 +288,6 @@ def test_what_is_logged_of_a_file_does_not_drive_the_terminal(
 # Wrong usage
 
 
-def test_layers_may_be_chosen_once_only() -> None:
-    message = "choose one of --layers, --all, --top and --average"
-    for choices in (("--all", "--top"), ("--layers", "all", "--average"), ("--top", "--average")):
-        assert_misused(elmo("embed", "text", "out.hdf5", *choices, *TINY_MODEL), message)
-    assert_no_output()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -323,17 +316,6 @@ def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
     assert (result.exit_code, result.stderr.splitlines()[1]) == (0, warning)
     result = elmo("embed", "text", "carry.hdf5", *size, "--state", "carry", *TINY_MODEL)
     assert (result.exit_code, warning in result.stderr) == (0, False)
-
-
-def test_the_files_of_a_model_go_together() -> None:
-    options = ("--options-file", "--weight-file")
-    for one, other in (options, options[::-1]):
-        assert_misused(elmo("embed", "text", "out.hdf5", one, "x"), f"{one} requires {other}")
-    assert_misused(
-        elmo("embed", "text", "out", *TINY_MODEL, "--options-file", "x", "--weight-file", "y"),
-        "--model takes the place of --options-file and --weight-file",
-    )
-    assert_no_output()
 
 
 @pytest.mark.parametrize(

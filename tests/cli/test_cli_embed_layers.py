@@ -108,20 +108,6 @@ def test_the_tokens_of_pooled_sentences_are_counted() -> None:
 # Errors
 
 
-@pytest.mark.parametrize("choice", [("--layers", "all"), ("--all",), ("--top",), ("--average",)])
-def test_a_mix_is_a_choice_of_layers_itself(choice: tuple[str, ...]) -> None:
-    assert_misused(
-        elmo("embed", "text", "out.hdf5", *choice, *MIX, *TINY_MODEL),
-        "--mix takes the place of --layers, --all, --top and --average",
-    )
-    assert os.listdir() == ["text"]
-
-
-def test_gamma_needs_a_mix() -> None:
-    result = elmo("embed", "text", "out.hdf5", "--gamma", "1.2", *TINY_MODEL)
-    assert_misused(result, "--gamma requires --mix")
-
-
 @pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])
 def test_a_mix_is_of_numbers(mix: str) -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)

@@ -115,10 +115,6 @@ def test_a_text_in_place_of_its_file_is_misused() -> None:
 
 def test_what_goes_wrong(folder: Path) -> None:
     model = ("--model", "model")
-    both = elmo("perplexity", "text.txt", "--per-token", "--per-sentence", *model)
-    assert_misused(both, "choose one of --per-sentence and --per-token")
-    unused = elmo("perplexity", "text.txt", "--batch-size", "64", *model)
-    assert_misused(unused, "--batch-size requires --state carry")
     missing = elmo("perplexity", "no.txt", *model)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     empty = elmo("perplexity", "-", *model, "-q", stdin="\n\n")

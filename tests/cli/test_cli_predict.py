@@ -74,10 +74,6 @@ def test_samples() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a", "--temperature", "0.7"], "--temperature requires --sample"),
-        (["a", "--max-words", "50"], "--max-words requires --sample"),
-        (["a", "--seed", "0"], "--seed requires --sample"),
-        (["a", "--sample", "2", "--top", "10"], "--top has no effect with --sample"),
         (["a ___", "--backward"], "--backward goes without a gap (___)"),
     ],
 )

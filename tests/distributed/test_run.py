@@ -301,8 +301,6 @@ def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_options_that_do_not_go_together_are_refused() -> None:
-    assert_misused(elmo(*RUN, "--workers", "2"), "--workers requires --engine ray")
-    assert_misused(elmo("distribute", "a", "b", "--shard", "1/2"), "--shard requires --engine none")
     message = "--state carry requires all lines in their order; see `elmo embed`"
     assert_misused(elmo(*RUN, "--state", "carry"), message)
     assert_misused(elmo("distribute", "out"), "Missing argument 'INPUT...'.")

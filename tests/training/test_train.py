@@ -522,47 +522,8 @@ def test_a_preset_is_an_architecture() -> None:
     assert embedder.options == ElmoEmbedder().options
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "expected --preset, --options-file or --init-from"),
-        (
-            ["--preset", "mini", "--init-from", "mini"],
-            "--preset takes the place of --options-file and --init-from",
-        ),
-        (
-            ["--preset", "mini", "--epochs", "1", "--steps", "1"],
-            "--steps takes the place of --epochs",
-        ),
-        (
-            ["--preset", "mini", "--validation-file", "text.txt", "--validation-share", "0.1"],
-            "--validation-share takes the place of --validation-file",
-        ),
-        (["--preset", "mini", "--batch-size", "128"], "--batch-size requires --state carry"),
-        (
-            ["--preset", "mini", "--state", "zero", "--unroll", "20"],
-            "--unroll requires --state carry or --optimizer adagrad",
-        ),
-        (
-            ["--preset", "mini", "--state", "carry", "--batch-tokens", "9"],
-            "--batch-tokens requires --state zero",
-        ),
-        (
-            ["--preset", "mini", "--state", "carry", "--max-length", "9"],
-            "--max-length requires --state zero",
-        ),
-        (
-            ["--preset", "mini", "--optimizer", "adagrad", "--weight-decay", "0.1"],
-            "--weight-decay requires --optimizer adamw",
-        ),
-        (
-            ["--preset", "mini", "--vocabulary-file", "text.txt", "--vocabulary-size", "9"],
-            "--vocabulary-size has no effect with --vocabulary-file",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together_are_misused(options: list[str], message: str) -> None:
-    assert_misused(elmo(*COMMAND, *options), message)
+def test_an_architecture_is_required() -> None:
+    assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
 
 
 def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(

@@ -8,16 +8,15 @@ from elmo_cli.quantities import counted
 from elmo_cli.text.lines import check_input
 
 
-@click.command()
+@options.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
-@click.option(
+@options.choice(
     "--dtype",
-    type=click.Choice(DTYPES),
+    DTYPES,
     help="Data type of the values in OUT. [default: float16 where all of IN is, else float32]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@options.verbosity_options
+@options.flag("--overwrite", help="Replace OUT if it exists.")
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or of a softmax: IN to OUT.
 

@@ -19,32 +19,22 @@ MAX_PAIRS = 64
 Pair: TypeAlias = "tuple[Occurrence, Occurrence]"
 
 
-@click.command()
+@options.command()
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
-@click.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
-@click.option(
-    "--occurrence1",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of the occurrence in SENTENCE1, from 1.",
-)
-@click.option(
-    "--occurrence2",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of the occurrence in SENTENCE2, from 1.",
-)
+@options.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
+@options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.tokenizer_option
-@click.option(
+@options.option(
     "--layer",
     metavar="N|average",
+    excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a pair.")
+@options.json_option("an object a pair")
 @options.run_options
-@options.verbosity_options
 def cosine(
     sentence1: str, sentence2: str | None, layer: str | None, as_json: bool, **named: Any
 ) -> None:
@@ -61,8 +51,6 @@ def cosine(
     """
     if (sentence1 == "-") == (sentence2 is not None):
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
-    if layer is not None and as_json:
-        raise click.UsageError("choose one of --layer and --json")
     words = _Words(*(named.pop(name) for name in _Words._fields))
     # A wrong word of the command line is found before a model is loaded.
     pair = None if sentence2 is None else words.find(sentence1, sentence2)
@@ -120,10 +108,7 @@ def _pairs(lines: Iterable[str], words: _Words) -> Iterator[Pair]:
 
 
 def _formatter(
-    layer: str | None,
-    as_json: bool,
-    n_layers: int,
-    default: "Callable[[Similarity], str]",
+    layer: str | None, as_json: bool, n_layers: int, default: "Callable[[Similarity], str]"
 ) -> "Callable[[Similarity], str]":
     if as_json:
         return _json
@@ -156,11 +141,7 @@ def _row(similarity: "Similarity") -> str:
 
 def _json(similarity: "Similarity") -> str:
     def shown(occurrence: "Occurrence") -> dict[str, Any]:
-        return {
-            "tokens": occurrence.sentence,
-            "word": occurrence.token,
-            "index": occurrence.index,
-        }
+        return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
     return json.dumps(
         {

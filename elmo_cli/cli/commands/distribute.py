@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import options
-from elmo_cli.cli.options import GroupedCommand, option_group
+from elmo_cli.cli.options import choice, count, flag, option, option_group
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -28,97 +28,96 @@ def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
     raise click.BadParameter(f"expected a size such as 500M, found {text!r}", ctx, parameter)
 
 
-@click.command(cls=GroupedCommand)
+@options.command()
 @click.argument("inputs", metavar="INPUT...", nargs=-1)
 @click.argument("folder", metavar="FOLDER")
 @option_group(
     "Workers",
-    click.option(
+    choice(
         "--engine",
-        type=click.Choice(["ray", "none"]),
+        ["ray", "none"],
         default="ray",
-        show_default=True,
         help="What runs the workers: Ray, or none, which is this process.",
     ),
-    click.option(
+    option(
         "--address",
         metavar="HOST:PORT",
+        requires="--engine ray",
         help="Address of a cluster of Ray, or auto. [default: RAY_ADDRESS, else this machine]",
     ),
-    click.option(
+    count(
         "--workers",
-        type=click.IntRange(min=1),
-        metavar="N",
+        requires="--engine ray",
         help="Maximum number of workers. [default: as many as the cluster has room for]",
     ),
-    click.option(
+    option(
         "--cpus-per-worker",
         type=click.FloatRange(min=0, min_open=True),
         default=1,
-        show_default=True,
         metavar="C",
+        requires="--engine ray",
         help="CPUs of a worker, which are its threads.",
     ),
-    click.option(
+    option(
         "--gpus-per-worker",
         type=click.FloatRange(min=0),
         default=0,
-        show_default=True,
         metavar="G",
+        requires="--engine ray",
         help="GPUs of a worker: 1, or 0.5 for two workers a GPU; 0 runs on the CPU.",
     ),
-    click.option(
+    count(
         "--attempts",
-        type=click.IntRange(min=1),
         default=5,
-        show_default=True,
-        metavar="N",
+        requires="--engine ray",
         help="Workers that a part may end before it is left out.",
     ),
-    click.option(
+    option(
         "--shard",
         metavar="I/N",
+        requires="--engine none",
         help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
     ),
-    click.option("--status", is_flag=True, help="Print how far FOLDER is, and change nothing."),
+    flag("--status", help="Print how far FOLDER is, and change nothing."),
 )
 @option_group(
     "Input",
-    click.option(
+    choice(
         "--input-format",
-        type=click.Choice(["text", "fasta", "jsonl", "parquet"]),
+        ["text", "fasta", "jsonl", "parquet"],
         help="Format of every INPUT. [default: by its suffix, else text]",
     ),
-    click.option(
+    option(
         "--text-column",
         metavar="NAME",
         default="text",
-        show_default=True,
         help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
     ),
-    click.option("--key-column", metavar="NAME", help="Column that holds a key of each record."),
-    click.option(
+    option("--key-column", metavar="NAME", help="Column that holds a key of each record."),
+    flag(
         "--skip-errors",
-        is_flag=True,
         help="Give a record that cannot be read, or is too long for memory, no tokens.",
     ),
 )
-@option_group("Model", options.model_options)
+@options.model_options
+@options.selection_options
 @option_group(
     "Output",
-    options.selection_options,
-    options.dtype_option,
-    click.option(
+    option(
         "--part-size",
         callback=_size,
         metavar="SIZE",
         help="Size of a part before compression, such as 500M. [default: 1 GiB, or less where a "
         "worker would be at it for long]",
     ),
-    click.option("--overwrite", is_flag=True, help="Remove the parts of an earlier run."),
+    flag("--overwrite", help="Remove the parts of an earlier run."),
 )
-@option_group("Speed", options.speed_options, options.batch_tokens_option)
-@options.verbosity_options
+@option_group(
+    "Speed",
+    options.device_option(requires="--engine none"),
+    options.precision_option,
+    options.batch_tokens_option,
+)
 def distribute(
     inputs: tuple[str, ...],
     folder: str,
@@ -150,7 +149,8 @@ def distribute(
         return
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
-    _check_options(named)
+    if named["state"] == "carry":
+        raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
 
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.distributed.folder import Folder
@@ -183,21 +183,6 @@ def distribute(
             **run,
         )
     _say_end(folder, progress, is_shard=shard is not None)
-
-
-def _check_options(named: dict[str, Any]) -> None:
-    engine = named["engine"]
-    of_ray = ("address", "workers", "cpus_per_worker", "gpus_per_worker", "attempts")
-    options.check_effect(engine == "ray", "requires --engine ray", *of_ray)
-    options.check_effect(engine == "none", "requires --engine none", "shard")
-    options.check_effect(
-        engine == "none", "requires --engine none; see --gpus-per-worker", "cuda_device"
-    )
-    if named["state"] == "carry":
-        raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
-    options.check_effect(named["mix"] is not None, "requires --mix", "gamma")
-    if named["layers"] is not None and named["mix"] is not None:
-        raise click.UsageError("--mix takes the place of --layers")
 
 
 def _take_settings(named: dict[str, Any]) -> "Settings":

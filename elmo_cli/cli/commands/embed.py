@@ -5,102 +5,73 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import options
-from elmo_cli.cli.options import GroupedCommand, option_group
-from elmo_cli.outputs.formats import (
-    COMPRESSIONS,
-    LAYOUTS,
-    OUTPUT_FORMATS,
-    STANDARD_OUTPUT,
-)
+from elmo_cli.cli.options import choice, flag, option, option_group
+from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS, OUTPUT_FORMATS, STANDARD_OUTPUT
 from elmo_cli.quantities import counted
 from elmo_cli.text.records import FORMATS, TEXT
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import FilePlan, Summary
 
+_LAYERS = "--layers or --mix or --all or --top or --average"
 
-@click.command(cls=GroupedCommand)
+
+@options.command()
 @click.argument("input_file", metavar="INPUT")
 @click.argument("output_file", metavar="OUTPUT")
 @option_group(
     "Input",
-    click.option(
+    choice(
         "--input-format",
-        type=click.Choice(list(FORMATS)),
+        list(FORMATS),
         help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, also with .gz; else "
         "text]",
     ),
-    click.option(
+    flag(
         "--skip-errors",
-        is_flag=True,
         help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
     ),
-    click.option(
+    option(
         "--shard",
         metavar="I/N",
         help="Embed every N-th line from the I-th; `elmo merge` puts the N outputs together.",
     ),
 )
-@option_group("Model", options.model_options)
+@options.model_options
+@options.selection_options
 @option_group(
     "Output",
-    options.selection_options,
-    click.option(
-        "--format",
-        "file_format",
+    option(
+        *("--format", "file_format"),
         type=click.Choice([*OUTPUT_FORMATS, *FORMATS]),
         metavar="[" + "|".join(OUTPUT_FORMATS) + "]",
         help="Format of OUTPUT. [default: by its suffix, else hdf5] text and fasta are taken for "
         "--input-format.",
     ),
-    click.option(
+    choice(
         "--layout",
-        type=click.Choice(LAYOUTS),
+        LAYOUTS,
         help="Layout of HDF5: a dataset a line, or one for all lines, for large corpora. "
         "[default: allennlp]",
     ),
-    click.option(
-        "--compression",
-        type=click.Choice(COMPRESSIONS),
-        help="Compression of HDF5. [default: none]",
-    ),
-    options.dtype_option,
-    click.option(
-        "--overwrite",
-        is_flag=True,
-        help="Replace OUTPUT if it exists, or an unfinished run that differs.",
-    ),
-    click.option(
-        "--checkpoint-seconds",
-        type=click.FloatRange(min=0),
-        default=30,
-        show_default=True,
-        metavar="N",
-        help="Seconds between checkpoints.",
-    ),
+    choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
+    flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
+    options.checkpoint_option(default=30),
 )
-@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@options.speed_options
+@option_group("Speed", options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    click.option("--all", "all_layers", is_flag=True, help="The same as --layers all."),
-    click.option("--top", is_flag=True, help="The same as --layers top."),
-    click.option("--average", is_flag=True, help="The same as --layers average."),
-    options.batch_size_option,
-    click.option(
-        "--forget-sentences", is_flag=True, help="Leave sentence_to_index out of the file."
-    ),
-    click.option(
-        "--use-sentence-keys", is_flag=True, help="Name datasets by their sentence, not by number."
-    ),
-    click.option(
-        "--file-friendly-logging",
-        is_flag=True,
-        help="Show progress as lines, one every 10 seconds.",
-    ),
-    click.option("--vocab-path", metavar="PATH", hidden=True),
-    click.option("--include-package", metavar="NAME", multiple=True, hidden=True),
+    flag("--all", "all_layers", excludes=_LAYERS, help="The same as --layers all."),
+    flag("--top", excludes=_LAYERS, help="The same as --layers top."),
+    flag("--average", excludes=_LAYERS, help="The same as --layers average."),
+    options.batch_size_option(),
+    flag("--forget-sentences", help="Leave sentence_to_index out of the file."),
+    flag("--use-sentence-keys", help="Name datasets by their sentence, not by number."),
+    flag("--file-friendly-logging", help="Show progress as lines, one every 10 seconds."),
+    option("--vocab-path", metavar="PATH", hidden=True),
+    option("--include-package", metavar="NAME", multiple=True, hidden=True),
 )
-@options.verbosity_options
 def embed(
     input_file: str,
     output_file: str,
@@ -129,15 +100,15 @@ def embed(
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    layers = _take_layers(named, mix)
-    options.check_effect(mix is not None, "requires --mix", "gamma")
-    is_file = output_file != STANDARD_OUTPUT
-    options.check_effect(is_file, "requires a file for OUTPUT", "overwrite", "checkpoint_seconds")
+    layers = _take_layers(named)
+    if output_file == STANDARD_OUTPUT:
+        for name in options.given("--overwrite", "--checkpoint-seconds"):
+            raise click.UsageError(f"{name} requires a file for OUTPUT")
     _warn_of_old_options(vocab_path, include_package)
     plan = _take_plan(input_file, output_file, named)
     pooling = named.pop("pooling")
     embedder = options.load_embedder(**named)
-    if embedder.state != "carry" and options.given("batch_size"):
+    if embedder.state != "carry" and options.given("--batch-size"):
         options.say(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
@@ -169,18 +140,10 @@ def _say_summary(output_file: str, plan: "FilePlan", summary: "Summary") -> None
     )
 
 
-def _take_layers(named: dict[str, Any], mix: tuple[float, ...] | None) -> str:
+def _take_layers(named: dict[str, Any]) -> str:
     """Take the choice of layers out of the options."""
-    old = {name: named.pop(name) for name in ("all_layers", "top", "average")}
-    given = [name.removesuffix("_layers") for name, is_set in old.items() if is_set]
-    layers = named.pop("layers")
-    if layers is not None:
-        given.append(layers)
-    if len(given) > 1:
-        raise click.UsageError("choose one of --layers, --all, --top and --average")
-    if given and mix is not None:
-        raise click.UsageError("--mix takes the place of --layers, --all, --top and --average")
-    return given[0] if given else "all"
+    old = [name for name in ("all_layers", "top", "average") if named.pop(name)]
+    return named.pop("layers") or (old[0].removesuffix("_layers") if old else "all")
 
 
 _OF_PLAN = (

@@ -18,10 +18,9 @@ _CARD_LINES = 12
 _MAX_CARD_BYTES = 1 << 20
 
 
-@click.command()
+@options.command()
 @click.argument("model", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object.")
-@options.verbosity_options
+@options.json_option("an object")
 def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.
 

@@ -6,11 +6,10 @@ from elmo_cli.cli import options
 from elmo_cli.quantities import counted
 
 
-@click.command()
+@options.command()
 @click.argument("output_file", metavar="OUTPUT")
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
-@click.option("--overwrite", is_flag=True, help="Replace OUTPUT if it exists.")
-@options.verbosity_options
+@options.flag("--overwrite", help="Replace OUTPUT if it exists.")
 def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
     """Copy the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
 

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.registry import PublishedModel
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, a list of objects.")
-@options.verbosity_options
+@options.command()
+@options.json_option("a list of objects")
 def models(as_json: bool) -> None:
     """List the models that have a name.
 
@@ -41,10 +40,9 @@ def models(as_json: bool) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-@click.command()
+@options.command()
 @click.argument("name")
-@click.option("--with-softmax", is_flag=True, help="Also download the softmax and its vocabulary.")
-@options.verbosity_options
+@options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 def download(name: str, with_softmax: bool) -> None:
     """Download the model NAME, and print the folder that it is in.
 

@@ -25,15 +25,14 @@ _SENTENCE_COLUMNS = (
 _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "log_p_backward")
 
 
-@click.command()
+@options.command()
 @click.argument("text", metavar="FILE")
-@click.option("--per-sentence", is_flag=True, help="Print a line a sentence, as TSV.")
-@click.option("--per-token", is_flag=True, help="Print a line a token, as TSV.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object, or one a line.")
+@options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
+@options.flag("--per-token", help="Print a line a token, as TSV.")
+@options.json_option("an object, or one a line")
 @options.language_model_options
 @options.batch_tokens_option
-@options.batch_size_option
-@options.verbosity_options
+@options.batch_size_option(requires="--state carry")
 def perplexity(
     text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
@@ -52,9 +51,6 @@ def perplexity(
     $ elmo perplexity test.txt --per-sentence > scores.tsv
     $ elmo perplexity test.txt --per-token --json
     """
-    if per_sentence and per_token:
-        raise click.UsageError("choose one of --per-sentence and --per-token")
-    options.check_effect(named["state"] == "carry", "requires --state carry", "batch_size")
     _check_file(text)
 
     model = options.load_language_model(**named)

@@ -24,52 +24,29 @@ MAX_TEXTS = 64
 """Maximum number of lines from standard input that are predicted together."""
 
 
-@click.command()
+@options.command()
 @click.argument("text")
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Number of words.",
-)
-@click.option("--backward", is_flag=True, help="Predict the word before TEXT.")
-@click.option(
-    "--sample",
-    "n_samples",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Sample N random continuations of TEXT.",
-)
-@click.option(
+@options.count("--top", default=10, excludes="--sample", help="Number of words.")
+@options.flag("--backward", help="Predict the word before TEXT.")
+@options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
+@options.option(
     "--temperature",
     type=click.FloatRange(min=0, min_open=True),
     default=1,
-    show_default=True,
     metavar="T",
+    requires="--sample",
     help="Temperature of --sample: below 1, probable words become more probable.",
 )
-@click.option(
+@options.count(
     "--max-words",
-    type=click.IntRange(min=1),
     default=50,
-    show_default=True,
-    metavar="N",
+    requires="--sample",
     help="Maximum number of words that --sample adds.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Seed of --sample.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a line.")
+@options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
+@options.json_option("an object a line")
 @options.tokenizer_option
 @options.language_model_options
-@options.verbosity_options
 def predict(
     text: str, top: int, n_samples: int | None, as_json: bool, tokenizer: str, **named: Any
 ) -> None:
@@ -87,7 +64,7 @@ def predict(
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --top 1 --json < texts.txt
     """
-    _check(text, named["state"], samples=n_samples is not None)
+    _check(text, named["state"])
     backward = named.pop("backward")
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
     option = "--sample" if n_samples is not None else "--backward" if backward else None
@@ -111,8 +88,8 @@ def predict(
             _print(prediction, None if text != STANDARD_INPUT else number, as_json)
 
 
-def _check(text: str, state: str | None, *, samples: bool) -> None:
-    """Refuse options that contradict each other, and a file in the place of a text."""
+def _check(text: str, state: str | None) -> None:
+    """Refuse carried states, and a file in the place of a text."""
     if state == "carry":
         raise click.UsageError("--state carry is for running text; choose zero or warm")
     if os.path.isfile(text):
@@ -121,8 +98,6 @@ def _check(text: str, state: str | None, *, samples: bool) -> None:
             f"{text} is a file, and TEXT the text itself: `elmo predict - < {name}` reads a text a "
             f"line from it, `echo {name} | elmo predict -` takes its name as one"
         )
-    options.check_effect(samples, "requires --sample", "temperature", "max_words", "seed")
-    options.check_effect(not samples, "has no effect with --sample", "top")
 
 
 @contextmanager

@@ -10,25 +10,18 @@ from elmo_cli.cli import options
 from elmo_cli.quantities import counted
 
 
-@click.command("word-vectors")
+@options.command("word-vectors")
 @click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
 @click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
-@click.option(
-    "--softmax",
-    is_flag=True,
-    help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
+@options.flag(
+    "--softmax", help="Write the output vectors of the softmax; that of <UNK> for unknown words."
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@options.flag("--overwrite", help="Replace OUT if it exists.")
 @options.file_options
-@options.softmax_option
-@options.verbosity_options
+@options.option_group("Model", options.softmax_option(requires="--softmax"))
+@options.option_group("Speed", options.device_option(excludes="--softmax"))
 def word_vectors(
-    words_file: Path,
-    output: Path,
-    softmax: bool,
-    overwrite: bool,
-    cuda_device: int,
-    **named: Any,
+    words_file: Path, output: Path, softmax: bool, overwrite: bool, cuda_device: int, **named: Any
 ) -> None:
     """Write the vectors of the words in VOCABULARY, one a line, to OUT.
 
@@ -43,10 +36,6 @@ def word_vectors(
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
     options.refuse_standard_input("VOCABULARY", words_file)
-    options.check_effect(softmax, "requires --softmax", "softmax_file")
-    options.check_effect(
-        not softmax, "has no effect with --softmax, which is read and not run", "cuda_device"
-    )
 
     from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
 
