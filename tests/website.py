@@ -79,13 +79,6 @@ def breaks_off(n_bytes: int) -> Answer:
     return answer
 
 
-def claims(n_bytes: int) -> Answer:
-    def answer(handler: _Handler, content: bytes) -> None:
-        handler.send(200, content, Content_Length=n_bytes)
-
-    return answer
-
-
 def status(code: int) -> Answer:
     return lambda handler, _content: handler.send(code, b"<html>no</html>")
 

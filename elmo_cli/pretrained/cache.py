@@ -7,9 +7,12 @@ look at the network.
 """
 
 import hashlib
+import logging
 import os
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,6 +29,8 @@ from elmo_cli.pretrained.model_files import (
     read_folder,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel
+
+logger = logging.getLogger(__name__)
 
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 
@@ -89,57 +94,50 @@ def download_model(
             f"{', '.join(models_with_softmax())}; name one of those, or a folder that `elmo train` "
             "made"
         )
-    if model.name == BUNDLED:
-        return replace(_bundled(), language=model.language_code)
-    if n_bytes_here(model) is None:
-        with locked(folder):
-            if n_bytes_here(model) is None:  # another process may have been faster
-                _download_model(model, folder, on_progress)
-    for role in ("softmax", "vocabulary") if with_softmax else ():
-        if model.urls(role):
+    if model.name != BUNDLED:
+        _fill(folder, lambda: n_bytes_here(model), lambda: _get(model, folder, on_progress))
+        for role in ("softmax", "vocabulary") if with_softmax and model.softmax else ():
             file_of_model(model, role, on_progress)
-    return replace(read_folder(folder, model.name), language=model.language_code)
-
-
-def _bundled() -> ModelFiles:
     try:
-        return read_folder(BUNDLED_FOLDER, BUNDLED)
+        return replace(read_folder(folder, model.name), language=model.language_code)
     except ModelError as error:
+        if model.name != BUNDLED:
+            raise
         raise ModelError(
             f"the bundled model {BUNDLED} is not in this installation ({error}); "
             "install elmo-cli again, or name another model"
         ) from None
 
 
-def _download_model(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
+def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
+    """Get what is not found in a folder, unless another process was faster."""
+    if not find():
+        with locked(folder):
+            if not find():
+                get()
+
+
+def _get(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
     """Get the options and the weights: from an archive, or where that fails one by one."""
-    errors = []
-    for urls, get in ((model.archive, _download_archive), (model.weights, _download_pair)):
-        if not urls:
-            continue
-        try:
-            return get(model, folder, on_progress)
-        except ModelError as error:
-            errors.append(str(error))
-    raise ModelError("; ".join(errors))
-
-
-def _download_archive(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
     archive = folder / "archive.zip"
-    # Unpacking is the check: from a damaged archive to the next mirror.
-    download(model.archive, archive, lambda path: unpack(path, folder), on_progress=on_progress)
-    archive.unlink()
-
-
-def _download_pair(model: PublishedModel, folder: Path, on_progress: OnProgress) -> None:
+    try:
+        if model.archive:
+            # Unpacking is the check: from a damaged archive to the next mirror.
+            check = partial(unpack, folder=folder)
+            download(model.archive, archive, check, on_progress=on_progress)
+            archive.unlink()
+            return
+    except ModelError as error:
+        if not model.weights:
+            raise
+        logger.info("%s; trying its files", error)
     for role in ("options", "weights"):
         _download_file(model, role, folder, on_progress)
 
 
 def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: OnProgress) -> None:
-    n_bytes = model.weights_bytes if role == "weights" else None
-    path = folder / FILE_NAMES[role]
-    download(model.urls(role), path, _check_of(role), n_bytes, on_progress)
+    sha256 = model.weights_sha256 if role == "weights" else None
+    download(model.urls(role), folder / FILE_NAMES[role], _check_of(role), sha256, on_progress)
 
 
 def file_of_model(model: PublishedModel, role: str, on_progress: OnProgress) -> Path:
@@ -154,10 +152,11 @@ def file_of_model(model: PublishedModel, role: str, on_progress: OnProgress) -> 
         ModelError: it cannot be downloaded.
     """
     folder = published_folder(model)
-    if not candidates(folder, role):
-        with locked(folder):
-            if not candidates(folder, role):
-                _download_file(model, role, folder, on_progress)
+    _fill(
+        folder,
+        lambda: candidates(folder, role),
+        lambda: _download_file(model, role, folder, on_progress),
+    )
     return candidates(folder, role)[0]
 
 
@@ -174,10 +173,11 @@ def file_of_url(url: str, role: str, on_progress: OnProgress) -> Path:
     """
     name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(urlsplit(url).path).name).lstrip(".")
     path = cache_folder() / "urls" / _key(url) / (name or FILE_NAMES[role])
-    if not os.path.exists(path):
-        with locked(path.parent):
-            if not os.path.exists(path):
-                download([url], path, _check_of(role), on_progress=on_progress)
+    _fill(
+        path.parent,
+        path.exists,
+        lambda: download([url], path, _check_of(role), on_progress=on_progress),
+    )
     return path
 
 
@@ -190,10 +190,7 @@ def unpacked(archive: Path) -> Path:
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
-    if not candidates(folder, "weights"):
-        with locked(folder):
-            if not candidates(folder, "weights"):
-                unpack(archive, folder)
+    _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
     return folder
 
 

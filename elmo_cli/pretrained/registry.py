@@ -1,7 +1,8 @@
 """The published models that have a name here, and where their files are.
 
-Hosts come and go: a file has several URLs, tried in order. Nobody publishes
-checksums of these files, so a size is all there is to compare with.
+Hosts come and go: a file has several URLs, tried in order. Nobody publishes checksums of
+these files beside them. The two that are here are those of copies in public repositories, as
+git-lfs records them.
 """
 
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ class PublishedModel:
     parameters: int | None = None
     download_bytes: int | None = None
     """About how much there is to download; None also where that is not known."""
-    weights_bytes: int | None = None
-    """The exact size of the weights file, where it is known."""
+    weights_sha256: str | None = None
+    """The checksum of the weights file, where it is known."""
     archive: tuple[str, ...] = ()
     """Zip files that hold the options and the weights."""
     options: tuple[str, ...] = ()
@@ -156,7 +157,8 @@ MODELS: Final = (
         language="English",
         text=_BILLION_WORDS,
         parameters=13_593_296,
-        download_bytes=54_400_000,
+        download_bytes=54_402_800,
+        weights_sha256="747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229",
         options=_allennlp(f"{_SMALL}/elmo_{_SMALL}_options.json"),
         weights=_allennlp(f"{_SMALL}/elmo_{_SMALL}_weights.hdf5"),
     ),
@@ -175,7 +177,7 @@ MODELS: Final = (
         text=_BILLION_WORDS,
         parameters=93_600_848,
         download_bytes=374_435_128,
-        weights_bytes=374_434_792,
+        weights_sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
         options=(
             *_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_options.json"),
             _hugging_face("lysandre/elmo", "options.json"),
@@ -225,7 +227,6 @@ MODELS: Final = (
         text="UniRef50",
         parameters=93_600_848,
         download_bytes=374_400_000,
-        weights_bytes=374_434_776,
         archive=(
             "https://lbs.cent.uw.edu.pl/static/files/seqvec.zip",
             "https://web.archive.org/web/20220324054637/https://rostlab.org/~deepppi/seqvec.zip",

@@ -41,40 +41,32 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path, weights: bytes
         find_model(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("../weights.hdf5", "refused, ../weights.hdf5 leads out of the folder"),
-        ("/etc/weights.hdf5", "refused, /etc/weights.hdf5 leads out of the folder"),
-        ("a/..\\weights.hdf5", "leads out of the folder"),
-        ("encoder.pkl", "expected options.json and a .hdf5 file, found options.json, encoder.pkl"),
-    ],
-)
+@pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/weights.hdf5", "a/..\\weights.hdf5"])
 def test_members_cannot_leave_the_folder(
-    tmp_path: Path, cache: Path, name: str, fault: str
+    tmp_path: Path, cache: Path, weights: bytes, name: str
 ) -> None:
-    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: b"x"})
-    with pytest.raises(ModelError) as caught:
-        find_model(path)
-    assert fault in str(caught.value)
-    assert [file for file in cache.rglob("*") if file.is_file()] == []
+    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: weights})
+    folder = find_model(path).weights.parent
+    found = {file for file in tmp_path.rglob("*") if file.name == "weights.hdf5"}
+    assert found == {folder / "weights.hdf5"}
+    assert folder.parent.parent == cache
 
 
-def test_links_are_refused(tmp_path: Path) -> None:
+def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     link = zipfile.ZipInfo("weights.hdf5")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(tmp_path / "bad.zip", "w") as file:
+        file.writestr("options.json", OPTIONS)
         file.writestr(link, "/etc/passwd")
-    with pytest.raises(ModelError, match=r"refused, weights.hdf5 is a link, not a file"):
-        find_model(tmp_path / "bad.zip")
+    found = find_model(tmp_path / "bad.zip").weights
+    assert not found.is_symlink()
+    assert found.read_bytes() == b"/etc/passwd"
 
 
-def test_a_zip_file_has_a_bound_on_what_it_unpacks_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = zip_with(tmp_path / "bomb.zip", {"weights.hdf5": bytes(10**6)})
-    monkeypatch.setattr("elmo_cli.pretrained.download.MAX_BYTES", 10**5)
-    with pytest.raises(ModelError, match=r"refused, it would unpack to 1,000,000 bytes"):
+def test_a_zip_file_without_weights_is_named(tmp_path: Path) -> None:
+    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, "encoder.pkl": b"x"})
+    message = "expected options.json and a .hdf5 file, found options.json, encoder.pkl"
+    with pytest.raises(ModelError, match=message):
         find_model(path)
 
 
@@ -82,7 +74,7 @@ def test_a_damaged_zip_file(tmp_path: Path, cache: Path, weights: bytes) -> None
     members = {"options.json": OPTIONS, "model.hdf5": weights}
     path = zip_with(tmp_path / "damaged.zip", members, zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS))))
-    with pytest.raises(ModelError, match=r"damaged zip file: Bad CRC-32 .*; get it again$"):
+    with pytest.raises(ModelError, match=r"cannot unpack the zip file: Bad CRC-32 .*$"):
         find_model(path)
     assert [file for file in cache.rglob("*") if file.is_file()] == []
 
