@@ -69,7 +69,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
         mismatches = [
             f"{name}: expected {shape}, found {found}"
             for name, shape in expected.items()
-            if (found := file.describe(name)) != f"{shape}"
+            if (found := file.describe(name)) != shape
         ]
     if mismatches:
         raise WeightsError(
@@ -105,8 +105,8 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
         n_words = file.shape(BIAS)[0]
         for first in range(0, n_words, n_rows):
             last = min(first + n_rows, n_words)
-            weight = file.read_rows(WEIGHT, first, last)
-            bias = file.read_rows(BIAS, first, last)
+            weight = file.read(WEIGHT, slice(first, last))
+            bias = file.read(BIAS, slice(first, last))
             if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
@@ -130,7 +130,7 @@ def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
     """
     runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)
     with open_tensors(path) as file:
-        vectors = [file.read_rows(WEIGHT, run[0], run[-1] + 1) for run in runs]
+        vectors = [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
     return np.concatenate(vectors)
 
 

@@ -5,10 +5,12 @@ has the same name in both formats; "/" parts names into groups. Safetensors take
 package of that name, an extra of this one.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Final
 
 import h5py
@@ -41,9 +43,6 @@ def _damaged(path: Path, error: Exception) -> WeightsError:
     return WeightsError(f"{path}: the weights file is damaged: {error}; get it again")
 
 
-# HDF5.
-
-
 class TensorFile:
     """An open file of tensors, HDF5. Its methods raise a `WeightsError` where it is damaged."""
 
@@ -56,26 +55,14 @@ class TensorFile:
         return self._find(name) is not None
 
     def _find(self, name: str) -> h5py.Dataset | h5py.Group | None:
-        """What is there, if anything. Not by way of links, which may lead to any other file."""
+        """What is there, if anything. Links, which may lead to any other file, are nothing."""
         item = self._file
-        for part in name.split("/"):
-            with _damage_named(self._path):
-                links = item.id.links if isinstance(item, h5py.Group) else None
-                if links is None or not links.exists(part.encode()):
+        with _damage_named(self._path):
+            for part in name.split("/"):
+                is_group = isinstance(item, h5py.Group)
+                if not is_group or not isinstance(item.get(part, getlink=True), h5py.HardLink):
                     return None
-                is_link = links.get_info(part.encode()).type != h5py.h5l.TYPE_HARD
-                item = None if is_link else item[part]
-            if is_link:
-                raise WeightsError(
-                    f"{self._path}: expected values in the file itself, found a link at {part} "
-                    f"of {name}"
-                )
-        return item
-
-    def _dataset(self, name: str) -> h5py.Dataset:
-        item = self._find(name)
-        if not isinstance(item, h5py.Dataset):
-            raise KeyError(name)
+                item = item[part]
         return item
 
     def names(self) -> list[str]:
@@ -92,17 +79,13 @@ class TensorFile:
 
     def dtype(self, name: str) -> str:
         """The type of a tensor's values, as numpy calls it."""
-        dataset = self._dataset(name)
-        with _damage_named(self._path):
-            return str(dataset.dtype.name)
+        return str(self._file[name].dtype.name)
 
     def shape(self, name: str) -> Shape:
         """The shape of a tensor."""
-        dataset = self._dataset(name)
-        with _damage_named(self._path):
-            return tuple(dataset.shape or ())
+        return tuple(self._file[name].shape)
 
-    def describe(self, name: str) -> str:
+    def describe(self, name: str) -> Shape | str:
         """What is there: the shape of a tensor of numbers, else words for a message."""
         found = self._find(name)
         if found is None:
@@ -110,53 +93,16 @@ class TensorFile:
         if not isinstance(found, h5py.Dataset):
             return "a group"
         with _damage_named(self._path):
-            if found.dtype.kind not in "fiu":
-                return f"{found.dtype} values"
             if found.is_virtual or found.external:
                 return "values of another file"
-            return "no values" if found.shape is None else f"{found.shape}"
+            if found.dtype.kind not in "fiu" or found.shape is None:
+                return f"{found.dtype} values"
+            return tuple(found.shape)
 
-    def read(self, name: str) -> Array:
-        """The values of a tensor, float32; the caller's own."""
-        dataset = self._dataset(name)
+    def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
+        """The values of a tensor that was described, or some of its rows: float32, a copy."""
         with _damage_named(self._path):
-            values = np.empty(dataset.shape, dtype=np.float32)
-            if dataset.size:
-                dataset.read_direct(values)
-        return values
-
-    def read_rows(self, name: str, first: int, last: int) -> Array:
-        """The rows from `first` to before `last` of a tensor, likewise."""
-        dataset = self._dataset(name)
-        with _damage_named(self._path):
-            # numpy converts float16 faster than HDF5 does.
-            return np.asarray(dataset[first:last], dtype=np.float32)
-
-
-def _open_hdf5(path: Path) -> h5py.File:
-    try:
-        return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise WeightsError(f"{path}: no such weights file") from None
-    except OSError as error:
-        raise WeightsError(f"{path}: {_unreadable_hdf5(error)}") from None
-
-
-def _unreadable_hdf5(error: OSError) -> str:
-    message = str(error)
-    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
-    if cut_off:
-        found, expected = cut_off.groups()
-        return (
-            f"the weights file is cut off: expected {int(expected):,} bytes, "
-            f"found {int(found):,}; get it again"
-        )
-    if "signature not found" in message:
-        return "expected a weights file (HDF5), found something else"
-    return f"cannot read the weights: {system_reason(error)}"
-
-
-# Safetensors.
+            return np.asarray(self._file[name][rows], dtype=np.float32)
 
 
 class _SafetensorsFile(TensorFile):
@@ -168,7 +114,7 @@ class _SafetensorsFile(TensorFile):
         return any(f"{known}/".startswith(f"{name}/") for known in self._names)
 
     def names(self) -> list[str]:
-        return list(self._names)
+        return self._names
 
     def dtype(self, name: str) -> str:
         code: str = self._file.get_slice(name).get_dtype()
@@ -177,39 +123,15 @@ class _SafetensorsFile(TensorFile):
     def shape(self, name: str) -> Shape:
         return tuple(self._file.get_slice(name).get_shape())
 
-    def describe(self, name: str) -> str:
+    def describe(self, name: str) -> Shape | str:
         if name not in self._names:
             return "a group" if name in self else "nothing"
         dtype = self.dtype(name)
-        return f"{self.shape(name)}" if dtype in _DTYPES.values() else f"{dtype} values"
+        return self.shape(name) if dtype in _DTYPES.values() else f"{dtype} values"
 
-    def read(self, name: str) -> Array:
+    def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
         # A copy: the tensor is a view of the file, which may change or go.
-        return np.array(self._file.get_tensor(name).float().numpy())
-
-    def read_rows(self, name: str, first: int, last: int) -> Array:
-        return np.array(self._file.get_slice(name)[first:last].float().numpy())
-
-
-def _open_safetensors(path: Path) -> Any:
-    safetensors = _import_safetensors(path)
-    try:
-        return safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
-    except FileNotFoundError:
-        raise WeightsError(f"{path}: no such weights file") from None
-    except (safetensors.SafetensorError, OSError) as error:
-        raise _damaged(path, error) from None
-
-
-def _import_safetensors(path: Path) -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise ElmoError(
-            f"{path}: safetensors files need a package that is not installed; "
-            'pip install "elmo-cli[safetensors]"'
-        ) from None
-    return safetensors
+        return np.array(self._file.get_tensor(name)[rows].float().numpy())
 
 
 @contextmanager
@@ -225,12 +147,50 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
     if path.is_dir():
         kind = "safetensors" if is_safetensors else "HDF5"
         raise WeightsError(f"{path}: expected a weights file ({kind}), found a directory")
+    if not os.path.exists(path):
+        raise WeightsError(f"{path}: no such weights file")
     if is_safetensors:
         with _open_safetensors(path) as file:
             yield _SafetensorsFile(path, file)
     else:
         with _open_hdf5(path) as file:
             yield TensorFile(path, file)
+
+
+def _open_safetensors(path: Path) -> Any:
+    safetensors = _import_safetensors(path)
+    try:
+        return safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
+    except (safetensors.SafetensorError, OSError) as error:
+        raise _damaged(path, error) from None
+
+
+def _import_safetensors(path: Path) -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise ElmoError(
+            f"{path}: safetensors files need a package that is not installed; "
+            'pip install "elmo-cli[safetensors]"'
+        ) from None
+    return safetensors
+
+
+def _open_hdf5(path: Path) -> h5py.File:
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        message, reason = str(error), system_reason(error)
+    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
+    if cut_off:
+        found, expected = map(int, cut_off.groups())
+        raise WeightsError(
+            f"{path}: the weights file is cut off: expected {expected:,} bytes, "
+            f"found {found:,}; get it again"
+        )
+    if "signature not found" in message:
+        raise WeightsError(f"{path}: expected a weights file (HDF5), found something else")
+    raise WeightsError(f"{path}: cannot read the weights: {reason}")
 
 
 # Writing.
@@ -260,8 +220,8 @@ def write_tensors(
         values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
         content = safetensors.numpy.save(values, dict(metadata or {}) or None)
         # Not by its `save_file`, whose files only their owner may read.
-        with replaced(path) as partial, open(partial, "xb") as new:
-            new.write(content)
+        with replaced(path) as partial:
+            partial.write_bytes(content)
         return
     with replaced(path) as partial, _new_hdf5(partial) as file:
         with _disk_named():

@@ -169,7 +169,7 @@ def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[
     for entry in entries:
         expected = tuple(entry.to_dataset(parameters[entry.parameter]).shape)
         found = file.describe(entry.dataset)
-        if found != f"{expected}":
+        if found != expected:
             mismatches.append(f"{entry.dataset}: expected {expected}, found {found}")
     if mismatches:
         raise WeightsError(

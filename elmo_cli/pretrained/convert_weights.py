@@ -3,7 +3,6 @@
 The tensors keep their names and are copied as they are, so no options are needed.
 """
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,7 +15,6 @@ from elmo_cli.model.tensor_files import (
     HDF5_SUFFIXES,
     SAFETENSORS_SUFFIX,
     Array,
-    TensorFile,
     open_tensors,
     write_tensors,
 )
@@ -62,7 +60,10 @@ def convert_weights(
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
         check_kind(source, file, or_softmax=True)
-        names = _names(source, file)
+        names = file.names()
+        for name in names:
+            if isinstance(found := file.describe(name), str):
+                raise WeightsError(f"{source}: {name}: expected numbers, found {found}")
         halves = all(file.dtype(name) == "float16" for name in names)
         dtype = dtype or ("float16" if halves else "float32")
         metadata = {
@@ -70,41 +71,19 @@ def convert_weights(
             "dtype": dtype,
             "elmo_cli_version": elmo_cli.__version__,
         }
-        write_tensors(target, _tensors(source, file, names, dtype), dtype, metadata)
+        tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in names)
+        write_tensors(target, tensors, dtype, metadata)
     return Converted(len(names), dtype, target.stat().st_size)
 
 
-def _names(source: Path, file: TensorFile) -> list[str]:
-    """The names of all tensors, each of which is one of numbers."""
-    names = file.names()
-    errors = [
-        f"{name}: expected numbers, found {found}"
-        for name in names
-        if (found := file.describe(name)) != f"{file.shape(name)}"
-    ]
-    if errors:
-        raise WeightsError(f"{source}: {'; '.join(errors)}")
-    return names
-
-
-def _tensors(
-    source: Path, file: TensorFile, names: Iterable[str], dtype: str
-) -> Iterator[tuple[str, Array]]:
-    """The tensors in `dtype`, then an error that names all whose values do not do."""
-    faulty, too_large = [], []
-    for name in names:
-        values = file.read(name)
-        with np.errstate(over="ignore"):
-            converted = values.astype(dtype, copy=False)
-        if not np.isfinite(values).all():
-            faulty.append(name)
-        elif not np.isfinite(converted).all():
-            too_large.append(name)
-        yield name, converted
-    if faulty:
-        raise not_finite(source, faulty)
-    if too_large:
+def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
+    """The values of a tensor in `dtype`, all of them finite."""
+    if not np.isfinite(values).all():
+        raise not_finite(source, [name])
+    with np.errstate(over="ignore"):
+        converted = values.astype(dtype, copy=False)
+    if not np.isfinite(converted).all():
         raise WeightsError(
-            f"{source}: values beyond {dtype} ({np.finfo(dtype).max:,.0f}) in {too_large}; "
-            "keep float32"
+            f"{source}: values beyond {dtype} ({np.finfo(dtype).max:,.0f}) in {name}; keep float32"
         )
+    return converted

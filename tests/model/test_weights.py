@@ -286,9 +286,7 @@ def test_links_are_not_followed(tmp_path: Path, link: object) -> None:
 
     path = edited(tmp_path, edit)
     shutil.copy(MODEL / "weights.hdf5", path.with_name("other.hdf5"))
-    assert message_of(path) == (
-        ": expected values in the file itself, found a link at CNN_proj of CNN_proj/W_proj"
-    )
+    assert "CNN_proj/W_proj: expected (27, 10), found nothing" in message_of(path)
 
 
 @pytest.mark.parametrize("virtual", [True, False])
