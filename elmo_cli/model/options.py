@@ -6,25 +6,15 @@ of ELMoForManyLangs names a file of the same contents under other names.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
-from elmo_cli.errors import OptionsError
+from elmo_cli.errors import OptionsError, shown
 from elmo_cli.text.lines import read_text
 
 MAX_JSON_BYTES: Final = 1 << 20
-
-Errors = list[str]
-Section = dict[str, Any] | None
-
-
-class Check(NamedTuple):
-    """What a value has to be."""
-
-    expected: str
-    accepts: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
@@ -133,14 +123,13 @@ def read_json(path: str | Path) -> Any:
         return json.loads(read_text(path, MAX_JSON_BYTES))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        found = f"an error at line {error.lineno}, column {error.colno} ({error.msg})"
+    except UnicodeDecodeError:
+        found = "bytes that are not UTF-8"
     except (ValueError, RecursionError) as error:
-        raise OptionsError(f"{path}: expected JSON, found {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"an error at line {error.lineno}, column {error.colno} ({error.msg})"
-    return "bytes that are not UTF-8" if isinstance(error, UnicodeError) else str(error)
+        found = str(error)
+    raise OptionsError(f"{path}: expected JSON, found {found}")
 
 
 def parse_options(content: Any) -> ModelOptions:
@@ -151,82 +140,60 @@ def parse_options(content: Any) -> ModelOptions:
     """
     if not isinstance(content, dict):
         raise OptionsError(f"expected a JSON object, found {_kind(content)}")
-    errors: Errors = []
-    lstm = _lstm(_section(content, "lstm", errors), errors)
-    char_cnn = None
-    if content.get("char_cnn") is not None:
-        char_cnn = _char_cnn(_section(content, "char_cnn", errors), errors)
+    errors: list[str] = []
+    lstm = _read(content, "lstm", _LSTM, errors)
+    has_characters = content.get("char_cnn") is not None
+    char_cnn = _read(content, "char_cnn", _CHAR_CNN, errors) if has_characters else None
     if errors:
         raise OptionsError("; ".join(errors))
-    return ModelOptions(lstm, char_cnn)
+    characters = _character_options(char_cnn, char_cnn["embedding.dim"]) if char_cnn else None
+    return ModelOptions(LstmOptions(**lstm), characters)
 
 
-def _lstm(section: Section, errors: Errors) -> LstmOptions:
-    return LstmOptions(
-        dim=_take(section, "lstm.dim", _SIZE, errors),
-        projection_dim=_take(section, "lstm.projection_dim", _SIZE, errors),
-        n_layers=_take(section, "lstm.n_layers", _LAYERS, errors),
-        cell_clip=_take(section, "lstm.cell_clip", _CLIP, errors, default=None),
-        proj_clip=_take(section, "lstm.proj_clip", _CLIP, errors, default=None),
-        use_skip_connections=_take(
-            section, "lstm.use_skip_connections", _BOOLEAN, errors, default=False
-        ),
-    )
-
-
-def _char_cnn(section: Section, errors: Errors) -> CharacterOptions:
-    embedding = None if section is None else _section(section, "char_cnn.embedding", errors)
-    # 261 in training, 262 in inference files: the same model, the weights decide.
-    _take(section, "char_cnn.n_characters", _N_CHARACTERS, errors, default=262)
-    longest = _take(section, "char_cnn.max_characters_per_token", _TOKEN_SIZE, errors, default=50)
-    filters = _take(section, "char_cnn.filters", _FILTERS, errors) or ()
-    for width, _ in filters:
-        if longest is not None and width > longest:
-            errors.append(
-                f"char_cnn.filters: a width of {width} is more than the {longest} characters "
-                "of char_cnn.max_characters_per_token"
-            )
+def _character_options(section: dict[str, Any], embedding_dim: int) -> CharacterOptions:
     return CharacterOptions(
-        embedding_dim=_take(embedding, "char_cnn.embedding.dim", _SIZE, errors),
-        filters=tuple((width, count) for width, count in filters),
-        n_highway=_take(section, "char_cnn.n_highway", _HIGHWAYS, errors),
-        activation=_take(section, "char_cnn.activation", _ACTIVATION, errors),
-        max_characters_per_token=longest,
+        embedding_dim=embedding_dim,
+        filters=tuple((width, count) for width, count in section["filters"]),
+        n_highway=section["n_highway"],
+        activation=section["activation"],
+        max_characters_per_token=section["max_characters_per_token"],
     )
 
 
-def _section(content: dict[str, Any], name: str, errors: Errors) -> Section:
-    """The JSON object under the last part of `name`; None, and an error, where there is none."""
-    found = content.get(name.rpartition(".")[2])
-    if isinstance(found, dict):
-        return found
-    errors.append(f"{name}: expected an object, found {_kind(found)}")
-    return None
+class _Check(NamedTuple):
+    """What a value has to be."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
 
 
-_MISSING = object()
-
-
-def _take(
-    section: Section,
-    name: str,
-    check: Check,
-    errors: Errors,
-    default: Any = _MISSING,
-) -> Any:
-    """The value under the last part of `name`; None, and an error, where it is not right."""
-    if section is None:  # missing whole: one error, not one for each key
-        return None
-    value = section.get(name.rpartition(".")[2], default)
-    if value is _MISSING:
-        errors.append(f"{name}: missing")
-        return None
-    if value is default:
-        return value
-    if check.accepts(value):
-        return value
-    errors.append(f"{name}: expected {check.expected}, found {_kind(value)}")
-    return None
+def _read(
+    content: Any, name: str, checks: Mapping[str, _Check], errors: list[str]
+) -> dict[str, Any]:
+    """The values of a section of the file; an error for each that is not right."""
+    section = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(section, dict):
+        errors.append(f"{name}: expected an object, found {_kind(section)}")
+        return {}
+    values: dict[str, Any] = {}
+    for key, check in checks.items():
+        inner, _, last = key.rpartition(".")
+        found = section.get(inner) if inner else section
+        if not isinstance(found, dict):
+            errors.append(f"{name}.{inner}: expected an object, found {_kind(found)}")
+        elif last not in found and key not in _DEFAULTS:
+            errors.append(f"{name}.{key}: missing")
+        elif last in found and not check.accepts(found[last]):
+            errors.append(f"{name}.{key}: expected {check.expected}, found {_kind(found[last])}")
+        else:
+            values[key] = found.get(last, _DEFAULTS.get(key))
+    longest = values.get("max_characters_per_token", _MAX_SIZE)
+    if any(width > longest for width, _ in values.get("filters", ())):
+        errors.append(
+            f"{name}.filters: expected no width above the {longest} characters of "
+            f"{name}.max_characters_per_token"
+        )
+    return values
 
 
 def _kind(value: Any) -> str:
@@ -235,16 +202,11 @@ def _kind(value: Any) -> str:
         return "nothing"
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= 40 else shown[:37] + "..."
+    return shown(json.dumps(value, ensure_ascii=False))
 
 
-_MAX_SIZE = 1 << 20
+_MAX_SIZE: Final = 1 << 20
 """Larger sizes are a mistake, and would only end in an allocation that fails."""
-_MAX_LAYERS = 100
-"""Likewise; each layer is made before it is known whether the weights have it."""
-_MAX_CLIP = 1e18
-"""Nothing is clipped there; torch takes no whole number much larger."""
 
 
 def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
@@ -253,7 +215,7 @@ def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
 
 def _is_clip(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (number and 0 <= value <= _MAX_CLIP)
+    return value is None or (number and 0 <= value <= 1e18)  # torch takes no larger whole number
 
 
 def _are_filters(value: Any) -> bool:
@@ -261,50 +223,67 @@ def _are_filters(value: Any) -> bool:
         isinstance(pair, list) and len(pair) == 2 and all(_is_whole(number, 1) for number in pair)
         for pair in value
     )
-    return pairs and 0 < len(value) <= _MAX_LAYERS
+    return pairs and 0 < len(value) <= 100
 
 
-_SIZE = Check("a whole number above 0", lambda value: _is_whole(value, 1))
-_LAYERS = Check("a whole number from 1 to 100", lambda value: _is_whole(value, 1, _MAX_LAYERS))
-_HIGHWAYS = Check("a whole number from 0 to 100", lambda value: _is_whole(value, 0, _MAX_LAYERS))
-_CLIP = Check("a number from 0 to 1e18, or null", _is_clip)
-_BOOLEAN = Check("true or false", lambda value: isinstance(value, bool))
-_N_CHARACTERS = Check("261 or 262", lambda value: _is_whole(value, 261, 262))
-_TOKEN_SIZE = Check("a whole number, 3 or more", lambda value: _is_whole(value, 3))
-_ACTIVATION = Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh"))
-_FILTERS = Check("a list of [width, count] pairs", _are_filters)
+_SIZE: Final = _Check("a whole number above 0", lambda value: _is_whole(value, 1))
+_LAYERS: Final = _Check("a whole number from 1 to 100", lambda value: _is_whole(value, 1, 100))
+_HIGHWAYS: Final = _Check("a whole number from 0 to 100", lambda value: _is_whole(value, 0, 100))
+_CLIP: Final = _Check("a number from 0 to 1e18, or null", _is_clip)
+_LSTM: Final = {
+    "dim": _SIZE,
+    "projection_dim": _SIZE,
+    "n_layers": _LAYERS,
+    "cell_clip": _CLIP,
+    "proj_clip": _CLIP,
+    "use_skip_connections": _Check("true or false", lambda value: isinstance(value, bool)),
+}
+_CONVOLUTIONS: Final = {
+    "max_characters_per_token": _Check(
+        "a whole number, 3 or more", lambda value: _is_whole(value, 3)
+    ),
+    "filters": _Check("a list of [width, count] pairs", _are_filters),
+    "n_highway": _HIGHWAYS,
+    "activation": _Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
+}
+_CHAR_CNN: Final = {
+    # 261 in training, 262 in inference files: the same model, the weights decide.
+    "n_characters": _Check("261 or 262", lambda value: _is_whole(value, 261, 262)),
+    "embedding.dim": _SIZE,
+    **_CONVOLUTIONS,
+}
+_DEFAULTS: Final = {
+    "cell_clip": None,
+    "proj_clip": None,
+    "use_skip_connections": False,
+    "n_characters": 262,
+    "max_characters_per_token": 50,
+}
 
 
 # ELMoForManyLangs (Che et al., 2018).
 
-_PUBLISHED: Final = {
-    "encoder": {
-        "name": "elmo",
-        "dim": 4096,
-        "projection_dim": 512,
-        "n_layers": 2,
-        "cell_clip": 3,
-        "proj_clip": 3,
-    },
-    "token_embedder": {
-        "name": "cnn",
-        "activation": "relu",
-        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
-        "n_highway": 2,
-        "word_dim": 100,
-        "char_dim": 50,
-        "max_characters_per_token": 50,
-    },
+_DIM: Final = _Check("a whole number, 0 or more", lambda value: _is_whole(value, 0))
+_ENCODER: Final = {"name": _Check('"elmo"', lambda value: value in ("elmo", "ELMo")), **_LSTM}
+_TOKEN_EMBEDDER: Final = {
+    "name": _Check('"cnn"', lambda value: value in ("cnn", "CNN")),
+    "word_dim": _DIM,
+    "char_dim": _DIM,
+    **_CONVOLUTIONS,
 }
+_PUBLISHED: Final = ManyLangsOptions(
+    LstmOptions(4096, 512, 2, cell_clip=3, proj_clip=3, use_skip_connections=True),
+    CharacterOptions(
+        embedding_dim=50,
+        filters=((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024)),
+        n_highway=2,
+        activation="relu",
+    ),
+    word_dim=100,
+    max_characters_per_token=50,
+)
 _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 """Files that come with their package, not with the models; both hold `_PUBLISHED`."""
-
-# The names in options.json, and theirs; the longest first.
-_NAMES: Final = {
-    "char_cnn.embedding.dim": "token_embedder.char_dim",
-    "char_cnn.": "token_embedder.",
-    "lstm.": "encoder.",
-}
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
@@ -312,56 +291,26 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     named = PurePosixPath(str(content["config_path"]).replace("\\", "/"))
     # The path is from the disk where the model was trained: its name alone counts.
     architecture = path.with_name(named.name or "-")
-    if architecture.is_file():
-        found = read_json(architecture)
-    elif named.name in _PUBLISHED_NAMES:
-        found = _PUBLISHED
-    else:
+    if not architecture.is_file():
+        if named.name in _PUBLISHED_NAMES:
+            return _PUBLISHED
         raise OptionsError(
             f"{path}: config_path names {named.name or 'no file'}, which is not in the folder; "
             "copy it there"
         )
-    try:
-        return _parse_many_langs(found)
-    except OptionsError as error:
-        raise OptionsError(f"{architecture}: {error}") from None
-
-
-def _parse_many_langs(content: Any) -> ManyLangsOptions:
-    """Their architecture, which options.json has under other names for the two sections."""
-    encoder = _named_section(content, "encoder", "elmo")
-    embedder = _named_section(content, "token_embedder", "cnn")
-    char_dim, word_dim = embedder.get("char_dim"), embedder.get("word_dim")
-    if not isinstance(word_dim, int) or word_dim < 0 or char_dim == word_dim == 0:
-        raise OptionsError(
-            "token_embedder: expected the sizes char_dim and word_dim, one of them above 0, "
-            f"found {char_dim} and {word_dim}"
-        )
-    rewritten = {
-        "lstm": {**encoder, "use_skip_connections": True},
-        "char_cnn": {**embedder, "embedding": {"dim": char_dim}} if char_dim != 0 else None,
-    }
-    try:
-        options = parse_options(rewritten)
-    except OptionsError as error:
-        message = str(error)
-        for ours, theirs in _NAMES.items():
-            message = message.replace(ours, theirs)
-        raise OptionsError(message) from None
-    longest = embedder.get("max_characters_per_token")
-    if not isinstance(longest, int) or longest < 3:
-        raise OptionsError(
-            "token_embedder.max_characters_per_token: expected a whole number, 3 or more, "
-            f"found {longest}"
-        )
-    return ManyLangsOptions(options.lstm, options.char_cnn, word_dim, longest)
-
-
-def _named_section(content: Any, name: str, kind: str) -> dict[str, Any]:
-    """A section of the file, which must be of the kind that is known here."""
-    section = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(section, dict):
-        raise OptionsError(f"{name}: expected an object, found none")
-    if str(section.get("name")).lower() != kind:
-        raise OptionsError(f'{name}.name: expected "{kind}", found {section.get("name")!r}')
-    return section
+    found = read_json(architecture)
+    errors: list[str] = []
+    encoder = _read(found, "encoder", _ENCODER, errors)
+    embedder = _read(found, "token_embedder", _TOKEN_EMBEDDER, errors)
+    if embedder.get("char_dim") == embedder.get("word_dim") == 0:
+        errors.append("token_embedder: expected char_dim or word_dim above 0, found 0 and 0")
+    if errors:
+        raise OptionsError(f"{architecture}: {'; '.join(errors)}")
+    lstm = {key: encoder[key] for key in _LSTM} | {"use_skip_connections": True}
+    char_dim = embedder["char_dim"]
+    return ManyLangsOptions(
+        LstmOptions(**lstm),
+        _character_options(embedder, char_dim) if char_dim else None,
+        embedder["word_dim"],
+        embedder["max_characters_per_token"],
+    )

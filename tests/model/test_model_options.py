@@ -97,7 +97,7 @@ def test_a_value_that_is_not_right_is_named(name: str, value: Any, fault: str) -
 
 def test_a_filter_wider_than_a_token_is_named() -> None:
     assert faults_of(replaced("char_cnn.filters", [[1, 4], [51, 4]])) == (
-        "char_cnn.filters: a width of 51 is more than the 50 characters of "
+        "char_cnn.filters: expected no width above the 50 characters of "
         "char_cnn.max_characters_per_token"
     )
 
