@@ -26,13 +26,10 @@ The weights are PyTorch state dicts, matrices (out, in):
 They are pickles, and read as tensors and nothing else.
 """
 
-import math
-import warnings
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -44,22 +41,16 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.options import CharacterOptions, LstmOptions, ManyLangsOptions
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
-from elmo_cli.model.weights import Uninitialized
+from elmo_cli.model.weights import Uninitialized, not_finite
 from elmo_cli.text.lines import read_text
 
-Shape = tuple[int, ...]
-
-_MAX_BYTES_A_VALUE: Final = 8
-"""Of a file of weights, unpacked: float64."""
-_MAX_OTHER_BYTES: Final = 1 << 20
-"""Its names and its structure."""
+Take = Callable[..., Tensor]
+"""Called with the name and the shape of a tensor of a file, gives it."""
 
 START_TOKEN: Final = "<bos>"
 END_TOKEN: Final = "<eos>"
 
 _UNKNOWN: Final = "<oov>"
-_MAX_DIGITS: Final = 9
-"""Of a number of a lexicon; no table has more rows."""
 _PADDING: Final = "<pad>"
 # Each has the other's name in the lexicons: so the models were trained.
 _WORD_START: Final = "<eow>"
@@ -69,17 +60,17 @@ _NAMELESS: Final = "\u3000"
 """The symbol of a line that has none: a space, of which the lexicons only have this one."""
 
 
-class Lexicon:
+class Lexicon(dict[str, int]):
     """Symbols, characters or words, and the rows of their table."""
 
-    def __init__(self, rows: dict[str, int]) -> None:
-        self.rows = rows
-        self.n_rows = 1 + max(rows.values())
-        self._unknown = rows[_UNKNOWN]
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the table."""
+        return 1 + max(self.values())
 
     def row(self, symbol: str) -> int:
         """The row of a symbol; that of `<oov>` if it is not held."""
-        return self.rows.get(symbol, self._unknown)
+        return self.get(symbol, self[_UNKNOWN])
 
 
 @dataclass(frozen=True)
@@ -111,7 +102,7 @@ class Lexicons:
     def _character_ids(self, token: str, lexicon: Lexicon) -> list[int]:
         symbols = [token] if token in (START_TOKEN, END_TOKEN) else token
         symbols = [_WORD_START, *symbols, _WORD_END]
-        padding = [lexicon.rows[_PADDING]] * (self.max_characters - len(symbols))
+        padding = [lexicon[_PADDING]] * (self.max_characters - len(symbols))
         return [*map(lexicon.row, symbols), *padding]
 
 
@@ -136,20 +127,20 @@ def _read_lexicon(path: Path, required: Sequence[str]) -> Lexicon:
         raise ModelError(f"{path}: cannot read the lexicon: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ModelError(f"{path}: expected a lexicon in UTF-8, found other bytes") from None
-    rows = {}
+    lexicon = Lexicon()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         symbol, _, row = line.rpartition("\t")
-        if not row.strip().isdecimal() or len(row.strip()) > _MAX_DIGITS:
+        if not row.strip().isdecimal():
             raise ModelError(
                 f"{path}: line {number}: expected a symbol, a tab and a number, found {line[:40]!r}"
             )
-        rows[symbol.lstrip() or _NAMELESS] = int(row.strip())
-    missing = [symbol for symbol in required if symbol not in rows]
+        lexicon[symbol.lstrip() or _NAMELESS] = int(row)
+    missing = [symbol for symbol in required if symbol not in lexicon]
     if missing:
         raise ModelError(f"{path}: expected the symbols {', '.join(missing)}, found none of them")
-    return Lexicon(rows)
+    return lexicon
 
 
 class LexiconEncoder(TokenEncoder):
@@ -197,14 +188,6 @@ class LexiconEncoder(TokenEncoder):
 # Weights.
 
 
-class Entry(NamedTuple):
-    """A parameter, and the tensors of a file that make it."""
-
-    parameter: str
-    tensors: dict[str, Shape]
-    to_parameter: Callable[..., Tensor] = lambda values: values
-
-
 def read_many_langs(
     encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
 ) -> BiLm:
@@ -221,8 +204,8 @@ def read_many_langs(
             options and the lexicons (all mismatches of a file are named).
     """
     state = {
-        **_read(token_encoder, list(_token_table(options, lexicons))),
-        **_read(encoder, list(_lstm_table(options.lstm))),
+        **_read(token_encoder, lambda take: _token_parameters(take, options, lexicons)),
+        **_read(encoder, lambda take: _lstm_parameters(take, options.lstm)),
     }
     with torch.device("meta"), Uninitialized():  # the shapes only
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
@@ -230,54 +213,60 @@ def read_many_langs(
     return bilm.requires_grad_(False).eval()
 
 
-def _token_table(options: ManyLangsOptions, lexicons: Lexicons) -> Iterator[Entry]:
-    """The parameters of the token encoder, and what token_embedder.pkl has for them."""
-    dim = options.word_dim
+def _token_parameters(
+    take: Take, options: ManyLangsOptions, lexicons: Lexicons
+) -> dict[str, Tensor]:
+    """The parameters of the token encoder, of the tensors of token_embedder.pkl."""
+    state = {}
+    size, dim = options.lstm.projection_dim, options.word_dim
     if lexicons.words is not None:
-        shape = (lexicons.words.n_rows, options.word_dim)
-        tensors: dict[str, Shape] = {"word_emb_layer.embedding.weight": shape}
-        yield Entry("token_encoder.words.weight", tensors, _lookup)
+        words = take("word_emb_layer.embedding.weight", lexicons.words.n_rows, options.word_dim)
+        state["words.weight"] = _lookup(words)
     if lexicons.characters is not None and options.char_cnn is not None:
-        yield from _character_table(options.char_cnn, lexicons.characters.n_rows)
+        features = _character_parameters(take, options.char_cnn, lexicons.characters.n_rows)
+        state |= {f"characters.{name}": values for name, values in features.items()}
         dim += options.char_cnn.n_filters
-    size = options.lstm.projection_dim
-    yield Entry("token_encoder.projection.weight", {"projection.weight": (size, dim)})
-    yield Entry("token_encoder.projection.bias", {"projection.bias": (size,)})
+    state["projection.weight"] = take("projection.weight", size, dim)
+    state["projection.bias"] = take("projection.bias", size)
+    return {f"token_encoder.{name}": values for name, values in state.items()}
 
 
-def _character_table(options: CharacterOptions, n_characters: int) -> Iterator[Entry]:
-    ours = "token_encoder.characters"
-    shape = (n_characters, options.embedding_dim)
-    tensors: dict[str, Shape] = {"char_emb_layer.embedding.weight": shape}
-    yield Entry(f"{ours}.char_embedding.weight", tensors, _lookup)
+def _character_parameters(
+    take: Take, options: CharacterOptions, n_characters: int
+) -> dict[str, Tensor]:
+    dim = options.embedding_dim
+    characters = take("char_emb_layer.embedding.weight", n_characters, dim)
+    state = {"char_embedding.weight": _lookup(characters)}
     for i, (width, count) in enumerate(options.filters):
-        weight = {f"convolutions.{i}.weight": (count, options.embedding_dim, width)}
-        yield Entry(f"{ours}.convolutions.{i}.weight", {**weight})
-        yield Entry(f"{ours}.convolutions.{i}.bias", {f"convolutions.{i}.bias": (count,)})
-    dim = options.n_filters
+        name = f"convolutions.{i}"
+        state[f"{name}.weight"] = take(f"{name}.weight", count, dim, width)
+        state[f"{name}.bias"] = take(f"{name}.bias", count)
+    n_filters = options.n_filters
     for k in range(options.n_highway):
-        shapes: dict[str, Shape] = {"weight": (2 * dim, dim), "bias": (2 * dim,)}
-        for kind, shape_of_both in shapes.items():
-            both = {f"highways._layers.{k}.{kind}": shape_of_both}
+        for kind, shape in {"weight": (2 * n_filters, n_filters), "bias": (2 * n_filters,)}.items():
+            transform, carry = take(f"highways._layers.{k}.{kind}", *shape).chunk(2)
+            state[f"highways.{k}.transform.{kind}"] = transform
             # Their gate is the share of the input, ours that of what is made of it.
-            yield Entry(f"{ours}.highways.{k}.transform.{kind}", both, lambda t: t.chunk(2)[0])
-            yield Entry(f"{ours}.highways.{k}.carry.{kind}", both, lambda t: -t.chunk(2)[1])
+            state[f"highways.{k}.carry.{kind}"] = -carry
+    return state
 
 
-def _lstm_table(options: LstmOptions) -> Iterator[Entry]:
-    """The parameters of the LSTMs, and what encoder.pkl has for them."""
+def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
+    """The parameters of the LSTMs, of the tensors of encoder.pkl."""
+    state = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):
         for layer in range(options.n_layers):
             ours, theirs = f"{direction}_layers.{layer}", f"{direction}_layer_{layer}"
-            weights: dict[str, Shape] = {
-                f"{theirs}.input_linearity.weight": (gates, size),
-                f"{theirs}.state_linearity.weight": (gates, size),
-            }
-            yield Entry(f"{ours}.gates.weight", weights, _gates)
-            yield Entry(f"{ours}.gates.bias", {f"{theirs}.state_linearity.bias": (gates,)}, _bias)
-            projection = {f"{theirs}.state_projection.weight": (size, options.dim)}
-            yield Entry(f"{ours}.projection.weight", {**projection})
+            weight_ih = take(f"{theirs}.input_linearity.weight", gates, size)
+            weight_hh = take(f"{theirs}.state_linearity.weight", gates, size)
+            state[f"{ours}.gates.weight"] = _in_our_order(torch.cat([weight_ih, weight_hh], dim=1))
+            bias = _in_our_order(take(f"{theirs}.state_linearity.bias", gates))
+            bias.view(4, -1)[2] -= FORGET_BIAS  # the LSTM adds it
+            state[f"{ours}.gates.bias"] = bias
+            projection = take(f"{theirs}.state_projection.weight", size, options.dim)
+            state[f"{ours}.projection.weight"] = projection
+    return state
 
 
 def _lookup(values: Tensor) -> Tensor:
@@ -285,25 +274,21 @@ def _lookup(values: Tensor) -> Tensor:
     return torch.cat([values.new_zeros(1, values.shape[1]), values])
 
 
-def _gates(weight_ih: Tensor, weight_hh: Tensor) -> Tensor:
-    return _in_our_order(torch.cat([weight_ih, weight_hh], dim=1))
-
-
-def _bias(values: Tensor) -> Tensor:
-    bias = _in_our_order(values)
-    bias.view(4, -1)[2] -= FORGET_BIAS  # the LSTM adds it
-    return bias
-
-
 def _in_our_order(values: Tensor) -> Tensor:
     input_gate, forget_gate, memory, output_gate = values.chunk(4)
     return torch.cat([input_gate, memory, forget_gate, output_gate])
 
 
-def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
-    """The parameters that a file makes, by their names."""
-    expected = {name: shape for entry in entries for name, shape in entry.tensors.items()}
-    found = _tensors(path, sum(map(math.prod, expected.values())))
+def _read(path: Path, convert: Callable[[Take], dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The parameters that the tensors of a file are converted to."""
+    found = _tensors(path)
+    expected: dict[str, tuple[int, ...]] = {}
+
+    def note(name: str, *shape: int) -> Tensor:
+        expected[name] = shape
+        return torch.empty(shape, device="meta")
+
+    convert(note)  # the shapes only
     mismatches = [
         f"{name}: expected {expected.get(name, 'nothing')}, found {_describe(found.get(name))}"
         for name in expected | found
@@ -316,33 +301,18 @@ def _read(path: Path, entries: list[Entry]) -> dict[str, Tensor]:
         )
     faulty = [name for name in expected if not found[name].isfinite().all()]
     if faulty:
-        raise WeightsError(f"{path}: values that are not finite (NaN or infinity) in {faulty}")
-    return {
-        entry.parameter: entry.to_parameter(*(found[name].float() for name in entry.tensors))
-        for entry in entries
-    }
+        raise not_finite(path, faulty)
+    return convert(lambda name, *_: found[name].float())
 
 
-def _tensors(path: Path, n_values: int) -> dict[str, Tensor]:
-    """The tensors of a file that should have so many values."""
+def _tensors(path: Path) -> dict[str, Any]:
     try:
-        n_bytes = path.stat().st_size
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as file:
-                n_bytes = sum(member.file_size for member in file.infolist())
-        if n_bytes > _MAX_BYTES_A_VALUE * n_values + _MAX_OTHER_BYTES:
-            raise WeightsError(
-                f"{path}: expected some {4 * n_values:,} bytes, as the options and the lexicons "
-                f"ask for, found {n_bytes:,}"
-            )
-        with warnings.catch_warnings():
-            # Of kinds of tensors that are named and refused later, as sparse ones.
-            warnings.simplefilter("ignore", UserWarning)
-            found = torch.load(path, map_location="cpu", weights_only=True)
-    except (WeightsError, MemoryError):
-        raise
+        # Which runs nothing that a pickle names.
+        found = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
+    except MemoryError:
+        raise
     except Exception as error:  # what a damaged pickle raises depends on where it is damaged
         raise WeightsError(
             f"{path}: expected a PyTorch file of tensors alone, found something else or a "
@@ -356,8 +326,6 @@ def _tensors(path: Path, n_values: int) -> dict[str, Tensor]:
 def _describe(found: object) -> str:
     if found is None:
         return "nothing"
-    if not isinstance(found, Tensor):
+    if not isinstance(found, Tensor) or found.layout != torch.strided:
         return type(found).__name__
-    if found.layout != torch.strided or found.device.type != "cpu":
-        return f"a {found.layout} on {found.device}"
     return f"{tuple(found.shape)}" if found.is_floating_point() else f"{found.dtype} values"
