@@ -28,7 +28,7 @@ from elmo_cli.pretrained.model_files import (
     only_file,
     read_folder,
 )
-from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel
+from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
 
 logger = logging.getLogger(__name__)
 
@@ -95,9 +95,9 @@ def download_model(
             "made"
         )
     if model.name != BUNDLED:
-        _fill(folder, lambda: n_bytes_here(model), lambda: _get(model, folder, on_progress))
+        _fill(folder, partial(n_bytes_here, model), partial(_get, model, folder, on_progress))
         for role in ("softmax", "vocabulary") if with_softmax and model.softmax else ():
-            file_of_model(model, role, on_progress)
+            _file_of_model(model, role, on_progress)
     try:
         return replace(read_folder(folder, model.name), language=model.language_code)
     except ModelError as error:
@@ -140,45 +140,33 @@ def _download_file(model: PublishedModel, role: str, folder: Path, on_progress: 
     download(model.urls(role), folder / FILE_NAMES[role], _check_of(role), sha256, on_progress)
 
 
-def file_of_model(model: PublishedModel, role: str, on_progress: OnProgress) -> Path:
-    """One file of a published model, downloaded if it is not there.
+def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) -> Path:
+    """A path as it is, or the file that a URL gives, downloaded once.
 
     Args:
-        model: one of `registry.MODELS`.
+        file: a path, or an https URL; those of published models stand for all their mirrors.
         role: `options`, `weights`, `softmax` or `vocabulary`.
-        on_progress: called for each piece of the download.
+        on_progress: called for each piece of a download.
 
     Raises:
-        ModelError: it cannot be downloaded.
+        ModelError: the URL cannot be downloaded.
     """
-    folder = published_folder(model)
-    _fill(
-        folder,
-        lambda: candidates(folder, role),
-        lambda: _download_file(model, role, folder, on_progress),
-    )
-    return candidates(folder, role)[0]
-
-
-def file_of_url(url: str, role: str, on_progress: OnProgress) -> Path:
-    """The file that a URL gives, downloaded once.
-
-    Args:
-        url: https.
-        role: as in `file_of_model`.
-        on_progress: called for each piece of the download.
-
-    Raises:
-        ModelError: it cannot be downloaded.
-    """
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(urlsplit(url).path).name).lstrip(".")
-    path = cache_folder() / "urls" / _key(url) / (name or FILE_NAMES[role])
-    _fill(
-        path.parent,
-        path.exists,
-        lambda: download([url], path, _check_of(role), on_progress=on_progress),
-    )
+    if isinstance(file, Path) or not re.match(r"[a-z][a-z0-9+.-]*://", file, re.IGNORECASE):
+        return Path(os.path.expanduser(file))
+    if known := model_of_url(file):
+        return _file_of_model(*known, on_progress)
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", Path(urlsplit(file).path).name).lstrip(".")
+    path = cache_folder() / "urls" / _key(file) / (name or FILE_NAMES[role])
+    get = partial(download, [file], path, _check_of(role), on_progress=on_progress)
+    _fill(path.parent, path.exists, get)
     return path
+
+
+def _file_of_model(model: PublishedModel, role: str, on_progress: OnProgress) -> Path:
+    folder = published_folder(model)
+    find = partial(candidates, folder, role)
+    _fill(folder, find, partial(_download_file, model, role, folder, on_progress))
+    return find()[0]
 
 
 def unpacked(archive: Path) -> Path:
@@ -190,7 +178,7 @@ def unpacked(archive: Path) -> Path:
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
-    _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
+    _fill(folder, partial(candidates, folder, "weights"), partial(unpack, archive, folder))
     return folder
 
 

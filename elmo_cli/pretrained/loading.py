@@ -8,7 +8,6 @@ builds it.
 import difflib
 import logging
 import os
-import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,7 @@ from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.cache import (
     download_model,
-    file_of_model,
-    file_of_url,
+    local_file,
     models_with_softmax,
     unpacked,
 )
@@ -91,11 +89,12 @@ def _find(
     with_softmax: bool,
 ) -> ModelFiles:
     if options_file is not None and weight_file is not None and model is None:
-        return model_from_files(options_file, weight_file, vocabulary_file, on_progress)
-    if options_file is not None or weight_file is not None:
+        files = model_from_files(options_file, weight_file, on_progress)
+    elif options_file is not None or weight_file is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
-    files = find_model(model, on_progress, with_softmax=with_softmax)
-    if not vocabulary_file:
+    else:
+        files = find_model(model, on_progress, with_softmax=with_softmax)
+    if vocabulary_file is None:
         return files
     return replace(files, vocabulary=local_file(vocabulary_file, "vocabulary", on_progress))
 
@@ -218,18 +217,13 @@ def find_model(
 
 
 def model_from_files(
-    options_file: str | Path,
-    weight_file: str | Path,
-    vocabulary_file: str | Path | None = None,
-    on_progress: OnProgress = silent,
+    options_file: str | Path, weight_file: str | Path, on_progress: OnProgress = silent
 ) -> ModelFiles:
-    """The model of files that are named one by one, as AllenNLP took them.
+    """The model of two files, as AllenNLP took them, and of what lies beside the weights.
 
     Args:
-        options_file: a path or an https URL, like the other two. A URL is downloaded
-            once; the URLs of AllenNLP's models stand for those models, with their mirrors.
-        weight_file: HDF5, or safetensors by its name.
-        vocabulary_file: None is the vocabulary file beside the weights, if there is one.
+        options_file: a path or an https URL, as for `local_file`.
+        weight_file: likewise; HDF5, or safetensors by its name.
         on_progress: called for each piece of a download.
 
     Raises:
@@ -237,39 +231,16 @@ def model_from_files(
     """
     options = local_file(options_file, "options", on_progress)
     weights = local_file(weight_file, "weights", on_progress)
-    if vocabulary_file is None:
-        vocabulary = only_file(weights.parent, "vocabulary")
-    else:
-        vocabulary = local_file(vocabulary_file, "vocabulary", on_progress)
-    known = {model_of_url(str(file)) for file in (options_file, weight_file)}
-    models = {found[0] if found else None for found in known}
-    model = models.pop() if len(models) == 1 else None
+    known = [model_of_url(str(file)) for file in (options_file, weight_file)]
+    model = known[0][0] if known[0] and known[1] and known[0][0] == known[1][0] else None
     return ModelFiles(
         model.name if model else str(weight_file),
         options,
         weights,
-        vocabulary,
+        only_file(weights.parent, "vocabulary"),
         only_file(weights.parent, "softmax"),
         model.language_code if model else None,
     )
-
-
-def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) -> Path:
-    """A path as it is, or the file that a URL gives, downloaded once.
-
-    Args:
-        file: a path, or an https URL.
-        role: `options`, `weights`, `softmax` or `vocabulary`.
-        on_progress: called for each piece of a download.
-
-    Raises:
-        ModelError: the URL cannot be downloaded.
-    """
-    if isinstance(file, Path) or not re.match(r"[a-z][a-z0-9+.-]*://", file, re.IGNORECASE):
-        return Path(os.path.expanduser(file))
-    if known := model_of_url(file):
-        return file_of_model(*known, on_progress)
-    return file_of_url(file, role, on_progress)
 
 
 def _in_archive(path: Path, name: str) -> ModelFiles:

@@ -191,7 +191,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     url = site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n", waits)
     program = (
         "import logging, os, sys; os.environ['ELMO_CACHE'] = sys.argv[2]; "
-        "from elmo_cli.pretrained.loading import local_file; "
+        "from elmo_cli.pretrained.cache import local_file; "
         "logging.basicConfig(level=logging.INFO); local_file(sys.argv[1], 'vocabulary')"
     )
     command = [sys.executable, "-c", program, url, str(tmp_path / "cache")]

@@ -10,7 +10,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained import loading, registry
 from elmo_cli.pretrained.cache import cache_folder, download_model, model_state, n_bytes_here
-from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.pretrained.loading import choose_model, find_model, model_from_files
 from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
 
 OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
@@ -221,21 +221,21 @@ def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     assert files.options == folder / "o.json"
     assert files.name == str(folder / "w.hdf5")
     assert files.vocabulary == folder / "vocab.txt"
-    assert model_from_files("o", "w", "v").vocabulary == Path("v")
+    assert model_from_files("o", "w").vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> None:
     options_url = site.put("/a/o.json", OPTIONS)
     weights_url = site.put("/b/..%2Fw%20.hdf5?x=/y", weights)
     vocabulary_url = site.put("/v", b"<S>\n</S>\n<UNK>\n")
-    files = model_from_files(options_url, weights_url, vocabulary_url)
+    files = choose_model(None, options_url, weights_url, vocabulary_url)
     assert files.name == weights_url
     assert files.weights.read_bytes() == weights
     assert files.weights.parent.parent == cache / "urls"
     assert files.options.name == "o.json"
     assert files.vocabulary is not None
     n_requests = len(site.requests)
-    assert model_from_files(options_url, weights_url, vocabulary_url) == files
+    assert choose_model(None, options_url, weights_url, vocabulary_url) == files
     assert len(site.requests) == n_requests
 
 
