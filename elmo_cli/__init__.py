@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
+    from elmo_cli.analysis.neighbours import neighbours
     from elmo_cli.analysis.word_vectors import write_token_vectors
     from elmo_cli.elmo import Elmo, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
@@ -56,6 +57,7 @@ __all__ = [
     "__version__",
     "batch_to_ids",
     "measure_perplexity",
+    "neighbours",
     "open_activations",
     "predict_words",
     "sample_sentences",
@@ -73,6 +75,7 @@ _MODULES = {
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
+    "neighbours": "elmo_cli.analysis.neighbours",
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",
     "sample_sentences": "elmo_cli.language_model.prediction",

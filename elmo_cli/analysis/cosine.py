@@ -25,6 +25,12 @@ class Occurrence:
         """The token itself."""
         return self.sentence[self.index]
 
+    @property
+    def marked(self) -> str:
+        """The sentence with the token in brackets."""
+        before, after = self.sentence[: self.index], self.sentence[self.index + 1 :]
+        return " ".join([*before, f"[{self.token}]", *after])
+
 
 @dataclass(frozen=True)
 class Similarity:

@@ -19,9 +19,12 @@ COMMAND_GROUPS = {
     "Vectors": {
         "embed": "Embed a text or FASTA file.",
         "distribute": "Embed a large corpus with many workers.",
-        "cosine": "Compare the vectors of a word in two sentences.",
-        "word-vectors": "Write vectors of words without a sentence.",
         "merge": "Merge the outputs of all shards.",
+    },
+    "Analysis": {
+        "cosine": "Compare the vectors of a word in two sentences.",
+        "neighbours": "Find the uses nearest to a word in a sentence.",
+        "word-vectors": "Write one vector a word.",
     },
     "Language models": {
         "perplexity": "Measure how well a model predicts a text.",
@@ -41,6 +44,7 @@ Each is in the file of its name in `commands`, or of `_MODULES`, which is import
 half the time of `--help`.
 """
 _MODULES = {"download": "models"}
+_OTHER_SPELLINGS = {"neighbors": "neighbours"}
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
 
@@ -65,7 +69,8 @@ class ElmoGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, if there is one."""
-        return find_command(cmd_name) if cmd_name in COMMANDS else None
+        name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
+        return find_command(name) if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does, group by group."""

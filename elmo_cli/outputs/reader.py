@@ -28,7 +28,7 @@ _LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 
 _WEIGHTS: Final = ("char_embed", "embedding", "RNN_0", "softmax")
 """Names in files of weights, which are HDF5 too."""
-_SAME: Final = ("model_sha256", "layers", "mix", "gamma", "pooling", "format")
+_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
 
 
@@ -150,6 +150,11 @@ class Activations:
         """The key of a record, if it has one."""
         file, place = self._located(number)
         return self._files[file].ask(lambda file: file.key(place))
+
+    def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
+        """The file that a record is in, and its number in that file's input, from 0."""
+        file, place = self._located(number)
+        return self.paths[file], shard_of(self._files[file].attributes).place(place)
 
     @property
     def dtype(self) -> str:

@@ -124,15 +124,9 @@ def _formatter(
 
 
 def _table(similarity: "Similarity") -> str:
-    lines = [_shown(similarity.first), _shown(similarity.second), ""]
+    lines = [similarity.first.marked, similarity.second.marked, ""]
     lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)]
     return "\n".join([*lines, f"average  {similarity.average:8.4f}"])
-
-
-def _shown(occurrence: "Occurrence") -> str:
-    tokens = list(occurrence.sentence)
-    tokens[occurrence.index] = f"[{occurrence.token}]"
-    return " ".join(tokens)
 
 
 def _row(similarity: "Similarity") -> str:

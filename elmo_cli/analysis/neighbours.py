@@ -1,0 +1,252 @@
+"""The tokens of a file of activations nearest to a word in a sentence: exact search, in blocks."""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_cli.analysis.cosine import Occurrence
+from elmo_cli.analysis.uses import Vectors, layer_rows, mean_of, read_vectors, stored_layers
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors import InputError
+from elmo_cli.inference.device import choose_device
+from elmo_cli.outputs.reader import Activations
+
+BLOCK_TOKENS: Final = 2048
+"""About how many vectors are compared at once: 8 MB, which the allocator reuses."""
+_TINY: Final = 1e-30
+
+
+@dataclass(frozen=True)
+class Neighbour(Occurrence):
+    """A token near to a query; the first one of its sentence where tokens are pooled."""
+
+    cosine: float
+    record: int
+    """The number of its sentence in the file, from 0."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """What was found in a file."""
+
+    nearest: list[list[Neighbour]]
+    """For each query its neighbours, the nearest first."""
+    mean_cosine: float | None
+    """The mean cosine of all pairs of two tokens of the file; None if it has no two."""
+
+
+LeaveOut: TypeAlias = Callable[[int, Neighbour], bool]
+
+
+def neighbours(
+    activations: Activations,
+    vectors: NDArray[np.floating],
+    top: int = 10,
+    *,
+    layers: str | None = None,
+    cuda_device: int = -1,
+    leave_out: LeaveOut = lambda query, found: False,
+) -> Neighbours:
+    """Find the tokens whose vectors have the largest cosines with those of queries.
+
+    All tokens are compared. The file is read once, some MB at a time.
+
+    Args:
+        activations: a file, or several as one.
+        vectors: of the queries, shape (Q, W).
+        top: maximum number of neighbours of each.
+        layers: of the file, by numbers with commas between, whose mean is taken; if not given,
+            all but the token layer.
+        cuda_device: number of the GPU that compares; -1 is the CPU.
+        leave_out: whether a token is to be no neighbour of a query, by the query's number.
+
+    Raises:
+        InputError: the file has no sentences or no such layers, or vectors of another width.
+    """
+    device = choose_device(cuda_device)
+    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=device)  # (Q, W)
+    queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    nearest = [_Nearest(top) for _ in queries]
+    total = torch.zeros(queries.shape[1], dtype=torch.float64, device=device)
+    n_tokens = 0
+    for block in _blocks(read_vectors(activations, layers)):
+        rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
+        _check_width(activations, rows.shape[1], queries.shape[1])
+        rows = rows.to(device).float()  # (N, W)
+        scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
+        cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
+        total += scales @ rows
+        n_tokens += len(rows)
+        for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
+            for candidate in _candidates(block, values, found):
+                if not leave_out(query, candidate):
+                    found.add(candidate)
+    return Neighbours([found.sorted() for found in nearest], _mean_cosine(total, n_tokens))
+
+
+def word_neighbours(
+    embedder: ElmoEmbedder,
+    activations: Activations,
+    queries: Sequence[Occurrence],
+    top: int = 10,
+    *,
+    layers: str | None = None,
+    other_words: bool = False,
+) -> Neighbours:
+    """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
+
+    What lies in the same sentence as the query is left out.
+
+    Args:
+        embedder: of the model that made the file; see `settings_of`.
+        activations, top, layers: as in `neighbours`.
+        queries: words; any word of a sentence stands for it where tokens are pooled.
+        other_words: leave out the same word, in lower or upper case, too.
+
+    Raises:
+        InputError: another model made the file; see also `neighbours`.
+    """
+    there = activations.attributes.get("model_sha256")
+    if there is not None and there != embedder.content_sha256:
+        raise InputError(
+            f"{activations.paths[0]}: made by another model, {activations.attributes['model']}, "
+            f"than {embedder.files.name}; embed and search with the same one"
+        )
+
+    def leave_out(number: int, found: Neighbour) -> bool:
+        query = queries[number]
+        is_same = other_words and found.token.casefold() == query.token.casefold()
+        return is_same or found.sentence == query.sentence
+
+    return neighbours(
+        *(activations, _embed(embedder, activations, queries, layers), top),
+        layers=layers,
+        cuda_device=embedder.cuda_device,
+        leave_out=leave_out,
+    )
+
+
+def settings_of(activations: Activations) -> dict[str, Any]:
+    """The `model` and the `state` of the embedder for queries to a file.
+
+    Carried states depend on all sentences before: there, queries start warm. A file of AllenNLP
+    has such, and does not name its model.
+    """
+    attributes = activations.attributes
+    state = "zero" if attributes.get("state") == "zero" else "warm"
+    return {"model": attributes.get("model"), "state": state}
+
+
+def check_pooling(activations: Activations, *, pooled: bool) -> None:
+    """Make sure that a file has a vector a sentence, or a vector a token.
+
+    Raises:
+        InputError: it has the other.
+    """
+    path, pooling = activations.paths[0], activations.attributes.get("pooling")
+    if pooled and pooling is None:
+        raise InputError(
+            f"{path}: expected a vector a sentence, as of `elmo embed --pooling mean`, found a "
+            "vector a token"
+        )
+    if not pooled and pooling is not None:
+        raise InputError(
+            f"{path}: expected a vector a token, found one a sentence, by --pooling {pooling}; "
+            "--sentence searches such"
+        )
+
+
+def _embed(
+    embedder: ElmoEmbedder,
+    activations: Activations,
+    queries: Sequence[Occurrence],
+    layers: str | None,
+) -> NDArray[np.floating]:
+    """The vectors of queries, made as those of a file: shape (Q, W)."""
+    attributes = activations.attributes
+    mix, pooling = attributes.get("mix"), attributes.get("pooling")
+    embedded = embedder.embed_sentences(
+        (query.sentence for query in queries),
+        layers=stored_layers(activations) if mix is None else "all",
+        mix=None if mix is None else [float(part) for part in mix.split(",")],
+        gamma=None if mix is None else float(attributes["gamma"]),
+        pooling=pooling,
+    )
+    rows = layer_rows(activations, layers)
+    means = [mean_of(values, rows) for values in embedded]
+    if pooling is None:
+        means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
+    return np.stack(means)
+
+
+class _Nearest:
+    """The nearest neighbours so far: a heap, with the farthest of them first."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._heap: list[tuple[float, int, int, Neighbour]] = []
+        self.least = float("-inf")
+        """The cosine that another has to exceed."""
+
+    def add(self, found: Neighbour) -> None:
+        """Take one that exceeds it."""
+        # Of equal cosines, those that come first in the file stay.
+        heapq.heappush(self._heap, (found.cosine, -found.record, -found.index, found))
+        if len(self._heap) > self._top:
+            heapq.heappop(self._heap)
+        if len(self._heap) == self._top:
+            self.least = self._heap[0][0]
+
+    def sorted(self) -> list[Neighbour]:
+        """All, the nearest first."""
+        return [found for *_, found in sorted(self._heap, reverse=True)]
+
+
+def _candidates(block: list[Vectors], cosines: Tensor, nearest: _Nearest) -> Iterator[Neighbour]:
+    """The tokens of a block that are nearer than the nearest so far, the nearest first."""
+    places = (cosines > nearest.least).nonzero()[:, 0]
+    order = cosines[places].argsort(descending=True, stable=True)
+    ends = np.cumsum([len(item.vectors) for item in block])
+    for place in places[order].tolist():
+        cosine = float(cosines[place])
+        if cosine <= nearest.least:
+            return
+        number = int(np.searchsorted(ends, place, "right"))
+        item = block[number]
+        index = place - int(ends[number]) + len(item.vectors)
+        yield Neighbour(item.record.tokens, index, cosine, item.number)
+
+
+def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
+    """Records together, until they have about `BLOCK_TOKENS` vectors."""
+    block: list[Vectors] = []
+    n_vectors = 0
+    for item in items:
+        block.append(item)
+        n_vectors += len(item.vectors)
+        if n_vectors >= BLOCK_TOKENS:
+            yield block
+            block, n_vectors = [], 0
+    if n_vectors:
+        yield block
+
+
+def _check_width(activations: Activations, there: int, here: int) -> None:
+    if there != here:
+        raise InputError(
+            f"{activations.paths[0]}: expected vectors of width {here:,}, as the query has, found "
+            f"{there:,}"
+        )
+
+
+def _mean_cosine(total: Tensor, n_tokens: int) -> float | None:
+    """The mean cosine of all pairs, by the sum of all unit vectors: |sum|² = n + all pairs."""
+    if n_tokens < 2:
+        return None
+    return float((total @ total - n_tokens) / (n_tokens * (n_tokens - 1)))

@@ -1,0 +1,137 @@
+"""Files of activations to the uses of words: each a token, its vector and its place.
+
+Several layers become one vector by their mean; the token layer is left out of it, unless it is all
+that there is, for it finds words of like spelling first.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors import InputError, shown
+from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.lines import Record
+
+Array = NDArray[Any]
+
+
+class Vectors(NamedTuple):
+    """A record of a file, and its vectors."""
+
+    number: int
+    """From 0."""
+    record: Record
+    vectors: Array
+    """Of its tokens, shape (T, W); (1, W) where they are pooled."""
+
+
+def read_vectors(activations: Activations, layers: str | None = None) -> Iterator[Vectors]:
+    """The records of a file whose tokens are known, in their order.
+
+    Left out are those whose text AllenNLP's layout does not keep: of equal sentences, it has that
+    of the last one.
+
+    Args:
+        activations: of tokens, or pooled.
+        layers: numbers of layers with commas between, whose mean is taken; if not given, all but
+            the token layer.
+
+    Raises:
+        InputError: the file has no such layers or no sentences, or other tokens than these.
+    """
+    if not activations.has_sentences:
+        raise InputError(
+            f"{activations.paths[0]}: expected a file with its sentences, found none, as in FASTA "
+            "or after --forget-sentences"
+        )
+    rows = layer_rows(activations, layers)
+    is_pooled = "pooling" in activations.attributes
+    for number, (record, values) in enumerate(activations.records()):
+        vectors = mean_of(values, rows)
+        if is_pooled:
+            yield Vectors(number, record, vectors[np.newaxis])
+        elif len(record.tokens) == len(vectors):
+            yield Vectors(number, record, vectors)
+        elif record.tokens:
+            raise InputError(
+                f"{activations.paths[0]}, line {number + 1:,}: expected "
+                f"{len(record.tokens):,} tokens, as its sentence has, found {len(vectors):,}"
+            )
+
+
+def layer_rows(activations: Activations, layers: str | None = None) -> list[int] | None:
+    """Which layers of a file become one vector, as places on the axis of layers.
+
+    Args:
+        activations: of a file.
+        layers: as in `read_vectors`.
+
+    Returns:
+        The places; None where the file has one layer or mix, and no such axis.
+
+    Raises:
+        InputError: it has not all of these layers.
+    """
+    name = stored_layers(activations)
+    if name == "all" and len(activations):
+        there = list(range(len(activations[0])))
+    else:
+        there = [int(part) for part in name.split(",")] if "," in name else []
+    if not there:
+        if layers not in (None, name):
+            raise InputError(
+                f"{activations.paths[0]}: layers {shown(layers)!r}: the file has {name} alone"
+            )
+        return None
+    if layers is None:
+        return [place for place, number in enumerate(there) if number] or [0]
+    wanted = [part.strip() for part in layers.split(",")]
+    if not set(wanted) <= set(map(str, there)):
+        found = ",".join(map(str, there))
+        raise InputError(
+            f"{activations.paths[0]}: layers {shown(layers)!r}: expected some of {found}, which "
+            "the file has"
+        )
+    return [there.index(int(part)) for part in wanted]
+
+
+def stored_layers(activations: Activations) -> str:
+    """The choice of layers that a file was made with; AllenNLP's do not say.
+
+    Raises:
+        InputError: it does not say, and has not all layers.
+    """
+    name = activations.attributes.get("layers")
+    if name is None and len(activations) and activations[0].ndim < 3:
+        raise InputError(
+            f"{activations.paths[0]}: expected all layers, as the file does not say which it has; "
+            "found one"
+        )
+    return "all" if name is None else str(name)
+
+
+def has_token_layer(activations: Activations, layers: str | None = None) -> bool:
+    """Whether the vectors hold the token layer, which knows a word by its spelling."""
+    name = stored_layers(activations) if layers is None else layers
+    is_default = layers is None and "," in name  # which leaves it out
+    return name in ("average", "sum", "mix", "word_emb") or (
+        not is_default and "0" in name.split(",")
+    )
+
+
+def mean_of(values: Array, rows: list[int] | None) -> Array:
+    """The mean of some layers.
+
+    Args:
+        values: shape (n, T, W) or (n, W), or (T, W) or (W,) of one layer.
+        rows: places on the first axis; None is one layer.
+
+    Returns:
+        Shape (T, W) or (W,); float32 if it is a mean of several.
+    """
+    if rows is None:
+        return values
+    found: Array = values[rows[0]]
+    return found if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)

@@ -1,0 +1,217 @@
+"""Exact search, compared with all cosines in numpy; and what files cannot be searched."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import TINY
+from hypothesis import given
+from hypothesis import strategies as st
+from layouts import Corpus, layouts, write
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
+from elmo_cli.analysis import neighbours as module
+from elmo_cli.analysis.cosine import Occurrence
+from elmo_cli.analysis.neighbours import check_pooling, settings_of, word_neighbours
+from elmo_cli.text.lines import line_record
+
+Array = NDArray[Any]
+
+
+def corpus(
+    lengths: list[int], width: int = 4, seed: int = 0, layers: str = "top", **attributes: str
+) -> Corpus:
+    """Lines of random vectors, no two tokens alike."""
+    random = np.random.default_rng(seed)
+    n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
+    texts = [" ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)]
+    values = [random.normal(size=(*n_layers, n, width)).astype(np.float32) for n in lengths]
+    return Corpus(list(map(line_record, texts)), values, {"layers": layers, **attributes})
+
+
+def cosines(query: Array, vectors: Array) -> Array:
+    a, b = query.astype(np.float64), vectors.astype(np.float64)
+    scores: Array = b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
+    return scores
+
+
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    top=st.integers(1, 9),
+    n_queries=st.integers(1, 3),
+    block=st.integers(1, 9),
+    seed=st.integers(0, 9),
+    layout=st.sampled_from(["allennlp", "packed"]),
+)
+def test_the_nearest_are_those_of_all_cosines(
+    lengths: list[int],
+    top: int,
+    n_queries: int,
+    block: int,
+    seed: int,
+    layout: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    path = tmp_path_factory.mktemp("search") / "v.hdf5"
+    there = corpus(lengths, seed=seed)
+    write(there, path, layout)
+    queries = np.random.default_rng(99).normal(size=(n_queries, 4))
+    with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
+        patch.setattr(module, "BLOCK_TOKENS", block)
+        found = neighbours(activations, queries, top)
+    places = [(line, i) for line, n in enumerate(lengths) for i in range(n)]
+    vectors = np.concatenate([np.empty((0, 4)), *there.values])
+    for query, nearest in zip(queries, found.nearest, strict=True):
+        expected = cosines(query, vectors)
+        order = np.argsort(-expected)[:top]
+        assert [(hit.record, hit.index) for hit in nearest] == [places[i] for i in order]
+        np.testing.assert_allclose([hit.cosine for hit in nearest], expected[order], atol=1e-6)
+        assert all(hit.token == f"w{hit.record}.{hit.index}" for hit in nearest)
+    if len(places) > 1:
+        pairs = np.array([cosines(vector, vectors) for vector in vectors])
+        mean = pairs[~np.eye(len(pairs), dtype=bool)].mean()
+        assert found.mean_cosine == pytest.approx(mean, abs=1e-6)
+    else:
+        assert found.mean_cosine is None
+
+
+@layouts
+@pytest.mark.parametrize(
+    ("stored", "layers", "rows"),
+    [
+        ("all", None, [1, 2]),
+        ("all", "0", [0]),
+        ("all", "2,0", [0, 2]),
+        ("0,2", None, [1]),
+        ("0,2", "2", [1]),
+    ],
+)
+def test_the_mean_of_the_lstm_layers_is_compared_unless_others_are_named(
+    tmp_path: Path, layout: str, stored: str, layers: str | None, rows: list[int]
+) -> None:
+    there = corpus([3, 2], layers=stored)
+    write(there, tmp_path / "v.hdf5", layout)
+    query = np.ones((1, 4))
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        (nearest,) = neighbours(activations, query, 5, layers=layers).nearest
+    vectors = np.concatenate([values[rows].mean(axis=0) for values in there.values])
+    expected = sorted(cosines(query[0], vectors), reverse=True)
+    np.testing.assert_allclose([hit.cosine for hit in nearest], expected, atol=1e-6)
+
+
+def test_of_equal_vectors_the_first_in_the_file_come_first(tmp_path: Path) -> None:
+    there = corpus([2, 2, 2])
+    write(there._replace(values=[there.values[0]] * 3), tmp_path / "v.hdf5", "packed")
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        (nearest,) = neighbours(activations, there.values[0][:1], 2).nearest
+    assert [(hit.record, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("layers", ["all", "0,2", "top", "average", "lstm1", "word_emb"])
+@pytest.mark.parametrize("state", ["zero", "warm"])
+def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state: Any) -> None:
+    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
+    text.write_text("the cat sat\na dog ran off\n\nthe cat sat\n")
+    embedder = ElmoEmbedder(model=TINY, state=state)
+    embedder.embed_file(text, path, layers, layout="packed")
+    with open_activations(path) as activations:
+        settings = settings_of(activations)
+        query = [Occurrence(["the", "cat", "sat", "."], 1), Occurrence(["the", "cat", "sat"], 1)]
+        with_itself = ElmoEmbedder(**settings)
+        found = word_neighbours(with_itself, activations, query, 20).nearest
+    assert settings == {"model": str(TINY), "state": state}
+    # A word before the end: only the backward half differs. A sentence never finds itself.
+    assert [hit.token for hit in found[0]].count("cat") == 2
+    assert [hit.record for hit in found[1]] == [1] * 4
+
+
+def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
+    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
+    text.write_text("the cat sat\n")
+    embedder = ElmoEmbedder(model=TINY)
+    embedder.embed_file(text, path, mix=[0.5, 2, -1], gamma=0.7)
+    with open_activations(path) as activations:
+        (vector,) = module._embed(
+            embedder, activations, [Occurrence(["the", "cat", "sat"], 1)], None
+        )
+        np.testing.assert_allclose(vector, activations[0][1], atol=1e-6)
+
+
+def test_other_words_and_the_sentence_itself_are_left_out(tmp_path: Path) -> None:
+    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
+    text.write_text("The cat sat\nthe cat ran\nA Cat sat\n")
+    embedder = ElmoEmbedder(model=TINY)
+    embedder.embed_file(text, path, "top", layout="packed")
+    query = [Occurrence(["the", "cat", "ran"], 1)]
+    with open_activations(path) as activations:
+        all_uses = word_neighbours(embedder, activations, query)
+        others = word_neighbours(embedder, activations, query, other_words=True)
+    assert {hit.token for hit in all_uses.nearest[0]} == {"The", "cat", "sat", "A", "Cat"}
+    assert {hit.token for hit in others.nearest[0]} == {"The", "sat", "A"}
+    assert {hit.record for hit in all_uses.nearest[0]} == {0, 2}
+
+
+def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
+    text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
+    text.write_text("the cat sat\n\na dog ran off\nthe dog sat\n")
+    embedder = ElmoEmbedder(model=TINY)
+    embedder.embed_file(text, path, pooling="mean")
+    sentence = ["the", "cat", "ran"]
+    (vector,) = embedder.embed_sentences([sentence], layers="1,2", pooling="mean")
+    with open_activations(path) as activations:
+        check_pooling(activations, pooled=True)
+        (nearest,) = word_neighbours(embedder, activations, [Occurrence(sentence, 0)]).nearest
+        pooled = np.stack([values[1:].mean(axis=0) for values in activations])
+        with pytest.raises(ElmoError, match=r"v\.hdf5: expected a vector a token, found one a sen"):
+            check_pooling(activations, pooled=False)
+    expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
+    found = {hit.record: hit.cosine for hit in nearest if hit.record != 1}
+    np.testing.assert_allclose([found[line] for line in (0, 2, 3)], expected, atol=1e-6)
+
+
+def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
+    query = np.ones((1, 4))
+    write(corpus([2], layers="0,2"), tmp_path / "two.hdf5")
+    write(corpus([2]), tmp_path / "top.hdf5")
+    write(corpus([2]), tmp_path / "forgot.hdf5", "packed", forget_sentences=True)
+    odd = corpus([2])._replace(records=[line_record("one two three")])
+    write(odd, tmp_path / "odd.hdf5", "packed")
+    old = corpus([2])._replace(attributes={})
+    write(old, tmp_path / "old.hdf5")
+
+    def refusal(name: str, *vectors: Array, **options: Any) -> str:
+        with open_activations(tmp_path / name) as activations, pytest.raises(ElmoError) as error:
+            neighbours(activations, *(vectors or (query,)), **options)
+        return str(error.value).removeprefix(f"{tmp_path}/")
+
+    assert refusal("two.hdf5", layers="1") == (
+        "two.hdf5: layers '1': expected some of 0,2, which the file has"
+    )
+    assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has top alone"
+    assert refusal("forgot.hdf5").startswith(
+        "forgot.hdf5: expected a file with its sentences, found none"
+    )
+    assert refusal("odd.hdf5") == (
+        "odd.hdf5, line 1: expected 3 tokens, as its sentence has, found 2"
+    )
+    assert refusal("old.hdf5").startswith("old.hdf5: expected all layers, as the file does not say")
+    assert refusal("top.hdf5", np.ones((1, 3))) == (
+        "top.hdf5: expected vectors of width 3, as the query has, found 4"
+    )
+
+
+def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
+    write(corpus([2], model="my-model", model_sha256="0" * 64), tmp_path / "v.hdf5")
+    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by another model, my-model, than .*;"
+    embedder, path = ElmoEmbedder(model=TINY), tmp_path / "v.hdf5"
+    with open_activations(path) as activations, pytest.raises(ElmoError, match=message):
+        word_neighbours(embedder, activations, query)
+
+
+def test_files_of_different_states_are_not_one(tmp_path: Path) -> None:
+    write(corpus([1], state="zero"), tmp_path / "a.hdf5")
+    write(corpus([1], state="warm"), tmp_path / "b.hdf5")
+    with pytest.raises(ElmoError, match=r"state is warm, not zero$"):
+        open_activations(tmp_path / "a.hdf5", tmp_path / "b.hdf5")

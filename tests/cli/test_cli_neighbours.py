@@ -1,0 +1,144 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from commands import LOADED, TINY, assert_fails, assert_misused, elmo
+
+TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
+NEW = "She robbed the bank ."
+
+
+@pytest.fixture(autouse=True)
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of each layout in the current folder, and one that is pooled."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    Path("text.txt").write_text(TEXT)
+    Path("more.txt").write_text(TEXT.replace("We", "They"))
+    model = ("--model", TINY, "-q")
+    assert elmo("embed", "text.txt", "v.hdf5", *model).exit_code == 0
+    elmo("embed", "more.txt", "more.hdf5", *model)
+    elmo("embed", "text.txt", "packed.hdf5", "--layout", "packed", "--layers", "1,2", *model)
+    elmo("embed", "text.txt", "average.hdf5", "--layers", "average", *model)
+    elmo("embed", "text.txt", "pooled.hdf5", "--pooling", "mean", *model)
+
+
+def rows(result: Result) -> list[list[str]]:
+    """The cosine, the line and the sentence of each neighbour."""
+    assert result.exit_code == 0, result.stderr
+    return [re.split(r" +|\t", line.strip(), maxsplit=2) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["v.hdf5", "packed.hdf5"])
+def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
+    result = elmo("neighbours", "bank", NEW, name, "--top", "3")
+    found = rows(result)
+    assert all(len(re.findall(r"\[[\w.]+\]", row[2])) == 1 for row in found)
+    assert {row[1] for row in found} <= {"1", "3", "4"}
+    cosines = [float(row[0]) for row in found]
+    assert cosines == sorted(cosines, reverse=True)
+    lines = result.stderr.splitlines(keepends=True)
+    assert lines[0] == LOADED
+    assert re.fullmatch(r"Cosine of two random tokens: -?0\.\d{3} on average\n", lines[1])
+    assert elmo("neighbors", "bank", NEW, name, "--top", "3").stdout == result.stdout
+
+
+def test_the_sentence_itself_and_the_same_word_are_left_out() -> None:
+    found = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
+    assert {row[1] for row in found} == {"1", "4"}
+    assert not [row for row in found if "[bank]" in row[2]]
+
+
+def test_several_files_are_searched_as_one() -> None:
+    found = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50"))
+    assert {row[1] for row in found} == {f"{p}.hdf5:{n}" for p in ("v", "more") for n in (1, 3, 4)}
+    assert found == rows(elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50"))
+
+
+def test_queries_come_from_standard_input() -> None:
+    queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
+    found = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
+    fields = [line.split("\t") for line in found.stdout.splitlines()]
+    assert [field[0] for field in fields] == ["1", "1", "2", "2"]
+    one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
+    assert [field[2:] for field in fields[:2]] == [row[1:] for row in one]
+    answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
+    first, second = map(json.loads, answers.stdout.splitlines())
+    assert first["query"] == {"tokens": NEW.split(), "word": "bank", "index": 3}
+    assert [hit["line"] for hit in first["neighbours"]] == [int(row[1]) for row in one]
+    assert second["mean_cosine"] == first["mean_cosine"]
+    assert first["neighbours"][0].keys() == {"cosine", "file", "line", "tokens", "word", "index"}
+
+
+def test_a_wrong_line_of_standard_input_is_named_after_the_answers_before_it() -> None:
+    result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
+    assert result.stderr == (
+        "Error: standard input, line 2: expected a word and a sentence with a tab between, "
+        "found no tab\n"
+    )
+    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 10)
+
+
+def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
+    found = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
+    assert found[0][1:] == ["4", "The cat sat ."]
+    answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
+    assert json.loads(answer.stdout)["query"] == {"tokens": NEW.split()}
+
+
+def test_layer_0_is_warned_of() -> None:
+    warning = "Warning: layer 0 is in these vectors; it finds words of like spelling.\n"
+    assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
+    assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
+    assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
+
+
+def test_what_does_not_fit_is_refused_in_one_line() -> None:
+    assert_misused(
+        elmo("neighbours", "bank", NEW),
+        "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE...",
+    )
+    assert_misused(
+        elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--other-words"),
+        "--other-words has no effect with --sentence",
+    )
+    assert_fails(
+        elmo("neighbours", "robber", NEW, "v.hdf5"),
+        f"'robber' is not a token of: {NEW}; is 'robbed' meant?",
+    )
+    assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
+    assert_fails(
+        elmo("neighbours", "bank", NEW, "pooled.hdf5"),
+        "pooled.hdf5: expected a vector a token, found one a sentence, by --pooling mean; "
+        "--sentence searches such",
+    )
+    assert_fails(
+        elmo("neighbours", "--sentence", NEW, "v.hdf5"),
+        "v.hdf5: expected a vector a sentence, as of `elmo embed --pooling mean`, found a vector "
+        "a token",
+    )
+    other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
+    assert_fails(
+        other,
+        f"v.hdf5: made by another model, {TINY}, than mini; embed and search with the same one",
+    )
+
+
+def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
+    import h5py
+
+    with h5py.File("v.hdf5", "r+") as file:
+        file.attrs["model"] = "gone/model"
+    message = "the model of v.hdf5: gone/model: no such model folder or zip file; or --model"
+    assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
+    assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
+    with h5py.File("v.hdf5", "r+") as file:
+        for name in list(file.attrs):
+            del file.attrs[name]  # as AllenNLP writes it
+    assert_misused(
+        elmo("neighbours", "bank", NEW, "v.hdf5"),
+        "v.hdf5 does not say which model made it; --model names it",
+    )
+    assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
