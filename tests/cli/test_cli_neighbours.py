@@ -100,10 +100,6 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
         elmo("neighbours", "bank", NEW),
         "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE...",
     )
-    assert_misused(
-        elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--other-words"),
-        "--other-words has no effect with --sentence",
-    )
     assert_fails(
         elmo("neighbours", "robber", NEW, "v.hdf5"),
         f"'robber' is not a token of: {NEW}; is 'robbed' meant?",

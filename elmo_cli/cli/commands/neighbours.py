@@ -21,38 +21,30 @@ MAX_QUERIES = 64
 """Maximum number of queries from standard input that are searched together."""
 
 
-@click.command()
+@options.command()
 @click.argument("arguments", metavar="WORD SENTENCE FILE...", nargs=-1, required=True)
-@click.option(
-    "--top",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Number of neighbours.",
-)
-@click.option("--other-words", is_flag=True, help="Leave out other uses of WORD itself.")
-@click.option(
+@options.count("--top", default=10, help="Number of neighbours.")
+@options.flag("--other-words", excludes="--sentence", help="Leave out other uses of WORD itself.")
+@options.count(
     "--occurrence",
-    type=click.IntRange(min=1),
-    metavar="N",
+    excludes="--sentence",
     help="Number of the occurrence of WORD in SENTENCE, from 1.",
 )
-@click.option(
+@options.option(
     "--sentence",
     metavar="TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
-@click.option(
+@options.option(
     "--layers",
     metavar="N,...",
     help="Layers of FILE whose mean is compared. [default: all but layer 0, which knows "
     "spelling only]",
 )
 @options.tokenizer_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, an object a query.")
+@options.json_option("an object a query")
 @options.file_options
-@options.verbosity_options
+@options.option_group("Speed", options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
     top: int,
@@ -86,9 +78,6 @@ def neighbours(
         raise click.UsageError(
             "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
         )
-    options.check_effect(
-        sentence is None, "has no effect with --sentence", "occurrence", "other_words"
-    )
     options.refuse_standard_input("FILE", *files)
     # A wrong word of the command line is found before a model is loaded.
     query = None
