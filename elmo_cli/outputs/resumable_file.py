@@ -3,7 +3,7 @@
 HDF5 is not crash-safe: it changes its index in place, at any time, and cannot bear
 a write that fails. So what it writes is split in two. Bytes beyond the end of the
 last checkpoint go to the file at once; nothing that matters is there yet. Changes to
-bytes before it are kept in memory, a page each, until the next checkpoint:
+its pages are kept in memory until the next checkpoint:
 
     1. the file is synced, with all that was appended
     2. the changed pages, its size and the caller's state go to a log file, which is
@@ -21,7 +21,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any, Final
@@ -59,10 +59,10 @@ class ResumableFile(FileIO):
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None
         """What the last checkpoint was made with; None where there is none."""
-        self._position: int = 0
-        self._size: int = 0
-        self._kept: int = 0  # bytes of the last checkpoint, which the file must not lose
-        self._pages: Pages = {}  # changed since, by number
+        self._position = self._size = 0
+        self._kept = 0  # size at the last checkpoint
+        self._below = 0  # the same, up to the end of its last page
+        self._pages: Pages = {}  # those that have changed since, by number
         self._lock = lock(self.path.with_name(f"{self.path.name}.lock"))
         try:
             super().__init__(self._open(), "r+b")
@@ -85,17 +85,14 @@ class ResumableFile(FileIO):
 
     def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer, up to the end of the file."""
-        view = memoryview(buffer).cast("B")
-        wanted = max(0, min(len(view), self._size - self._position))
-        content = os.pread(self.fileno(), wanted, self._position).ljust(wanted, b"\0")
-        view[:wanted] = content
-        below = max(0, min(wanted, self._kept - self._position))
-        for number, start, end in _page_parts(self._position, below):
+        start, view = self._position, memoryview(buffer).cast("B")
+        view = view[: max(0, self._size - start)]
+        view[:] = os.pread(self.fileno(), len(view), start).ljust(len(view), b"\0")
+        for number, in_page, in_view in _parts(start, min(start + len(view), self._below)):
             if number in self._pages:
-                at = number * PAGE_BYTES + start - self._position
-                view[at : at + end - start] = self._pages[number][start:end]
-        self._position += wanted
-        return wanted
+                view[in_view] = self._pages[number][in_page]
+        self._position += len(view)
+        return len(view)
 
     def write(self, data: Any, /) -> int:
         """Write bytes: to the file, or to memory where the last checkpoint has bytes."""
@@ -108,10 +105,9 @@ class ResumableFile(FileIO):
     def truncate(self, size: int | None = None, /) -> int:
         """Make the file longer or shorter; bytes of the last checkpoint stay until the next."""
         self._size = self._position if size is None else size
-        # What is cut off reads as zero if the file grows again. HDF5 cuts little, if ever.
-        cut = max(0, self._kept - self._size)
-        for number, start, end in _page_parts(self._size, cut):
-            self._page(number)[start:end] = bytes(end - start)
+        for number, in_page, _ in _parts(self._size, self._below):  # zero if it grows again
+            self._pages[number] = page = self._page(number)
+            page[in_page] = bytes(len(page[in_page]))
         self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._kept)))
         return self._size
 
@@ -152,9 +148,8 @@ class ResumableFile(FileIO):
     def clear(self) -> None:
         """Forget the checkpoint, and empty the file."""
         self._write_log(0, None, {})
-        self.state, self._pages = None, {}
-        self._position = self._size = self._kept = 0
-        os.ftruncate(self.fileno(), 0)
+        self.state, self._position = None, 0
+        self._apply(0, {})
 
     def discard(self) -> None:
         """Drop all that came after the last checkpoint; without one, the file itself."""
@@ -172,35 +167,24 @@ class ResumableFile(FileIO):
         self._lock = None
 
     def _write(self, view: memoryview) -> None:
-        below = max(0, min(len(view), self._kept - self._position))
-        for number, start, end in _page_parts(self._position, below):
-            at = number * PAGE_BYTES + start - self._position
-            self._change(number, start, view[at : at + end - start])
-        position, rest = self._position + below, view[below:]
+        n_below = max(0, min(len(view), self._below - self._position))
+        for number, in_page, in_view in _parts(self._position, self._position + n_below):
+            # HDF5 writes all names of a group whenever one comes in: most pages are the same.
+            page = self._page(number)
+            if page[in_page] != view[in_view]:
+                self._pages[number] = page
+                page[in_page] = view[in_view]
+        position, rest = self._position + n_below, view[n_below:]
         while rest:
             written = os.pwrite(self.fileno(), rest, position)
             position, rest = position + written, rest[written:]
 
-    def _change(self, number: int, start: int, part: memoryview) -> None:
-        """Change a part of a page in memory.
-
-        Where it is the same there is nothing to keep: HDF5 writes the names of a group as one
-        block, whenever one comes in.
-        """
-        if number not in self._pages:
-            there = os.pread(self.fileno(), len(part), number * PAGE_BYTES + start)
-            if there == part:
-                return
-        self._page(number)[start : start + len(part)] = part
-
     def _page(self, number: int) -> bytearray:
-        """A page of the last checkpoint, for change in memory."""
-        if number not in self._pages:
-            # The last page may go on with bytes that came later: they are in the file.
-            start = number * PAGE_BYTES
-            length = min(PAGE_BYTES, self._kept - start)
-            self._pages[number] = bytearray(os.pread(self.fileno(), length, start))
-        return self._pages[number]
+        """A page of the last checkpoint as it is now, shape (PAGE_BYTES,)."""
+        if number in self._pages:
+            return self._pages[number]
+        found = os.pread(self.fileno(), PAGE_BYTES, number * PAGE_BYTES)
+        return bytearray(found.ljust(PAGE_BYTES, b"\0"))
 
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
@@ -211,15 +195,14 @@ class ResumableFile(FileIO):
 
     def _open(self) -> int:
         """Open the file; a new one, with its log, where there is no unfinished run."""
-        has_log, is_there = os.path.lexists(self.log), os.path.lexists(self.path)
-        if is_there and not has_log:
-            raise FileExistsError(errno.EEXIST, "is no unfinished output", str(self.path))
-        if not is_there:
+        has_log = os.path.lexists(self.log)
+        if not os.path.lexists(self.path):
             if has_log:  # of a run that was killed as it finished
                 _read_log(self.log)
             self._write_log(0, None, {})
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
-        return os.open(self.path, os.O_RDWR | _NO_LINK)
+        elif not has_log:
+            raise FileExistsError(errno.EEXIST, "is no unfinished output", str(self.path))
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
 
     def _recover(self) -> None:
         """Go back to the last checkpoint."""
@@ -239,21 +222,18 @@ class ResumableFile(FileIO):
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
         self._pages, self._size, self._kept = {}, size, size
+        self._below = -(-size // PAGE_BYTES) * PAGE_BYTES
 
     def _write_log(self, size: int, state: dict[str, Any] | None, pages: Pages) -> None:
         """Write the log, whole or not at all.
 
         A line with the SHA-256 of all that follows; a line of JSON, with the size of the file,
-        the state of its owner and the lengths of the changed pages by their numbers; these pages.
+        the state of its owner and the numbers of the changed pages; these pages.
         """
-        lengths = {str(number): len(page) for number, page in pages.items()}
-        header = json.dumps({"size": size, "state": state, "pages": lengths}).encode() + b"\n"
-        checksum = hashlib.sha256(header)
-        for page in pages.values():
-            checksum.update(page)
-        parts: list[bytes | bytearray] = [checksum.hexdigest().encode() + b"\n", header]
-        parts += pages.values()
-        write_synced(self.log, lambda file: file.writelines(parts))
+        header = json.dumps({"size": size, "state": state, "pages": list(pages)})
+        content = b"".join([header.encode(), b"\n", *pages.values()])
+        checksum = hashlib.sha256(content).hexdigest().encode()
+        write_synced(self.log, lambda file: file.writelines([checksum, b"\n", content]))
 
 
 def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
@@ -262,28 +242,22 @@ def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
     Raises:
         FileExistsError: it is no log.
     """
-    with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
-        checksum, _, body = file.read().partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != checksum:
+    checksum, _, content = path.read_bytes().partition(b"\n")
+    if hashlib.sha256(content).hexdigest().encode() != checksum:
         raise FileExistsError(errno.EEXIST, "is no log of an unfinished output", str(path))
-    header, _, content = body.partition(b"\n")
-    found = json.loads(header)
-    pages, start = {}, 0
-    for number, length in found["pages"].items():
-        pages[int(number)] = bytearray(content[start : start + length])
-        start += length
-    return found["size"], found["state"], pages
+    line, _, body = content.partition(b"\n")
+    header = json.loads(line)
+    starts = range(0, len(body), PAGE_BYTES)
+    pages = (bytearray(body[start : start + PAGE_BYTES]) for start in starts)
+    return header["size"], header["state"], dict(zip(header["pages"], pages, strict=True))
 
 
-def _page_parts(position: int, length: int) -> list[tuple[int, int, int]]:
-    """The pages that a range of bytes touches: number, start and end inside the page."""
-    end = position + length
-    return [
-        (
-            number,
-            max(position - number * PAGE_BYTES, 0),
-            min(end - number * PAGE_BYTES, PAGE_BYTES),
-        )
-        for number in range(position // PAGE_BYTES, -(-end // PAGE_BYTES))
-        if length
-    ]
+def _parts(start: int, end: int) -> Iterator[tuple[int, slice, slice]]:
+    """The pages of a range of bytes: number, part of the page, part of the range."""
+    position = start
+    while position < end:
+        number, offset = divmod(position, PAGE_BYTES)
+        length = min(PAGE_BYTES - offset, end - position)
+        done = position - start
+        yield number, slice(offset, offset + length), slice(done, done + length)
+        position += length
