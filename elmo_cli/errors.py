@@ -17,6 +17,8 @@ and what to try. The command line prints that line and exits with status 1.
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
 __all__ = [
     "ComputationError",
@@ -78,6 +80,23 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise an `InputError` for a value that is none of the choices."""
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
+
+
+def load_extra(name: str, package: str, extra: str) -> Any:
+    """Import a package that an extra of this one installs.
+
+    Args:
+        name: what needs it, for the error.
+
+    Raises:
+        ElmoError: it is not installed.
+    """
+    try:
+        return import_module(package)
+    except ImportError:
+        raise ElmoError(
+            f'{name} needs a package that is not installed; pip install "elmo-cli[{extra}]"'
+        ) from None
 
 
 def first_line(error: BaseException) -> str:

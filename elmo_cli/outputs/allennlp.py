@@ -22,7 +22,7 @@ from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -43,7 +43,7 @@ _MAX_STRING_BYTES: Final = (1 << 32) - 1
 """What HDF5 takes for a string."""
 
 
-class AllenNlpWriter:
+class AllenNlpWriter(FormatWriter):
     """Adds records to an open file."""
 
     def __init__(
@@ -63,7 +63,7 @@ class AllenNlpWriter:
         self._use_sentence_keys = output_format.use_sentence_keys
         self._has_index = not (output_format.forget_sentences or self._use_sentence_keys)
         self._index: dict[str, str] = {}
-        self._shard = shard_of(attributes)
+        self._n_records = n_records
         if not self._use_sentence_keys:  # where blank lines have no dataset
             n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
             check_count(n_names, n_records)
@@ -72,7 +72,7 @@ class AllenNlpWriter:
     def skip(self, number: int, record: Record) -> None:
         """Note the sentence of a record that the file has already."""
         if self._has_index and record.text:
-            self._index[record.text] = self._name(number, record)
+            self._index[record.text] = record.key or str(number)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the dataset of a record, if it has a name.
@@ -80,7 +80,8 @@ class AllenNlpWriter:
         Raises:
             InputError: its text cannot be that name, and should.
         """
-        if number == MANY_RECORDS:
+        self._n_records += 1
+        if self._n_records == MANY_RECORDS:
             logger.warning(
                 "Warning: HDF5 keeps the name of every line in memory; --layout packed is made "
                 "for more than %s lines",
@@ -89,7 +90,7 @@ class AllenNlpWriter:
         if record.key is None and self._use_sentence_keys:
             name = self._sentence_key(number, record.text)
         else:
-            name = self._name(number, record)
+            name = record.key or str(number)
         if not name:
             return
         if self._settings and values.size:  # no chunk holds nothing
@@ -122,26 +123,26 @@ class AllenNlpWriter:
         """Close the file."""
         self._file.close()
 
-    def _name(self, number: int, record: Record) -> str:
-        """The name of the dataset of a record, by its key or its number."""
-        return record.key or str(self._shard.place(number))
-
     def _sentence_key(self, number: int, sentence: str) -> str:
         """The sentence as the name of a dataset; "" for a blank line, which has none."""
         if not sentence:
             return ""
-        advice = "leave out --use-sentence-keys"
-        place = f"line {number + 1}: the sentence {sentence[:60]!r}"
         # "/" parts names into groups, and "." is the group itself.
         parts = sentence.split("/")
-        if "\0" in sentence or any(part in ("", ".") for part in parts):
-            raise InputError(f"{place} cannot name a dataset; {advice}")
-        parents = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
         # In the order of the path: what lies under a dataset cannot be asked for.
-        if any(isinstance(self._file.get(parent), h5py.Dataset) for parent in parents) or (
+        paths = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
+        reason = None
+        if "\0" in sentence or any(part in ("", ".") for part in parts):
+            reason = "cannot name a dataset"
+        elif any(isinstance(self._file.get(path), h5py.Dataset) for path in paths) or (
             sentence in self._file
         ):
-            raise InputError(f"{place} names a dataset that is there already; {advice}")
+            reason = "names a dataset that is there already"
+        if reason is not None:
+            raise InputError(
+                f"line {number + 1}: the sentence {sentence[:60]!r} {reason}; "
+                "leave out --use-sentence-keys"
+            )
         return sentence
 
 
@@ -171,7 +172,7 @@ class AllenNlpFile:
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
-        self.pooled = "pooling" in file.attrs
+        self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
         self.has_keys = file.attrs.get("format") == "fasta"
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
         # A key or a sentence may have the name of the index, and there is none then.
@@ -202,87 +203,57 @@ class AllenNlpFile:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
-        return [
-            known_record(self.text(number), self.key(number), self._attributes(number))
-            for number in range(start, stop)
-        ]
+        found = []
+        for number in range(start, stop):
+            key = self._names[number] if self.has_keys else None
+            # Only FASTA's have attributes, which take time to read.
+            facts = self._dataset(number).attrs.items() if self.has_keys else ()
+            attributes = {name: str(value) for name, value in facts}
+            found.append(known_record(self.text(number), key, attributes))
+        return found
 
     def text(self, number: int) -> str | None:
         """The sentence of a record; None where the file has none, or names another for it."""
-        return self._names[number] if self._is_by_text else self._sentences.get(number)
-
-    def key(self, number: int) -> str | None:
-        """The key of a record; None where it has none."""
-        return self._names[number] if self.has_keys else None
+        return self._texts.get(number)
 
     def find(self, name: str) -> int | None:
         """The number of the record of that key, or where there are none, the last of that text."""
         return self._numbers.get(name)
 
-    def _attributes(self, number: int) -> dict[str, str]:
-        return {name: str(value) for name, value in self._dataset(number).attrs.items()}
-
     def _dataset(self, number: int) -> h5py.Dataset:
-        """The dataset of a record, which is like that of the first."""
-        is_named = self.has_keys or self._is_by_text
-        name = self._names[number] if is_named else str(self._shard.place(number))
-        dataset = checked_dataset(self._file, name, "f", (1, 2) if self.pooled else (2, 3))
-        found = dataset.dtype, self._row_shape(dataset)
-        if number and found != self._first:
-            raise DamagedError(
-                f"{name} has {dataset.dtype} values of the shape {dataset.shape}, unlike the first"
-            )
-        return dataset
-
-    def _row_shape(self, dataset: h5py.Dataset) -> tuple[int, ...]:
-        """Its shape without the axis of tokens."""
-        return dataset.shape if self.pooled else (*dataset.shape[:-2], dataset.shape[-1])
-
-    @cached_property
-    def _first(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """The type and the shape that all records have, but for the axis of tokens."""
-        dataset = self._dataset(0)
-        return dataset.dtype, self._row_shape(dataset)
+        name = str(self._shard.place(number)) if self.is_ordered else self._names[number]
+        return checked_dataset(self._file, name, "f", self._n_axes)
 
     @cached_property
     def _names(self) -> list[str]:
         """The names of all datasets, where these are no numbers: the file has no other order."""
+        if self.has_keys:
+            return list(self._file)
         names: list[str] = []
 
         def note(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset):
                 names.append(name)
 
-        if self.has_keys:
-            names += self._file
-        else:
-            self._file.visititems(note)  # a "/" in a sentence makes a group
-        return [name for name in names if not (self._has_index and name == SENTENCE_TO_INDEX)]
+        self._file.visititems(note)  # a "/" in a sentence makes a group
+        return names
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """The number of each key or sentence."""
-        if self.has_keys or self._is_by_text:
+        if not self.is_ordered:
             return {name: number for number, name in enumerate(self._names)}
-        return {sentence: number for number, sentence in self._sentences.items()}
-
-    @cached_property
-    def _sentences(self) -> dict[int, str]:
-        """The sentence of each number that `sentence_to_index` has."""
-        if not self._has_index or self.has_keys:
+        if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
         try:
             found = json.loads(dataset.asstr()[0])
             # bilm-tf wrote numbers, AllenNLP their names.
-            places = {sentence: int(name) for sentence, name in found.items()}
+            return {text: int(name) // self._shard.total for text, name in found.items()}
         except (AttributeError, TypeError, ValueError):
             raise DamagedError(f"{SENTENCE_TO_INDEX}: expected a JSON object of numbers") from None
-        return {self._number_of(place): sentence for sentence, place in places.items()}
 
-    def _number_of(self, place: int) -> int:
-        """The number of a record by that in the name of its dataset."""
-        number, which = divmod(place, self._shard.total)
-        if which != self._shard.number - 1 or not 0 <= number < self.n_records:
-            raise DamagedError(f"{SENTENCE_TO_INDEX} names the dataset {str(place)!r}")
-        return number
+    @cached_property
+    def _texts(self) -> dict[int, str]:
+        """The sentence of each number that has one."""
+        return {} if self.has_keys else {n: text for text, n in self._numbers.items()}

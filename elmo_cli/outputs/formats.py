@@ -1,11 +1,15 @@
 """The format of an output: chosen once, from its path and the options."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import ElmoError, InputError, check_choice
-from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.errors import InputError, check_choice, load_extra
+from elmo_cli.text.lines import STANDARD_INPUT, Record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 STANDARD_OUTPUT: Final = STANDARD_INPUT
 
@@ -60,6 +64,18 @@ class OutputFormat:
         }
 
 
+def format_of(settings: Mapping[str, str]) -> OutputFormat:
+    """The format of an HDF5 output, by its attributes: see `OutputFormat.settings`."""
+    return OutputFormat(
+        layout=settings["layout"],
+        compression=settings.get("compression"),
+        dtype=settings["dtype"],
+        pooled="pooling" in settings,
+        forget_sentences=settings["forget_sentences"] == "True",
+        use_sentence_keys=settings["sentence_keys"] == "True",
+    )
+
+
 def choose_output_format(
     path: str | Path,
     name: str | None = None,
@@ -104,7 +120,7 @@ def choose_output_format(
         found = "--layout packed" if name == "hdf5" else f"the output format {name}"
         raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {found}")
     if compression == "zstd":
-        load_zstd("compression zstd")
+        load_extra("compression zstd", "hdf5plugin", "zstd")
     if name == "parquet":
         load_pyarrow()
     return OutputFormat(
@@ -127,27 +143,24 @@ def load_pyarrow() -> Any:
     Raises:
         ElmoError: it is not installed.
     """
-    try:
-        import pyarrow
-    except ImportError:
-        raise ElmoError(
-            'format parquet needs a package that is not installed; pip install "elmo-cli[parquet]"'
-        ) from None
-    return pyarrow
+    return load_extra("format parquet", "pyarrow", "parquet")
 
 
-def load_zstd(name: str) -> None:
-    """Import hdf5plugin, which tells HDF5 of its compressions.
+class FormatWriter:
+    """Adds records to an open file: the shape of the writers, one for each format."""
 
-    Args:
-        name: what needs it, for the error.
+    def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
+        """Add a record by its number in the input, and its activations: (L, T, W) or (T, W)."""
+        raise NotImplementedError
 
-    Raises:
-        ElmoError: it is not installed.
-    """
-    try:
-        import hdf5plugin  # noqa: F401
-    except ImportError:
-        raise ElmoError(
-            f'{name}: zstd needs a package that is not installed; pip install "elmo-cli[zstd]"'
-        ) from None
+    def skip(self, number: int, record: Record) -> None:
+        """Note a record that the file has already, of an earlier run."""
+
+    def flush(self) -> None:
+        """Pass on what is held."""
+
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Complete the file, with attributes that are known at the end only."""
+
+    def close(self) -> None:
+        """Let go of the file."""

@@ -51,7 +51,7 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
 
     Args:
         group: where it is.
-        name: its name, which is no link.
+        name: its name.
         kind: of its values, as numpy has it: `f`, or `i8`; `O` for strings.
         n_axes: how many axes it may have.
 
@@ -59,13 +59,12 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
         DamagedError: there is none, or it is another.
     """
     try:
-        link = group.id.links.get_info(name.encode("utf-8", "surrogateescape"))
-        dataset = group[name] if link.type == h5py.h5l.TYPE_HARD else None
+        dataset = group[name]
     except (KeyError, RuntimeError) as error:  # of HDF5: no such name, or one that leads nowhere
         raise DamagedError(f"{name}: {first_line(error)}") from None
-    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or dataset.is_virtual:
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None:
         raise DamagedError(f"{name}: expected a dataset, found something else")
-    if not dataset.dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes or dataset.external:
+    if not dataset.dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes:
         raise DamagedError(f"{name} has {dataset.dtype} values of the shape {dataset.shape}")
     return dataset
 

@@ -11,26 +11,24 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import shard_of
 
 _HEADER_BYTES: Final = 128
 
 
-class NpzWriter:
+class NpzWriter(FormatWriter):
     """Adds records to a zip archive, as `numpy.savez` does for all arrays at once."""
 
     def __init__(
         self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
-        self._shard = shard_of(attributes)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the array of a record."""
         # Without the time, so that the same run gives the same file.
-        name = zipfile.ZipInfo(f"{record.key or self._shard.place(number)}.npy")
+        name = zipfile.ZipInfo(f"{record.key or number}.npy")
         with self._archive.open(name, "w", force_zip64=True) as member:
             np.lib.format.write_array(member, values, allow_pickle=False)
 
@@ -38,11 +36,8 @@ class NpzWriter:
         """Write the directory of the archive."""
         self._archive.close()
 
-    def close(self) -> None:
-        """Nothing more: the file is dropped."""
 
-
-class NpyWriter:
+class NpyWriter(FormatWriter):
     """Adds rows to one array, whose length is written at the end."""
 
     def __init__(
@@ -50,20 +45,18 @@ class NpyWriter:
     ) -> None:
         self._file = file
         self._dtype = np.dtype(output_format.dtype)
-        self._shape: tuple[int, ...] = (0,)
+        self._n_rows, self._row_shape = 0, ()
         file.write(bytes(_HEADER_BYTES))
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the row of a record."""
-        self._shape = (number + 1, *values.shape)
+        self._n_rows, self._row_shape = self._n_rows + 1, values.shape
         self._file.write(values.tobytes())
 
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Write the header, which numpy makes as long for any number of rows."""
+        shape = (self._n_rows, *self._row_shape)
         descr = np.lib.format.dtype_to_descr(self._dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": self._shape}
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)
-
-    def close(self) -> None:
-        """Nothing is open."""

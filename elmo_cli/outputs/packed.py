@@ -21,7 +21,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -48,7 +48,7 @@ PREFIXES: Final = {
 """The datasets of a file, and how the names of their offsets start."""
 
 
-class PackedWriter:
+class PackedWriter(FormatWriter):
     """Adds records to an open file, some MB of them at a time."""
 
     def __init__(
@@ -71,25 +71,23 @@ class PackedWriter:
         # Where the rows of the last record end in each dataset.
         self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
         self._held: dict[str, list[Array]] = {}  # rows that are still to be written
-        self._n_bytes = 0
+        self._n_bytes, self._n_records = 0, n_records
         if not output_format.forget_sentences:
-            self._begin("sentences", np.empty(0, np.uint8), 0)
+            self._begin("sentences", np.empty(0, np.uint8))
         file.attrs.update(attributes)
-
-    def skip(self, number: int, record: Record) -> None:
-        """Nothing: the file has it all."""
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
-        self._add("activations", number, rows)  # (T, ..., W)
+        self._add("activations", rows)  # (T, ..., W)
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
         for name, text in texts.items():
             if text or name in self._ends:
-                content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
-                self._add(name, number, content)
+                content = text.encode("utf-8", "surrogatepass")
+                self._add(name, np.frombuffer(content, np.uint8))
+        self._n_records += 1
         if self._n_bytes >= BLOCK_BYTES:
             self._write_held()
 
@@ -110,16 +108,16 @@ class PackedWriter:
         """Close the file."""
         self._file.close()
 
-    def _begin(self, name: str, rows: Array, n_empty: int) -> None:
-        """Begin a dataset of rows like these, after records that have none."""
+    def _begin(self, name: str, rows: Array) -> None:
+        """Begin a dataset of rows like these; the records so far have none."""
         if name not in self._ends:
             self._ends[name] = 0
             self._held[name] = [rows[:0]]
-            self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(n_empty + 1, np.int64)]
+            self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(self._n_records + 1, np.int64)]
 
-    def _add(self, name: str, number: int, rows: Array) -> None:
+    def _add(self, name: str, rows: Array) -> None:
         """Add the rows of a record."""
-        self._begin(name, rows, number)
+        self._begin(name, rows)
         self._ends[name] += len(rows)
         offsets = np.array([self._ends[name]])
         self._held.setdefault(name, []).append(rows)
@@ -213,10 +211,6 @@ class PackedFile:
     def text(self, number: int) -> str | None:
         """The sentence of a record; None where the file has none."""
         return self._texts("sentences", number, number + 1)[0] if self.has_sentences else None
-
-    def key(self, number: int) -> str | None:
-        """The key of a record; None where it has none."""
-        return self._texts("keys", number, number + 1)[0] or None
 
     def find(self, name: str) -> int | None:
         """The number of the record of that key, or where there are none, the last of that text."""

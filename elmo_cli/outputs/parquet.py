@@ -7,15 +7,14 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import OutputFormat, load_pyarrow
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import shard_of
 
 ROW_GROUP_BYTES: Final = 1 << 25
 """Values that are held and written together."""
 
 
-class ParquetWriter:
+class ParquetWriter(FormatWriter):
     """Adds records to an open file, a group of rows at a time."""
 
     def __init__(
@@ -27,19 +26,17 @@ class ParquetWriter:
         with_tokens: bool = False,
     ) -> None:
         """Note what is written; `with_tokens` adds a column of them."""
-        self._pyarrow = load_pyarrow()
         self._with_tokens = with_tokens
         self._file = file
         self._format = output_format
         self._attributes = dict(attributes)
-        self._shard = shard_of(attributes)
         self._held: list[tuple[int, Record, NDArray[Any]]] = []
         self._n_bytes = 0
         self._writer: Any = None
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the row of a record."""
-        self._held.append((self._shard.place(number), record, values))
+        self._held.append((number, record, values))
         self._n_bytes += values.nbytes
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
@@ -49,14 +46,12 @@ class ParquetWriter:
         if self._held:
             self._write_held()
         if self._writer is None:
-            table = self._pyarrow.table({"number": self._pyarrow.array([], "int64")})
-            self._open_writer(table.schema)
+            import pyarrow
+
+            self._open_writer(pyarrow.schema([("number", pyarrow.int64())]))
         metadata = {**self._attributes, **attributes}
         self._writer.add_key_value_metadata({"elmo": json.dumps(metadata)})
         self._writer.close()
-
-    def close(self) -> None:
-        """Nothing more: the file is dropped."""
 
     def _open_writer(self, schema: Any) -> None:
         from pyarrow import parquet
@@ -70,7 +65,8 @@ class ParquetWriter:
         self._writer = parquet.ParquetWriter(self._file, schema, **settings)
 
     def _write_held(self) -> None:
-        pyarrow = self._pyarrow
+        import pyarrow
+
         numbers, records, values = zip(*self._held, strict=True)
         columns = {"number": pyarrow.array(numbers, pyarrow.int64())}
         if records[0].key is not None:
@@ -97,7 +93,8 @@ def _depth(kind: Any) -> int:
 
 def nested_array(block: Sequence[NDArray[Any]], *, pooled: bool) -> Any:
     """Arrays as nested lists of Arrow: of fixed length, but for the axis of tokens."""
-    pyarrow = load_pyarrow()
+    import pyarrow
+
     nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
     sizes = list(block[0].shape)
     token_axis = None if pooled else len(sizes) - 2

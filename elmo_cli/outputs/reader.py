@@ -4,7 +4,7 @@ import glob
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -13,9 +13,9 @@ from typing import Any, Final, SupportsIndex, TypeVar, overload
 import h5py
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError, shown, system_reason
+from elmo_cli.errors import ElmoError, InputError, load_extra, shown, system_reason
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.outputs.formats import LAYOUTS, load_zstd
+from elmo_cli.outputs.formats import LAYOUTS
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count, damage_named
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
@@ -30,6 +30,8 @@ _WEIGHTS: Final = ("char_embed", "embedding", "RNN_0", "softmax")
 """Names in files of weights, which are HDF5 too."""
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
+_SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
+"""Further ones in which the shards of an input agree."""
 
 
 def open_activations(*paths: str | Path) -> "Activations":
@@ -72,17 +74,16 @@ class Activations:
         try:
             self._files += map(_File, self.paths)
             shards = [shard_of(file.attributes) for file in self._files]
-            _check_same(self._files)
-            if len(shards) > 1 and any(shard.total > 1 for shard in shards):
+            are_shards = len(shards) > 1 and any(shard.total > 1 for shard in shards)
+            check_same(self, (*_SAME, *(_SAME_OF_SHARDS if are_shards else ())))
+            if are_shards:
                 _check_shards(self.paths, shards)
-                self._files.sort(key=lambda file: shard_of(file.attributes).number)
+                self._files.sort(key=lambda file: shard_of(file.attributes))
                 self.paths = [file.path for file in self._files]
-                self._takes_turns = all(file.layout_file.is_ordered for file in self._files)
-            else:
-                self._takes_turns = False
         except ElmoError:
             self.close()
             raise
+        self._takes_turns = are_shards and all(file.layout_file.is_ordered for file in self._files)
         self._ends = list(accumulate(file.layout_file.n_records for file in self._files))
         first = self._files[0]
         self.attributes = first.attributes
@@ -149,7 +150,7 @@ class Activations:
     def key(self, number: SupportsIndex) -> str | None:
         """The key of a record, if it has one."""
         file, place = self._located(number)
-        return self._files[file].ask(lambda file: file.key(place))
+        return self._files[file].ask(lambda file: file.known(place, place + 1)[0].key)
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """The file that a record is in, and its number in that file's input, from 0."""
@@ -168,6 +169,11 @@ class Activations:
         """
         pairs = self._pairs(with_records=True)
         return ((record, values) for record, values in pairs if record is not None)
+
+    @property
+    def attributes_of_files(self) -> list[Mapping[str, Any]]:
+        """What each file says of its making, in the order of `paths`."""
+        return [file.attributes for file in self._files]
 
     def close(self) -> None:
         """Close the files."""
@@ -255,7 +261,13 @@ class _File:
             with damage_named(self.path):
                 self.attributes = dict(self.hdf5.attrs)
                 if self.attributes.get("compression") == "zstd":
-                    load_zstd(str(self.path))
+                    load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
+                if not _holds_activations(self.hdf5):
+                    names = ", ".join(sorted(self.hdf5)[:5]) or "nothing"
+                    raise InputError(
+                        f"{self.path}: expected activations, as `elmo embed` writes them, found "
+                        f"{names}"
+                    )
                 self.layout_file = _layout_file(self.hdf5, self.attributes)
         except ElmoError:
             self.hdf5.close()
@@ -300,23 +312,14 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise InputError(f"{path}: expected activations (HDF5), found a directory")
     try:
         # HDF5 2 would keep 8 MB of each dataset.
-        file = h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
+        return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
+        if os.path.exists(f"{path}.partial"):
+            raise InputError(f"{path}: its run is not finished; give its command again") from None
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
         found = "something else" if "signature" in str(error) else system_reason(error)
         raise InputError(f"{path}: expected activations (HDF5), found {found}") from None
-    try:
-        with damage_named(path):
-            if not _holds_activations(file):
-                names = ", ".join(sorted(file)[:5]) or "nothing"
-                raise InputError(
-                    f"{path}: expected activations, as `elmo embed` writes them, found {names}"
-                )
-    except ElmoError:
-        file.close()
-        raise
-    return file
 
 
 def _holds_activations(file: h5py.File) -> bool:
@@ -346,19 +349,19 @@ def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> AllenNlpFile | 
     return found
 
 
-def _check_same(files: list[_File]) -> None:
-    """Make sure that the values of several files mean the same.
+def check_same(activations: Activations, names: Iterable[str]) -> None:
+    """Make sure that the files of activations agree in some attributes.
 
     Raises:
         InputError: they do not.
     """
-    first = files[0]
-    for file in files[1:]:
-        for name in _SAME:
-            there, here = first.attributes.get(name), file.attributes.get(name)
+    first, *others = zip(activations.paths, activations.attributes_of_files, strict=True)
+    for path, attributes in others:
+        for name in names:
+            there, here = first[1].get(name), attributes.get(name)
             if there != here:
                 raise InputError(
-                    f"{file.path} does not fit to {first.path}: {name} is {shown(here)}, not "
+                    f"{path} does not fit to {first[0]}: {name} is {shown(here)}, not "
                     f"{shown(there)}"
                 )
 

@@ -7,34 +7,34 @@ name until the file is complete, checkpoints, and errors.
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import h5py
-import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
 from elmo_cli.outputs.allennlp import AllenNlpWriter
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, FormatWriter, OutputFormat
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError
-from elmo_cli.outputs.jsonl import JsonlWriter, StandardOutput
+from elmo_cli.outputs.jsonl import JsonlWriter
 from elmo_cli.outputs.npz import NpyWriter, NpzWriter
 from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Place
+from elmo_cli.text.records import Place, shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped")
 """Attributes that are known at the end only."""
 _NOT_COMPARED: Final = ("model",)
 """Settings that may differ: a model is known by its content, not by the name it was given."""
-_STREAM_WRITERS: Final[Mapping[str, Callable[..., "_FormatWriter"]]] = {
+_STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
     "npy": NpyWriter,
@@ -46,14 +46,6 @@ _ADVICE = {
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
 """What to do about an output that cannot be written, by the number of the error."""
-
-
-class _FormatWriter(Protocol):
-    """Adds records in one format to an open file."""
-
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None: ...
-    def finish(self, attributes: Mapping[str, str]) -> None: ...
-    def close(self) -> None: ...
 
 
 class ActivationsWriter:
@@ -97,54 +89,53 @@ class ActivationsWriter:
         """Records that are written."""
         self.run_state: dict[str, Any] = {}
         """What the run that wrote them said of itself at the last checkpoint."""
-        self._n_skipped = 0
-        self._writer: _FormatWriter | None = None
-        self._sink: ResumableFile | StandardOutput | None = None
+        self._shard, self._n_skipped = shard_of(attributes), 0
+        self._writer: FormatWriter | None = None
+        self._file: ResumableFile | None = None  # none for standard output
         self.path = Path(path)
         if str(path) == STANDARD_OUTPUT:
-            self._sink = StandardOutput()
             return
         self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         check_output(self.path, overwrite=True)
         if os.path.exists(self.path) and not overwrite:
+            self._resume(finished_state(self.path), f"{self.path} exists already and")
             self.is_complete = True
-            self._resume(finished_state(self.path), self.path, "exists already and")
             return
-        self._sink = _open_partial(self.path)
+        self._file = _open_partial(self.path)
         try:
-            self._resume_partial(overwrite=overwrite)
-        except BaseException:
-            self._sink.close()
-            raise
+            if self._file.state is not None:
+                self._resume(self._file.state, f"{self.partial} is of an unfinished run that")
+        except OutputError:
+            if not overwrite:
+                self._file.close()
+                raise
+            self.clear()
 
     @property
     def can_resume(self) -> bool:
         """Whether a run that is stopped can resume."""
-        return isinstance(self._sink, ResumableFile) and self.output_format.can_resume
+        return self._file is not None and self.output_format.can_resume
 
     @property
     def partial(self) -> Path:
         """Where the file is until it is complete."""
-        return self._sink.path if isinstance(self._sink, ResumableFile) else self.path
+        return self.path if self._file is None else self._file.path
 
     def clear(self) -> None:
         """Forget what an unfinished run has written."""
         if self._writer is not None:
             self._writer.close()
-        if isinstance(self._sink, ResumableFile):
-            self._sink.clear()
+        if self._file is not None:
+            self._file.clear()
         self._writer = None
         self.n_records, self.run_state, self._n_skipped = 0, {}, 0
 
     def skip(self, record: Record) -> None:
         """Pass a record that an earlier run has written, `n_records` of them."""
-        if self.is_complete:
-            return
-        with self._errors_named():
-            writer = self._opened()
-            if isinstance(writer, AllenNlpWriter):  # its index of sentences is written at the end
-                writer.skip(self._n_skipped, record)
-        self._n_skipped += 1
+        if not self.is_complete:
+            with self._errors_named():
+                self._opened().skip(self._shard.place(self._n_skipped), record)
+            self._n_skipped += 1
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record.
@@ -157,9 +148,9 @@ class ActivationsWriter:
             InputError: the text cannot be the name of a dataset, and should.
             OutputError: the disk is full, or fails.
         """
-        dtype = np.dtype(self.output_format.dtype)
+        values = values.astype(self.output_format.dtype, copy=False)
         with self._errors_named():
-            self._opened().write(self.n_records, record, values.astype(dtype, copy=False))
+            self._opened().write(self._shard.place(self.n_records), record, values)
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
@@ -171,14 +162,10 @@ class ActivationsWriter:
         Raises:
             OutputError: the disk is full, or fails.
         """
-        if not isinstance(self._sink, ResumableFile) or not self.can_resume:
-            return
-        with self._errors_named():
-            writer = self._opened()
-            assert isinstance(writer, AllenNlpWriter | PackedWriter)
-            writer.flush()
-            self._raise_error()
-            self._sink.checkpoint(self._state(run_state))
+        if self._file is not None and self.output_format.can_resume:
+            with self._errors_named():
+                self._opened().flush()
+                self._file.checkpoint(self._state(run_state))
 
     def finish(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
         """Complete the file, and give it its name.
@@ -192,9 +179,8 @@ class ActivationsWriter:
         """
         with self._errors_named():
             self._opened().finish(attributes)
-            self._raise_error()
-            if isinstance(self._sink, ResumableFile):
-                self._sink.finish(self._state(run_state))
+            if self._file is not None:
+                self._file.finish(self._state(run_state))
         self.is_complete = True
 
     def __enter__(self) -> "ActivationsWriter":
@@ -202,46 +188,40 @@ class ActivationsWriter:
 
     def __exit__(self, *_: object) -> None:
         """Let go of the file, at its last checkpoint if it is not finished."""
-        if isinstance(self._sink, ResumableFile) and not self._sink.closed:
+        if self._file is not None and not self._file.closed:
             if self._writer is not None:
                 with suppress(Exception):  # what went wrong has been named
                     self._writer.close()
-            self._sink.discard()
+            self._file.discard()
 
-    def _opened(self) -> _FormatWriter:
+    def _opened(self) -> FormatWriter:
         """The writer of the format, which opens the file when there is something to write."""
-        if self._writer is not None:
-            return self._writer
-        sink, form = self._sink, self.output_format
-        if isinstance(sink, ResumableFile) and form.name == "hdf5":
-            # HDF5 2 would keep 8 MB of chunks of each dataset; the last one is all that changes.
-            mode = "w" if sink.state is None else "r+"
-            file = h5py.File(sink, mode, rdcc_nbytes=2 * CHUNK_BYTES)
-            kind = PackedWriter if form.layout == "packed" else AllenNlpWriter
-            self._writer = kind(file, form, self.settings, self.n_records)
-        else:
-            self._writer = _STREAM_WRITERS[form.name](sink, form, self.settings)
+        if self._writer is None:
+            form = self.output_format
+            if form.name == "hdf5":
+                assert self._file is not None
+                # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
+                mode = "w" if self._file.state is None else "r+"
+                file = h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
+                kind = PackedWriter if form.layout == "packed" else AllenNlpWriter
+                self._writer = kind(file, form, self.settings, self.n_records)
+            else:
+                stream = sys.stdout.buffer if self._file is None else self._file
+                self._writer = _STREAM_WRITERS[form.name](stream, form, self.settings)
         return self._writer
 
-    def _resume_partial(self, *, overwrite: bool) -> None:
-        """Resume the unfinished run, if there is one; `overwrite` forgets one that differs."""
-        state = self._sink.state if isinstance(self._sink, ResumableFile) else None
-        try:
-            if state is not None:
-                self._resume(state, self.partial, "is of an unfinished run that")
-        except OutputError:
-            if not overwrite:
-                raise
-            self.clear()
+    def _resume(self, state: dict[str, Any], what: str) -> None:
+        """Resume from a state, which is of HDF5, where its settings are those of this writer.
 
-    def _resume(self, state: dict[str, Any], path: Path, what: str) -> None:
-        """Resume from a state, which is of HDF5, where its settings are those of this writer."""
+        Raises:
+            OutputError: they are not; `what` begins its message.
+        """
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         found = differences(there, here)
         if found:
             raise OutputError(
-                f"{path} {what} differs in {shown(', '.join(found))}; --overwrite starts anew"
+                f"{what} differs in {shown(', '.join(found))}; --overwrite starts anew"
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -252,24 +232,17 @@ class ActivationsWriter:
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
         """Turn errors of the disk and of HDF5 into one error of ours; all else is a bug."""
+        error: BaseException | None = None
         try:
             yield
         except ElmoError:
             raise
-        except Exception as error:
-            self._raise_error()
-            if not isinstance(error, (OSError, DamagedError)) or not isinstance(
-                self._sink, ResumableFile
-            ):
-                raise
-            raise self._named(error) from None
-        self._raise_error()
-
-    def _raise_error(self) -> None:
-        """Raise what went wrong under HDF5, which is not told."""
-        error = self._sink.error if isinstance(self._sink, ResumableFile) else None
-        if isinstance(error, OSError):
-            raise output_error(self.path, error) from None
+        except Exception as found:
+            error = found
+        if self._file is not None:
+            error = self._file.error or error  # of which HDF5 is not told
+            if isinstance(error, (OSError, DamagedError)):
+                raise self._named(error) from None
         if error is not None:
             raise error
 

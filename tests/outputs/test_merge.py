@@ -227,7 +227,7 @@ def _unfinished(shards: list[str]) -> str:
 
 def _whole(shards: list[str]) -> str:
     embed("text", "shard-2", overwrite=True)
-    return "shard-2: expected a shard, as `elmo embed --shard` writes it"
+    return "shard-1: expected all 3 shards, each once, found 1/1, 1/3, 3/3"
 
 
 def _gone(shards: list[str]) -> str:
@@ -276,10 +276,15 @@ def test_the_commands_do_it_from_a_stream() -> None:
             *("embed", "-", f"s{number}", "--shard", f"{number}/2", "--model", TINY), stdin=TEXT
         )
         assert result.exit_code == 0
+    embed("text", "whole")
     result = elmo("merge", "out", "s1", "s2")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "out: 2 shards, 10 records\n"
     assert_fails(elmo("merge", "out", "s1", "s2"), "out exists already; --overwrite replaces it")
+    assert_fails(
+        elmo("merge", "new", "whole"),
+        "whole: expected a shard, as `elmo embed --shard` writes it",
+    )
     message = "expected all 2 shards, each once, found 2/2, 2/2"
     assert_fails(elmo("merge", "new", "s2", "s2"), f"s2: {message}")
     assert elmo("merge", "new").exit_code == 2
