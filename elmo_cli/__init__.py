@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import measure_perplexity
     from elmo_cli.language_model.prediction import predict_words, sample_sentences
     from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.language_model.surprisal import measure_surprisal
     from elmo_cli.model.bilm import BiLm
     from elmo_cli.model.scalar_mix import ScalarMix
     from elmo_cli.outputs.reader import open_activations
@@ -57,6 +58,7 @@ __all__ = [
     "__version__",
     "batch_to_ids",
     "measure_perplexity",
+    "measure_surprisal",
     "neighbours",
     "open_activations",
     "predict_words",
@@ -75,6 +77,7 @@ _MODULES = {
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
+    "measure_surprisal": "elmo_cli.language_model.surprisal",
     "neighbours": "elmo_cli.analysis.neighbours",
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",

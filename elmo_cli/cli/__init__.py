@@ -28,6 +28,7 @@ COMMAND_GROUPS = {
     },
     "Language models": {
         "perplexity": "Measure how well a model predicts a text.",
+        "surprisal": "Measure how unexpected each token of a text is.",
         "predict": "Predict words after a text, before it or in it.",
         "train": "Train a model on text, or fine-tune one.",
     },

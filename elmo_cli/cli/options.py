@@ -300,6 +300,12 @@ def language_model_options(function: Any) -> Any:
     return model_options(option_group("Model", softmax_option())(speed_options(function)))
 
 
+def scoring_options(function: Any) -> Any:
+    """Add those of a command that scores a text."""
+    batch_size = batch_size_option(requires="--state carry")
+    return language_model_options(batch_tokens_option(batch_size(function)))
+
+
 class LineFormatter(logging.Formatter):
     """The message alone, as `say` prints one."""
 

@@ -24,6 +24,10 @@ TABLE_BYTES = 1 << 26
 """Of the gates of distinct tokens that are held at once, 64 KiB each in the original model and
 float32: enough for many steps, and the more steps, the more of their tokens are equal."""
 
+FORWARD, BACKWARD = (0,), (1,)
+BOTH = (0, 1)
+"""Directions to run."""
+
 
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
@@ -43,41 +47,46 @@ class FastBiLm:
 
     @torch.inference_mode()
     def contextualize(
-        self, vectors: Tensor, tokens: NDArray[np.int64], state: BiLmState
+        self,
+        vectors: Tensor,
+        tokens: NDArray[np.int64],
+        state: BiLmState,
+        directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run both stacks over sentences; see `BiLm.contextualize`.
+        """Run the stacks over sentences; see `BiLm.contextualize`.
 
         Args:
             vectors: of the distinct tokens, float, shape (V, P).
             tokens: B sentences as rows of `vectors`, shape (B, T), -1 where one has no
                 token; none is empty, N tokens together.
             state: where each sentence starts; a single row if all start there.
+            directions: those to run, 0 forward and 1 backward; D of them.
 
         Returns:
-            Layers, float, shape (L, N, 2 P), sentence after sentence, and where each
-            sentence ended.
+            Layers, float, shape (L, N, D P), sentence after sentence, and where each
+            sentence ended; in a direction that was not run, where it started.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self.device)
-        layers = vectors.new_empty(self.options.n_layers, len(rows), 2, vectors.shape[1])
+        shape = self.options.n_layers, len(rows), len(directions), vectors.shape[1]
+        layers = vectors.new_empty(shape)
         torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
-        layers[0, :, 1] = layers[0, :, 0]
+        layers[0, :, 1:] = layers[0, :, :1]
         # Memory that has been used is faster than new: its pages are there.
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
         workspace = vectors.new_empty(n_tokens, 4 * self.options.lstm.dim)
+        finals = [list(starts) for starts in zip(*state, strict=True)]
         # One direction after the other, each with all cores: so its weights are in the caches.
-        finals = [
-            self._run_stack(
-                lstms,
+        for place, direction in enumerate(directions):
+            finals[direction] = self._run_stack(
+                self._stacks[direction],
                 vectors,
                 build_trie(tokens, roots, backward=direction == 1),
-                [starts[direction] for starts in state],
-                layers[1:, :, direction],
+                finals[direction],
+                layers[1:, :, place],
                 workspace,
             )
-            for direction, lstms in enumerate(self._stacks)
-        ]
         return layers.flatten(2), [LayerState(*pair) for pair in zip(*finals, strict=True)]
 
     def _run_stack(

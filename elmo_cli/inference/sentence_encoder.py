@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmo_cli.errors import check_choice, first_line
 from elmo_cli.inference.batching import index_tokens
-from elmo_cli.inference.fast_bilm import FastBiLm
+from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
 from elmo_cli.inference.linear import replace_linear_modules
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import TokenCache
@@ -83,21 +83,24 @@ class SentenceEncoder:
         """The zero state for `n_sentences` sentences."""
         return self._bilm.initial_state(n_sentences)
 
-    def run(self, sentences: Sequence[Sentence], state: BiLmState) -> tuple[Tensor, BiLmState]:
+    def run(
+        self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
+    ) -> tuple[Tensor, BiLmState]:
         """Run sentences as they are; boundaries are tokens like any other.
 
         Args:
             sentences: B sentences, none empty, N tokens together.
             state: where each starts, or a single row where all start; left as it is.
+            directions: those to run, D of them.
 
         Returns:
-            Layers, float, shape (L, N, W), sentence after sentence, and where each
+            Layers, float, shape (L, N, D P), sentence after sentence, and where each
             sentence ended.
         """
         tokens, rows = index_tokens(sentences)
         with _one_at_a_time:
             _use_threads_there_are()
-            return self._bilm.contextualize(self._cache.vectors(tokens), rows, state)
+            return self._bilm.contextualize(self._cache.vectors(tokens), rows, state, directions)
 
     def _encode_tokens(self, tokens: Sequence[str]) -> Tensor:
         ids = self._token_encoder.token_ids(tokens).to(self.device)
@@ -115,13 +118,14 @@ class FixedStart:
             encoder: what runs the sentences.
             warm: start from the state in which `WARM_TEXT` ends, not from zero.
         """
-        self._encoder = encoder
+        self.encoder = encoder
         state = encoder.initial_state(1)
         if warm:
             for line in WARM_TEXT.splitlines():
                 bounded = with_boundaries(line.split(), encoder.boundaries)
                 _, state = encoder.run([bounded], state)
-        self._start = state
+        self.start: BiLmState = state
+        """Before the first boundary of every sentence: a single row."""
         # The first step of every sentence, <S> forward and </S> backward, is the same for
         # all: it is done here. That of the boundary at the other end feeds no token.
         start, end = encoder.boundaries
@@ -138,16 +142,14 @@ class FixedStart:
         Returns:
             float, shape (L, N, W), sentence after sentence, without boundaries.
         """
-        return self._encoder.run(sentences, self._state)[0]
+        return self.encoder.run(sentences, self._state)[0]
 
-    def run_bounded(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """The same with the boundaries of each sentence."""
-        bounded = [with_boundaries(sentence, self._encoder.boundaries) for sentence in sentences]
-        return self._encoder.run(bounded, self._start)[0]
-
-    def start(self, n_sentences: int) -> BiLmState:
-        """The state before the first boundary, for `n_sentences` sentences."""
-        return _repeated(self._start, n_sentences)
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """The same with the boundaries of each sentence, in some directions."""
+        bounded = [with_boundaries(sentence, self.encoder.boundaries) for sentence in sentences]
+        return self.encoder.run(bounded, self.start, directions)[0]
 
     def save(self) -> dict[str, str]:
         """Nothing: the state never changes."""
@@ -165,7 +167,7 @@ class CarriedStates:
     """
 
     def __init__(self, encoder: SentenceEncoder) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self._state = encoder.initial_state(0)
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
@@ -179,12 +181,15 @@ class CarriedStates:
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
         return layers[:, torch.tensor(inner, device=layers.device)]
 
-    def run_bounded(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """The same with the boundaries of each sentence."""
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """The same with the boundaries of each sentence, in some directions."""
         self._grow(1 + max(slots))
-        rows = torch.tensor(slots, device=self._encoder.device)
-        bounded = [with_boundaries(sentence, self._encoder.boundaries) for sentence in sentences]
-        layers, ended = self._encoder.run(bounded, select_state(self._state, rows))
+        rows = torch.tensor(slots, device=self.encoder.device)
+        bounded = [with_boundaries(sentence, self.encoder.boundaries) for sentence in sentences]
+        starts = select_state(self._state, rows)
+        layers, ended = self.encoder.run(bounded, starts, directions)
         for kept_layer, ended_layer in zip(self._state, ended, strict=True):
             for kept, new in zip(kept_layer, ended_layer, strict=True):
                 kept.hidden[rows] = new.hidden
@@ -246,11 +251,6 @@ def check_state(state: str | None) -> None:
     """Raise an `InputError` for an initial state that does not exist; None is not given."""
     if state is not None:
         check_choice("state", state, get_args(State))
-
-
-def _repeated(state: BiLmState, n_sentences: int) -> BiLmState:
-    """The state of one sentence for several."""
-    return map_state(state, lambda values: values.expand(n_sentences, -1))
 
 
 def with_boundaries(sentence: Sentence, boundaries: tuple[str, str]) -> Sentence:

@@ -7,7 +7,7 @@ not in the vocabulary counts as the word `<UNK>`.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,14 +22,9 @@ from elmo_cli.inference.batching import (
     tokens_per_batch,
 )
 from elmo_cli.inference.device import choose_device, result_or_raise
+from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Precision, compute_types
-from elmo_cli.inference.sentence_encoder import (
-    CarriedStates,
-    FixedStart,
-    SentenceEncoder,
-    State,
-    check_state,
-)
+from elmo_cli.inference.sentence_encoder import CarriedStates, State, check_state, make_encoder
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
@@ -38,6 +33,8 @@ from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.loading import choose_language_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence, checked_sentence
+
+_Result = TypeVar("_Result")
 
 
 class SentenceScore(NamedTuple):
@@ -105,9 +102,7 @@ class LanguageModel:
         self.softmax = FullSoftmax(
             self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, self._device
         )
-        self._encoder = SentenceEncoder(bilm, types)
-        self._start = FixedStart(self._encoder, warm=self.state == "warm")
-        self._states = CarriedStates(self._encoder) if self.state == "carry" else self._start
+        self._states = make_encoder(bilm, types, self.state)
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
         self._boundaries = self.vocabulary.indices([START_TOKEN, END_TOKEN])
 
@@ -125,49 +120,98 @@ class LanguageModel:
             is_ready: whether the next sentence is there; where it is not, those before it are
                 scored, unless states are carried over.
         """
+
+        def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
+            scores = zip(batch, self.score_batch(batch, top), strict=True)
+            return [
+                SentenceScore(sentence, known, forward[0], backward[0])
+                for sentence, (known, [forward, backward]) in scores
+            ]
+
+        nothing = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
+        return self.compute_batches(
+            sentences, compute, nothing, batch_size=batch_size, is_ready=is_ready
+        )
+
+    def compute_batches(
+        self,
+        sentences: Iterable[Sentence],
+        compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
+        nothing: _Result,
+        *,
+        directions: Sequence[int] = BOTH,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> Iterator[_Result]:
+        """Compute a result for each sentence of a stream, in its order, from its top layer.
+
+        Args:
+            sentences, batch_size, is_ready: as in `score`.
+            compute: takes the sentences of a batch, none empty, and their top layer with
+                boundaries, float, shape (N, D P); gives the result of each.
+            nothing: the result of a sentence without tokens.
+            directions: those to run, 0 forward and 1 backward; D of them.
+        """
         for window in sentence_windows(
             map(checked_sentence, sentences),
             *(batch_size, self._batch_tokens),
             carried=self.state == "carry",
             is_ready=is_ready,
         ):
-            yield from self._score_window(window)
+            yield from self._compute_window(window, compute, nothing, directions)
 
     @torch.inference_mode()
-    def _score_window(self, window: list[Sentence]) -> list[SentenceScore]:
-        def compute(batch: Sequence[int]) -> Sequence[SentenceScore]:
+    def _compute_window(
+        self,
+        window: list[Sentence],
+        compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
+        nothing: _Result,
+        directions: Sequence[int],
+    ) -> list[_Result]:
+        def compute_batch(batch: Sequence[int]) -> Sequence[_Result]:
             sentences = [window[place] for place in batch]
-            top = self._states.run_bounded(sentences, slots=batch)[-1]  # (N, 2 P)
-            return list(self._score_batch(sentences, top))
+            layers = self._states.run_bounded(sentences, slots=batch, directions=directions)
+            return compute(sentences, layers[-1])
 
-        scores = compute_window(
-            *(compute, [len(sentence) for sentence in window]),
+        results = compute_window(
+            *(compute_batch, [len(sentence) for sentence in window]),
             *(self._batch_tokens, self._device.type),
             carried=self.state == "carry",
         )
-        nothing = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
-        return [result_or_raise(scores.get(place, nothing)) for place in range(len(window))]
+        return [result_or_raise(results.get(place, nothing)) for place in range(len(window))]
 
-    def _score_batch(self, sentences: list[Sentence], top: Tensor) -> Iterator[SentenceScore]:
-        """Score sentences by their top layer, boundaries included."""
+    def score_batch(
+        self,
+        sentences: list[Sentence],
+        top: Tensor,
+        directions: Sequence[int] = BOTH,
+        *,
+        with_entropy: bool = False,
+    ) -> Iterator[tuple[NDArray[np.bool_], list[NDArray[np.float64]]]]:
+        """Score the sentences of a batch; see `compute_batches`.
+
+        Yields:
+            Whether each token is known, shape (T,), and for each direction the log
+            probabilities, shape (1, T + 1), or with the entropies below them, (2, T + 1).
+        """
         first, last = self._boundaries[:1], self._boundaries[1:]
         words = [self.vocabulary.indices(sentence) for sentence in sentences]
         bounded = np.concatenate([part for ids in words for part in (first, ids, last)])  # (N,)
         ends = np.cumsum([len(ids) + 2 for ids in words])
-        # The forward direction predicts from all rows but the last of a sentence, what is in
-        # the row after; the backward direction from all but the first, what is in that before.
-        before_last = torch.from_numpy(np.delete(np.arange(len(bounded)), ends - 1))
-        targets = torch.from_numpy(bounded)
-        dim = top.shape[1] // 2
-        ahead, behind = top[before_last.to(top.device), :dim], top[before_last.to(top.device) + 1]
-        log_p = self.softmax.of_targets(
-            torch.cat([ahead, behind[:, dim:]]),
-            torch.cat([targets[before_last + 1], targets[before_last]]),
+        before_last = np.delete(np.arange(len(bounded)), ends - 1)
+        contexts, targets = [], []
+        for direction, values in zip(directions, top.chunk(len(directions), dim=1), strict=True):
+            # The forward direction predicts from all rows but the last of a sentence, what is
+            # in the row after; the backward direction from all but the first, that before.
+            contexts.append(values[torch.from_numpy(before_last + direction).to(top.device)])
+            targets.append(torch.from_numpy(bounded[before_last + 1 - direction]))
+        scores = self.softmax.of_targets(
+            torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         ).numpy()
-        parts = np.split(log_p, np.cumsum([len(ids) + 1 for ids in words] * 2)[:-1])
-        for index, (sentence, ids) in enumerate(zip(sentences, words, strict=True)):
-            known = ids != self._unknown
-            yield SentenceScore(sentence, known, parts[index], parts[len(words) + index])
+        lengths = [len(ids) + 1 for ids in words]
+        parts = np.split(scores, np.cumsum(lengths * len(directions))[:-1], axis=1)
+        for index, ids in enumerate(words):
+            yield ids != self._unknown, parts[index :: len(words)]
 
     @torch.inference_mode()
     def read(
@@ -184,18 +228,16 @@ class LanguageModel:
         Returns:
             The contexts of the next word, float, shape (B, P), and where each text ended.
         """
-        if self.state == "carry":
+        if isinstance(self._states, CarriedStates):
             raise InputError("state 'carry': predictions start from zero or warm")
-        start = self._start.start(len(texts)) if state is None else state
-        layers, ended = self._encoder.run(texts, start)
+        layers, ended = self._states.encoder.run(
+            texts, state or self._states.start, BACKWARD if backward else FORWARD
+        )
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
-        dim = layers.shape[2] // 2
-        if backward:
-            return layers[-1, ends - lengths, dim:], ended
-        return layers[-1, ends - 1, :dim], ended
+        return layers[-1, ends - lengths if backward else ends - 1], ended
 
     @property
     def boundaries(self) -> tuple[str, str]:
         """The tokens before and after every sentence, as the biLM reads them."""
-        return self._encoder.boundaries
+        return self._states.encoder.boundaries

@@ -202,19 +202,22 @@ class FullSoftmax:
         if device.type != "cpu" or 4 * n_words * dim <= held_bytes:
             self._held = list(self._read())
 
-    def of_targets(self, contexts: Tensor, targets: Tensor) -> Tensor:
+    def of_targets(
+        self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
+    ) -> Tensor:
         """The log probability of one word in each context.
 
         Args:
             contexts: float, shape (N, P), on the device.
             targets: int64, shape (N,): vocabulary indices.
+            with_entropy: give the entropy of the distribution over all words too.
 
         Returns:
-            float64, shape (N,), natural logarithms, on the CPU.
+            float64, shape (1, N), natural logarithms, on the CPU; (2, N) with the entropies.
         """
         contexts, targets = contexts.float(), targets.to(self._device)
         logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
-        found = torch.zeros_like(logs)
+        found, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for rows in self._rows():
             for start in range(0, len(targets), PREDICTIONS):
                 piece = slice(start, start + PREDICTIONS)
@@ -222,8 +225,15 @@ class FullSoftmax:
                 columns = targets[piece] - rows.first
                 here = ((columns >= 0) & (columns < len(rows.bias))).nonzero()[:, 0]
                 found[start + here] = logits[here, columns[here]].double()
-                logs[piece] = torch.logaddexp(logs[piece], _log_sum_exp_(logits).double())
-        return (found - logs).cpu()
+                mean = _mean_logit(logits).double() if with_entropy else None
+                before, added = logs[piece], _log_sum_exp_(logits).double()
+                after = torch.logaddexp(before, added)
+                if mean is not None:
+                    means[piece] *= (before - after).exp()
+                    means[piece] += mean * (added - after).exp()
+                logs[piece] = after
+        scores = [found - logs, logs - means][: 1 + with_entropy]
+        return torch.stack(scores).cpu()
 
     def of_words(self, contexts: Tensor) -> Tensor:
         """The log probability of every word in each context.
@@ -257,3 +267,9 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     """What `logits.logsumexp(dim=1)` gives; the logits are used up, which spares a copy."""
     largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
+
+
+def _mean_logit(logits: Tensor) -> Tensor:
+    """The mean of the logits, each weighted by its probability among them; shape (n,)."""
+    mean: Tensor = torch.linalg.vecdot(logits.softmax(dim=1), logits)
+    return mean

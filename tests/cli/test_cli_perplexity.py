@@ -52,7 +52,7 @@ def test_a_line_a_sentence() -> None:
     header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert header[:4] == ["sentence", "tokens", "unknown", "log_p_forward"]
     assert [row[:3] for row in rows] == [["0", "3", "0"], ["1", "0", "0"], ["2", "3", "1"]]
-    assert rows[0][3:] == ["-7.624619", "-9.010913", "6.72717", "9.51366", "8"]
+    assert rows[0][3:] == ["-7.624619", "-9.010913", "6.727171", "9.513657", "8.000000"]
     assert rows[1][3:] == ["0.000000", "0.000000", "", "", ""]  # keeps its number
     assert result.stderr.endswith("6 tokens, perplexity 8.00 (average of directions)\n")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,16 +61,16 @@ def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-Run = Callable[[Sequence[Sentence], Sequence[int]], torch.Tensor]
+Run = Callable[..., torch.Tensor]
 
 
 def with_room_for(n_tokens: int, run: Run) -> Run:
     """What runs sentences, where memory suffices for so many tokens only."""
 
-    def run_few(sentences: Sequence[Sentence], slots: Sequence[int]) -> torch.Tensor:
+    def run_few(sentences: Sequence[Sentence], **settings: Any) -> torch.Tensor:
         if sum(map(len, sentences)) > n_tokens:
             raise MemoryError
-        return run(sentences, slots)
+        return run(sentences, **settings)
 
     return run_few
 

@@ -131,9 +131,9 @@ def test_a_batch_has_as_many_sentences_as_in_embedding(
     sizes = []
     run = SentenceEncoder.run
 
-    def counted(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+    def counted(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
         sizes.append(len(sentences))
-        return run(self, sentences, state)
+        return run(self, sentences, *arguments)
 
     model = LanguageModel(model=folder)
     monkeypatch.setattr(SentenceEncoder, "run", counted)

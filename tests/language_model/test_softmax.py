@@ -53,9 +53,10 @@ def test_it_is_the_reference_however_it_is_cut(
     assert_allclose(log_p, expected, atol=1e-5 * max(1, scale))
     assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
     targets = torch.from_numpy(np.random.default_rng(seed).integers(N_WORDS, size=9))
+    entropies = -(np.exp(expected) * expected).sum(axis=1)
     assert_allclose(
-        softmax.of_targets(contexts, targets),
-        expected[range(9), targets],
+        softmax.of_targets(contexts, targets, with_entropy=True),
+        [expected[range(9), targets], entropies],
         atol=1e-5 * max(1, scale),
     )
 
@@ -74,7 +75,7 @@ def test_no_predictions_are_no_result(tmp_path: Path) -> None:
     weight, bias, contexts = arrays(1)
     write_softmax(tmp_path / "softmax.hdf5", weight, bias)
     softmax = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU)
-    assert softmax.of_targets(contexts[:0], torch.zeros(0, dtype=torch.int64)).shape == (0,)
+    assert softmax.of_targets(contexts[:0], torch.zeros(0, dtype=torch.int64)).shape == (1, 0)
     assert softmax.of_words(contexts[:0]).shape == (0, N_WORDS)
 
 

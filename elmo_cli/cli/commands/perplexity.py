@@ -1,22 +1,19 @@
 """`elmo perplexity`: how well a model predicts a text."""
 
 import json
-import os
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import options, scores
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Directions, Perplexity
-    from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
-
-Row = dict[str, Any]
+    from elmo_cli.language_model.scoring import SentenceScore
 
 _SENTENCE_COLUMNS = (
     *("sentence", "tokens", "unknown", "log_p_forward", "log_p_backward"),
@@ -30,9 +27,7 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 @options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
 @options.flag("--per-token", help="Print a line a token, as TSV.")
 @options.json_option("an object, or one a line")
-@options.language_model_options
-@options.batch_tokens_option
-@options.batch_size_option(requires="--state carry")
+@options.scoring_options
 def perplexity(
     text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
@@ -51,79 +46,35 @@ def perplexity(
     $ elmo perplexity test.txt --per-sentence > scores.tsv
     $ elmo perplexity test.txt --per-token --json
     """
-    _check_file(text)
+    scores.check_file(text)
 
     model = options.load_language_model(**named)
-    has_rows = per_sentence or per_token
-    print_rows = _printer(per_sentence, per_token, as_json)
-    found = _measure(text, model, batch_size, print_rows, as_stream=has_rows)
-    if has_rows:
-        average = found.all_words.average
-        options.say(
-            f"{counted(found.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
-        )
-    else:
-        click.echo(json.dumps(asdict(found)) if as_json else _table(found))
 
-
-def _check_file(text: str) -> None:
-    """Check that a file can be read, and is not the text itself."""
-    from elmo_cli.text.lines import check_input
-
-    if len(text.split()) > 1 and not os.path.exists(text):
-        raise click.UsageError(
-            f"FILE is a file of text, and there is no {shlex.quote(text)}; "
-            f"`echo {shlex.quote(text)} | elmo perplexity -` measures the text itself"
-        )
-    check_input(text)
-
-
-def _measure(
-    text: str,
-    model: "LanguageModel",
-    batch_size: int,
-    print_rows: "Callable[[int, SentenceScore], None]",
-    *,
-    as_stream: bool,
-) -> "Perplexity":
-    """Score a file, sentence by sentence; `as_stream`, each as soon as it is there."""
-    from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.language_model.perplexity import Totals
-    from elmo_cli.text.lines import open_lines, size_in_bytes, tokens
 
     totals = Totals()
-    with (
-        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
-        open_lines(text, bar.add_bytes) as lines,
-    ):
-        is_ready = lines.is_ready if as_stream else lambda: True
-        scores = model.score(map(tokens, lines), batch_size, is_ready)
-        for number, score in enumerate(scores):
-            totals.add(score)
-            print_rows(number, score)
-            bar.add_tokens(len(score.tokens))
-    return totals.perplexity()
+    rows_of, columns = (
+        (_token_rows, _TOKEN_COLUMNS) if per_token else (_sentence_rows, _SENTENCE_COLUMNS)
+    )
+    has_rows = per_sentence or per_token
+    if has_rows:
+        scores.print_header(columns, as_json)
+    score = partial(model.score, batch_size=batch_size)
+    for number, found in enumerate(scores.score_file(text, score, as_stream=has_rows)):
+        totals.add(found)
+        if has_rows:
+            scores.print_rows(rows_of(number, found), as_json)
+    result = totals.perplexity()
+    if has_rows:
+        average = result.all_words.average
+        options.say(
+            f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
+        )
+    else:
+        click.echo(json.dumps(asdict(result)) if as_json else _table(result))
 
 
-def _printer(
-    per_sentence: bool, per_token: bool, as_json: bool
-) -> "Callable[[int, SentenceScore], None]":
-    """What prints the lines of a sentence: none, one, or one a token."""
-    if not (per_sentence or per_token):
-        return lambda number, score: None
-    rows_of = _token_rows if per_token else _sentence_rows
-    if not as_json:
-        click.echo("\t".join(_TOKEN_COLUMNS if per_token else _SENTENCE_COLUMNS))
-    shown = _json if as_json else _tsv
-
-    def print_rows(number: int, score: "SentenceScore") -> None:
-        for row in rows_of(number, score):
-            click.echo(shown(row))
-
-    return print_rows
-
-
-def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
+def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[scores.Row]:
     from elmo_cli.language_model.perplexity import perplexity_of
 
     both: Directions | None = perplexity_of(score)
@@ -138,7 +89,7 @@ def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
     }
 
 
-def _token_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
+def _token_rows(number: int, score: "SentenceScore") -> Iterator[scores.Row]:
     from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 
     if not score.tokens:
@@ -150,21 +101,6 @@ def _token_rows(number: int, score: "SentenceScore") -> Iterator[Row]:
     for position, values in enumerate(zip(tokens, known, forward, backward, strict=True)):
         row = dict(zip(_TOKEN_COLUMNS[2:], values, strict=True))
         yield {"sentence": number, "position": position, **row}
-
-
-def _json(row: Row) -> str:
-    return json.dumps(row, ensure_ascii=False)
-
-
-def _tsv(row: Row) -> str:
-    """A row of a table; what is not there is left empty."""
-    return "\t".join("" if value is None else _cell(name, value) for name, value in row.items())
-
-
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6f}" if name.startswith("log_p") else f"{value:.6g}"
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _table(found: "Perplexity") -> str:

@@ -1,0 +1,91 @@
+"""Scores of the sentences of a file, printed row by row: for `perplexity` and `surprisal`."""
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from elmo_cli.cli import options
+
+if TYPE_CHECKING:
+    from elmo_cli.text.lines import Sentence
+
+Row = dict[str, Any]
+
+
+class _Score(Protocol):
+    @property
+    def tokens(self) -> "Sentence": ...
+
+
+_AnyScore = TypeVar("_AnyScore", bound=_Score)
+
+
+def check_file(text: str) -> None:
+    """Check that a file can be read, and is not the text itself."""
+    from elmo_cli.text.lines import check_input
+
+    if len(text.split()) > 1 and not os.path.exists(text):
+        command = click.get_current_context().info_name
+        raise click.UsageError(
+            f"FILE is a file of text, and there is no {shlex.quote(text)}; "
+            f"`echo {shlex.quote(text)} | elmo {command} -` measures the text itself"
+        )
+    check_input(text)
+
+
+def score_file(
+    text: str,
+    score: Callable[..., Iterator[_AnyScore]],
+    *,
+    as_stream: bool = True,
+) -> Iterator[_AnyScore]:
+    """Score the sentences of a file, with a progress bar.
+
+    Args:
+        text: the file, a sentence a line; `-` is standard input.
+        score: takes the sentences, and as `is_ready` whether the next one is there.
+        as_stream: do not wait for more sentences before some are scored.
+    """
+    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.text.lines import open_lines, size_in_bytes, tokens
+
+    with (
+        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
+        open_lines(text, bar.add_bytes) as lines,
+    ):
+        is_ready = lines.is_ready if as_stream else lambda: True
+        for found in score(map(tokens, lines), is_ready=is_ready):
+            yield found
+            bar.add_tokens(len(found.tokens))
+
+
+def print_header(columns: Iterable[str], as_json: bool) -> None:
+    """Print the names of the columns, which JSON has in each row."""
+    if not as_json:
+        click.echo("\t".join(columns))
+
+
+def print_rows(rows: Iterable[Row], as_json: bool) -> None:
+    """Print the rows of a sentence: TSV, empty where there is no value, or an object a line."""
+    shown = _json if as_json else _tsv
+    lines = "\n".join(map(shown, rows))
+    if lines:
+        click.echo(lines)
+
+
+def _json(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _tsv(row: Row) -> str:
+    return "\t".join(map(_cell, row.values()))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    return str(int(value)) if isinstance(value, bool) else "" if value is None else str(value)

@@ -1,0 +1,101 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import WORDS, batches, make_language_model, seeds, small_architecture
+
+from elmo_cli import LanguageModel, measure_perplexity, measure_surprisal
+from elmo_cli.inference.fast_bilm import FastBiLm
+
+SENTENCES = [["the", "cat", "sat"], [], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), 5, folder)
+    return folder
+
+
+def expected_bits(folder: Path, sentence: list[str], *, backward: bool) -> np.ndarray[Any, Any]:
+    """The reference's surprisals and entropies of the tokens of a sentence, shape (2, T)."""
+    options = json.loads((folder / "options.json").read_text())
+    arrays = reference.read_arrays(folder / "weights.hdf5")
+    softmax = reference.read_arrays(folder / "softmax.hdf5")
+    layers, _ = reference.bilm(sentence, options, arrays, WORDS)
+    contexts = np.split(layers[-1], 2, axis=1)[backward]
+    contexts = contexts[2:] if backward else contexts[:-2]
+    rows = []
+    for token, context in zip(sentence, contexts, strict=True):
+        log_p = reference.log_probabilities(context, softmax["softmax/W"], softmax["softmax/b"])
+        word = WORDS.index(token if token in WORDS else "<UNK>")
+        rows.append([-log_p[word], -(np.exp(log_p) * log_p).sum()])
+    bits: np.ndarray[Any, Any] = np.array(rows).T / np.log(2)
+    return bits
+
+
+@given(seeds, batches(), st.booleans())
+def test_surprisals_and_entropies_are_those_of_the_reference(
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    sentences: list[list[str]],
+    backward: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    make_language_model(small_architecture(), seed, folder)
+    found = measure_surprisal(
+        LanguageModel(model=folder), sentences, backward=backward, with_entropy=True
+    )
+    for values, sentence in zip(found, sentences, strict=True):
+        assert values.tokens == sentence
+        assert values.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
+        assert values.entropy is not None
+        bits = np.array([values.surprisal, values.entropy])
+        expected = expected_bits(folder, sentence, backward=backward) if sentence else bits[:, :0]
+        assert_allclose(bits, expected, atol=5e-5)
+
+
+@pytest.mark.parametrize("state", ["zero", "warm", "carry"])
+def test_they_are_the_log_probabilities_that_make_a_perplexity(folder: Path, state: Any) -> None:
+    scores = list(LanguageModel(model=folder, state=state).score(SENTENCES, batch_size=2))
+    for backward in (False, True):
+        model = LanguageModel(model=folder, state=state)
+        found = list(measure_surprisal(model, SENTENCES, batch_size=2, backward=backward))
+        assert [values.entropy for values in found] == [None] * 4
+        for values, score in zip(found, scores, strict=True):
+            log_p = score.backward[1:] if backward else score.forward[:-1]
+            assert_allclose(values.surprisal, -log_p / np.log(2), atol=1e-5)
+
+
+def test_a_uniform_softmax_is_as_surprised_as_uncertain(tmp_path: Path) -> None:
+    weight, bias = np.zeros((len(WORDS), 3)), np.full(len(WORDS), 7.5)
+    make_language_model(small_architecture(), 1, tmp_path, weight=weight, bias=bias)
+    model = LanguageModel(model=tmp_path)
+    [found] = measure_surprisal(model, [["the", "dog"]], with_entropy=True)
+    assert_allclose(found.surprisal, [3, 3], atol=1e-6)
+    assert found.entropy is not None
+    assert_allclose(found.entropy, [3, 3], atol=1e-6)
+    assert found.known.tolist() == [True, False]
+    assert measure_perplexity(model, [["the", "dog"]]).all_words.forward == pytest.approx(2**3)
+
+
+def test_the_other_direction_is_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = LanguageModel(model=folder)
+    directions = []
+    run_stack = FastBiLm._run_stack
+
+    def counted(self: FastBiLm, lstms: Any, *arguments: Any) -> Any:
+        directions.append(self._stacks.index(lstms))
+        return run_stack(self, lstms, *arguments)
+
+    monkeypatch.setattr(FastBiLm, "_run_stack", counted)
+    list(measure_surprisal(model, SENTENCES))
+    assert set(directions) == {0}
+    list(measure_surprisal(model, SENTENCES, backward=True))
+    assert set(directions) == {0, 1}
