@@ -31,7 +31,7 @@ from elmo_cli.inference.batching import (
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import choose_device, result_or_raise
+from elmo_cli.inference.device import Device, choose_device, result_or_raise
 from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
@@ -69,6 +69,7 @@ class ElmoEmbedder:
         state: State | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
+        device: Device | None = None,
     ) -> None:
         """Load a model.
 
@@ -86,13 +87,15 @@ class ElmoEmbedder:
                 "warm" for a model that says it was trained with carried state.
             precision: of the computation; "int8" needs a processor with AVX-512 VNNI.
             batch_tokens: the maximum number of tokens that are computed at once.
+            device: in place of `cuda_device`, `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
 
         Raises:
             ElmoError: the model or the device is not there, or not as it should be.
         """
         check_state(state)
-        types = compute_types(precision, choose_device(cuda_device))
-        self._device, self.cuda_device = types.device, cuda_device
+        types = compute_types(precision, choose_device(cuda_device if device is None else device))
+        self._device = types.device
+        self.cuda_device = -1 if types.device.index is None else types.device.index
         self.batch_tokens = tokens_per_batch(batch_tokens, types.device.type)
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)

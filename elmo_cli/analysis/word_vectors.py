@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.inference.device import choose_device
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.linear import replace_linear_modules
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
@@ -46,7 +46,7 @@ def write_token_vectors(
     softmax: bool = False,
     options_file: str | Path | None = None,
     weight_file: str | Path | None = None,
-    cuda_device: int = -1,
+    device: Device = "cpu",
     model: str | Path | ModelFiles | None = None,
     vocabulary_file: str | Path | None = None,
     softmax_file: str | Path | None = None,
@@ -60,7 +60,7 @@ def write_token_vectors(
         output: its suffix chooses the format. It appears when it is complete.
         softmax: write the output vectors of the softmax; a word outside its vocabulary gets
             that of `<UNK>`.
-        options_file, weight_file, cuda_device, model: as in `ElmoEmbedder`.
+        options_file, weight_file, device, model: as in `ElmoEmbedder`.
         vocabulary_file, softmax_file: as in `LanguageModel`.
         overwrite: replace a file that is there.
         on_progress: called with the number of words of each chunk that is written.
@@ -80,7 +80,7 @@ def write_token_vectors(
     if softmax:
         width, chunks = _of_softmax(words, choose_language_model(*named, softmax_file))
     else:
-        width, chunks = _of_encoder(words, choose_model(*named), choose_device(cuda_device))
+        width, chunks = _of_encoder(words, choose_model(*named), choose_device(device))
     counted = _counted(chunks, on_progress)
     if as_text:
         _write_text(output, words, width, counted)

@@ -163,17 +163,13 @@ def softmax_option(**settings: Any) -> Decorator:
     )
 
 
-def device_option(
-    help: str = "Run on GPU number N. [default: the CPU]", **settings: Any
-) -> Decorator:
-    """Add --cuda."""
+def device_option(**settings: Any) -> Decorator:
+    """Add --device."""
     return option(
-        *("--cuda", "--cuda-device", "cuda_device"),
-        type=click.IntRange(min=-1),
-        default=-1,
-        show_default=False,
-        metavar="N",
-        help=help,
+        *("--device", "--cuda", "--cuda-device", "device"),
+        default="cpu",
+        metavar="DEVICE",
+        help="Device: cpu, cuda:N or N, mps, or auto, which is a GPU if there is one.",
         **settings,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 from elmo_cli.distributed.part import load_embedder
 from elmo_cli.distributed.plan import Settings
 from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.inference.device import Device
 from elmo_cli.outputs.parquet import nested_array
 from elmo_cli.text.lines import checked_sentence, tokens
 
@@ -28,16 +29,16 @@ class EmbedBatch:
     """
 
     def __init__(
-        self, *, column: str = "activations", cuda_device: int = -1, **settings: Any
+        self, *, column: str = "activations", device: Device = "cpu", **settings: Any
     ) -> None:
         """Note plain values; the model is loaded for the first batch.
 
         Args:
             column: the name of the new column.
-            cuda_device: the number of a GPU; -1 is the CPU.
+            device: as in `ElmoEmbedder`.
             settings: those of `Settings`, such as `model`, `layers`, `pooling` and `text_column`.
         """
-        self._column, self._device = column, cuda_device
+        self._column, self._device = column, device
         self._settings = Settings(**settings)
 
     @cached_property

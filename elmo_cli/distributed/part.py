@@ -11,6 +11,7 @@ from elmo_cli.distributed.plan import Settings
 from elmo_cli.embedder import DEFAULT_BATCH_SIZE, ElmoEmbedder
 from elmo_cli.errors import ComputationError, ElmoError, InputError, StoppedError, WeightsError
 from elmo_cli.inference.batching import sentence_windows
+from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import OutputFormat
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import part_name
@@ -31,10 +32,11 @@ class PartResult(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # engines unpickle a worker for each part, in the same process
-def load_embedder(settings: Settings, cuda_device: int) -> ElmoEmbedder:
+def load_embedder(settings: Settings, device: Device) -> ElmoEmbedder:
     """Load the model of these settings, once a process."""
     return ElmoEmbedder(
-        *(settings.options_file, settings.weight_file, cuda_device),
+        *(settings.options_file, settings.weight_file),
+        device=device,
         model=settings.model,
         vocabulary_file=settings.vocabulary_file,
         state=settings.state,
@@ -52,7 +54,7 @@ class PartWorker:
         model_sha256: str,
         settings: Settings,
         *,
-        cuda_device: int = -1,
+        device: Device = "cpu",
         n_threads: int | None = None,
         attempts: int = 5,
         on_window: Callable[[int], object] = lambda n_tokens: None,
@@ -63,13 +65,13 @@ class PartWorker:
             folder: of the parts.
             model_sha256: of the model that the plan has.
             settings: the model, and what is written of it.
-            cuda_device: the number of a GPU; -1 is the CPU.
+            device: as in `ElmoEmbedder`.
             n_threads: threads of torch; its default if not given.
             attempts: the number of workers that may begin a part and not end it.
             on_window: told of the tokens of each window.
         """
         self._folder, self._settings, self._sha256 = Folder(folder), settings, model_sha256
-        self._device, self._n_threads, self._attempts = cuda_device, n_threads, attempts
+        self._device, self._n_threads, self._attempts = device, n_threads, attempts
         self._on_window = on_window
         self._embedder: ElmoEmbedder | None = None
 

@@ -81,7 +81,7 @@ def _rows(
     """What iterates over the results as Ray gives them, once it is called."""
     n_workers = _count_workers(ray.cluster_resources(), resources)
     worker = {
-        "cuda_device": 0 if resources.gpus else -1,
+        "device": "cuda" if resources.gpus else "cpu",
         "n_threads": max(1, int(resources.cpus)),
         "attempts": attempts,
     }

@@ -12,6 +12,7 @@ from elmo_cli.distributed.part import PartResult, PartWorker
 from elmo_cli.distributed.plan import Plan, Settings, read_plan
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
 from elmo_cli.errors import ElmoError, InputError, StoppedError
+from elmo_cli.inference.device import Device
 from elmo_cli.outputs.parts import COMPLETE
 from elmo_cli.quantities import counted
 from elmo_cli.text.records import WHOLE, Shard
@@ -54,7 +55,7 @@ def run_parts(
     *,
     engine: str = "none",
     resources: Resources | None = None,
-    cuda_device: int = -1,
+    device: Device = "cpu",
     shard: Shard = WHOLE,
     attempts: int = 5,
     on_progress: Callable[[Progress], object] = lambda progress: None,
@@ -68,7 +69,7 @@ def run_parts(
         settings: of the workers, those of the plan.
         engine: `ray`, or `none`: this process.
         resources: of Ray's workers.
-        cuda_device: of this process.
+        device: of this process.
         shard: every N-th part from the I-th.
         attempts: workers that a part may end.
         on_progress: told of each part, and each second.
@@ -98,7 +99,7 @@ def run_parts(
     if engine == "ray":
         results = embed_on_ray(missing, resources or Resources(), *arguments, attempts=attempts)
     else:
-        worker = PartWorker(*arguments, cuda_device=cuda_device, on_window=on_window)
+        worker = PartWorker(*arguments, device=device, on_window=on_window)
         results = (worker(part) for part in missing)
     try:
         beat()

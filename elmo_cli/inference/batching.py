@@ -19,9 +19,9 @@ _Result = TypeVar("_Result")
 
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences in a batch where states are carried over; it changes results only there."""
-BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768}
+BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
 """Tokens in a batch, by device: the more, the more of them are equal, but the more memory."""
-BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768}
+BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
 """Sentences in a batch, by device: enough for the matrix products to run at full speed."""
 WINDOW_BATCHES: Final = 2
 """Batches in a window: enough sentences that those of a batch are of like length."""
@@ -125,7 +125,7 @@ def compute_window(
         compute: gives the results of a batch of indices.
         lengths: tokens in each sentence.
         batch_tokens: the maximum number of tokens in a batch.
-        device_type: `cpu` or `cuda`.
+        device_type: `cpu`, `cuda` or `mps`.
         carried: states are carried over from batch to batch, so none is computed twice.
         compute_on_cpu: computes a sentence that is too long for the memory of a GPU.
 

@@ -1,33 +1,45 @@
-"""Devices: a GPU by its number, and what to do when its memory does not suffice."""
+"""Devices: by their name, and what to do when the memory of one does not suffice."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 
 from elmo_cli.errors import ComputationError, DeviceError, first_line
 
-CPU_NUMBER = -1
+Device: TypeAlias = str | int | torch.device
+"""The name of a device, or the number of a GPU; -1 is the CPU. See `choose_device`."""
 _Result = TypeVar("_Result")
 _Compute = Callable[[Sequence[int]], Sequence[_Result]]
+_ALIASES = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
-def choose_device(cuda_device: int) -> torch.device:
-    """The device for a number: -1 is the CPU, others are GPUs.
+def choose_device(device: Device) -> torch.device:
+    """The device of a name.
+
+    Args:
+        device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,
+            else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
 
     Raises:
-        DeviceError: there is no such GPU.
+        DeviceError: there is no such device.
     """
-    if cuda_device == CPU_NUMBER:
-        return torch.device("cpu")
-    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if 0 <= cuda_device < n_devices:
-        return torch.device("cuda", cuda_device)
-    found = "none" if n_devices == 0 else f"only 0 to {n_devices - 1}"
-    raise DeviceError(
-        f"CUDA device {cuda_device}: expected a GPU of that number, found {found}; "
-        "leave --cuda out to run on the CPU"
-    )
+    name = f"cuda:{device}" if str(device).isdecimal() else str(device)
+    here = _devices()
+    found = here[0] if name == "auto" else _ALIASES.get(name, name)
+    if found not in here:
+        raise DeviceError(
+            f"device {name!r}: expected auto or a device of this machine, found only "
+            f"{', '.join(here)}"
+        )
+    return torch.device(found)
+
+
+def _devices() -> list[str]:
+    """The names of all devices here, the CPU last."""
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return [*(f"cuda:{number}" for number in range(n_gpus)), *mps, "cpu"]
 
 
 def retry_in_halves(

@@ -50,7 +50,7 @@ class ElmoVectorizer(
         pooling: str = "mean",
         tokenizer: str = "moses",
         batch_tokens: int | None = None,
-        cuda_device: int = -1,
+        device: str = "cpu",
     ) -> None:
         """Keep the parameters as they are; `fit` and `transform` check them.
 
@@ -63,7 +63,7 @@ class ElmoVectorizer(
             pooling: the `mean` or `max` over the tokens of a text, its `first` or `last` token.
             tokenizer: for texts that are strings, `moses` or `whitespace`.
             batch_tokens: maximum number of tokens in a batch.
-            cuda_device: number of the GPU; -1 is the CPU.
+            device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto`.
         """
         self.model = model
         self.layers = layers
@@ -72,7 +72,7 @@ class ElmoVectorizer(
         self.pooling = pooling
         self.tokenizer = tokenizer
         self.batch_tokens = batch_tokens
-        self.cuda_device = cuda_device
+        self.device = device
 
     def fit(self, texts: Iterable[str | Sequence[str]], y: object = None) -> "ElmoVectorizer":
         """Check the texts and the parameters.
@@ -152,10 +152,10 @@ class ElmoVectorizer(
         """The embedder, loaded anew when a parameter that it depends on has changed."""
         from elmo_cli.embedder import ElmoEmbedder
 
-        key = (self.model, self.batch_tokens, self.cuda_device)
+        key = (self.model, self.batch_tokens, self.device)
         if getattr(self, "_loaded", (None, None))[0] != key:
             embedder = ElmoEmbedder(
-                model=self.model, batch_tokens=self.batch_tokens, cuda_device=self.cuda_device
+                model=self.model, batch_tokens=self.batch_tokens, device=self.device
             )
             self._loaded = (key, embedder)
         return self._loaded[1]

@@ -21,7 +21,7 @@ from elmo_cli.inference.batching import (
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import choose_device, result_or_raise
+from elmo_cli.inference.device import Device, choose_device, result_or_raise
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.sentence_encoder import CarriedStates, State, check_state, make_encoder
@@ -64,7 +64,7 @@ class LanguageModel:
         self,
         options_file: str | Path | None = None,
         weight_file: str | Path | None = None,
-        cuda_device: int = -1,
+        device: Device = "cpu",
         *,
         model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
@@ -76,7 +76,7 @@ class LanguageModel:
         """Load a model with its softmax and vocabulary.
 
         Args:
-            options_file, weight_file, cuda_device, model, state, batch_tokens: as in
+            options_file, weight_file, device, model, state, batch_tokens: as in
                 `ElmoEmbedder`.
             vocabulary_file: the words of the softmax; vocab.txt beside the weights, else
                 beside the softmax, if not given.
@@ -88,7 +88,7 @@ class LanguageModel:
                 should be.
         """
         check_state(state)
-        self._device = choose_device(cuda_device)
+        self._device = choose_device(device)
         types = compute_types(precision, self._device)
         self._batch_tokens = tokens_per_batch(batch_tokens, self._device.type)
         self.files = choose_language_model(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from elmo_cli.inference.device import CPU_NUMBER, choose_device
+from elmo_cli.inference.device import Device, choose_device
 
 
 @dataclass(frozen=True)
@@ -63,26 +63,26 @@ class Processes:
 
 
 @contextmanager
-def all_processes(cuda_device: int) -> Iterator[tuple[Processes, torch.device]]:
+def all_processes(name: Device) -> Iterator[tuple[Processes, torch.device]]:
     """This process and its device: alone, or as `torchrun` says.
 
     Args:
-        cuda_device: -1 for the CPU; under `torchrun`, any other lets each process have
-            the GPU of its number.
+        name: of the device; under `torchrun`, a GPU lets each process have that of its number.
 
     Raises:
-        DeviceError: there is no such GPU.
+        DeviceError: there is no such device.
     """
+    device = choose_device(name)
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        yield Processes(), choose_device(cuda_device)
+        yield Processes(), device
         return
     # Before there is a group: its default arguments would keep it.
     import torch.distributed.nn
 
-    on_gpu = cuda_device != CPU_NUMBER
-    device = choose_device(int(os.environ["LOCAL_RANK"]) if on_gpu else CPU_NUMBER)
+    on_gpu = device.type == "cuda"
     if on_gpu:
+        device = choose_device(int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:

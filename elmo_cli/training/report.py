@@ -172,7 +172,7 @@ def validation_perplexity(
     Raises:
         InputError: there is no sentence in it.
     """
-    model = LanguageModel(model=folder, cuda_device=-1 if device.index is None else device.index)
+    model = LanguageModel(model=folder, device=device)
     found = measure_perplexity(model, _first_tokens(read_sentences(path), max_tokens))
     return ValidationPerplexity(
         forward=found.all_words.forward,

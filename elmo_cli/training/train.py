@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
+from elmo_cli.inference.device import Device
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
@@ -58,7 +59,7 @@ def train_model(
     validation_share: float = 0.0,
     vocabulary_file: str | Path | None = None,
     vocabulary_size: int | None = None,
-    cuda_device: int = -1,
+    device: Device = "cpu",
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     eval_steps: int = EVAL_STEPS,
     tensorboard: bool = False,
@@ -78,7 +79,7 @@ def train_model(
         validation_share: in its place, the share of the lines that is not trained on.
         vocabulary_file: the words to predict, by falling count.
         vocabulary_size: how many, where they are counted; 25,000 if not given.
-        cuda_device: the number of a GPU; -1 is the CPU.
+        device: as in `ElmoEmbedder`; under `torchrun`, a GPU is that of each process.
         checkpoint_seconds: seconds between checkpoints.
         eval_steps: steps between evaluations, each of which writes the model.
         tensorboard: log for TensorBoard too.
@@ -101,7 +102,7 @@ def train_model(
     _check_start(architecture, folder, vocabulary_size)
     text = TrainingText(find_files(texts), validation_share, options.seed)
     with ExitStack() as stack:
-        processes, device = stack.enter_context(all_processes(cuda_device))
+        processes, device = stack.enter_context(all_processes(device))
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(owned(folder))

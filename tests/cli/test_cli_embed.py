@@ -16,7 +16,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import torch
 from commands import (
     LOADED,
     TINY,
@@ -326,7 +325,6 @@ def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
         ("--precision", "double"),
         ("--batch-size", "0"),
         ("--batch-tokens", "0"),
-        ("--cuda", "-2"),
         ("--nothing",),
         ("third",),
     ],
@@ -550,14 +548,15 @@ def test_a_model_that_is_not_known_is_an_error_with_the_nearest_and_all_names() 
     assert_no_output()
 
 
-def test_a_gpu_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    result = elmo("embed", "text", "out.hdf5", "--cuda", "0", *TINY_MODEL)
-    assert_fails(
-        result,
-        "CUDA device 0: expected a GPU of that number, found none; "
-        "leave --cuda out to run on the CPU",
-    )
+@pytest.mark.parametrize("option", [("--cuda", "0"), ("--device", "cuda:0"), ("--device", "tpu")])
+def test_a_device_that_is_not_there_is_an_error(
+    option: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.inference.device._devices", lambda: ["cpu"])
+    result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
+    name = "tpu" if option[1] == "tpu" else "cuda:0"
+    message = f"device {name!r}: expected auto or a device of this machine, found only cpu"
+    assert_fails(result, message)
     assert_no_output()
 
 

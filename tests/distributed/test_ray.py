@@ -51,7 +51,7 @@ from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 class Worker:
     def __init__(self, *arguments, **named):
-        self.device = named["cuda_device"]
+        self.device = named["device"]
     def __call__(self, part):
         time.sleep(0.5)
         return PartResult(part.number, f"{self.device} of {os.environ['CUDA_VISIBLE_DEVICES']}")

@@ -1,35 +1,68 @@
 import pytest
 import torch
 
+from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import DeviceError
-from elmo_cli.inference.device import choose_device
+from elmo_cli.inference.device import Device, choose_device
 
 
-def have_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-
-
-def test_minus_one_is_the_cpu() -> None:
-    assert choose_device(-1) == torch.device("cpu")
-
-
-def test_other_numbers_are_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    have_gpus(monkeypatch, 2)
-    assert choose_device(0) == torch.device("cuda", 0)
-    assert choose_device(1) == torch.device("cuda", 1)
+def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:
+    """Let torch say that there are so many GPUs."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: n_gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
 
 
 @pytest.mark.parametrize(
-    ("count", "number", "found"), [(0, 0, "none"), (1, 1, "only 0 to 0"), (2, -2, "only 0 to 1")]
+    ("name", "expected"),
+    [
+        *((-1, "cpu"), ("-1", "cpu"), ("cpu", "cpu"), (torch.device("cpu"), "cpu")),
+        *(
+            (1, "cuda:1"),
+            ("1", "cuda:1"),
+            ("cuda:1", "cuda:1"),
+            (torch.device("cuda", 1), "cuda:1"),
+        ),
+        *(("cuda", "cuda:0"), ("0", "cuda:0"), ("auto", "cuda:0")),
+        *(("mps", "mps"), (torch.device("mps", 0), "mps")),
+    ],
 )
-def test_a_gpu_that_is_not_there_is_an_error_that_says_what_is(
-    count: int, number: int, found: str, monkeypatch: pytest.MonkeyPatch
+def test_a_device_has_a_name_or_a_number(
+    name: Device, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    have_gpus(monkeypatch, count)
+    have(monkeypatch, n_gpus=2, mps=True)
+    assert choose_device(name) == torch.device(expected)
+
+
+def test_auto_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    have(monkeypatch, mps=True)
+    assert choose_device("auto") == torch.device("mps")
+    have(monkeypatch)
+    assert choose_device("auto") == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "n_gpus", "found"),
+    [
+        *((0, 0, "cpu"), ("cuda", 0, "cpu"), ("mps", 0, "cpu"), ("gpu", 0, "cpu"), ("", 0, "cpu")),
+        *(("cuda:1", 1, "cuda:0, cpu"), (-2, 1, "cuda:0, cpu"), ("cuda:x", 1, "cuda:0, cpu")),
+    ],
+)
+def test_a_device_that_is_not_there_is_an_error_that_says_what_is(
+    name: Device, n_gpus: int, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, n_gpus)
     with pytest.raises(DeviceError) as caught:
-        choose_device(number)
-    assert str(caught.value) == (
-        f"CUDA device {number}: expected a GPU of that number, found {found}; "
-        "leave --cuda out to run on the CPU"
+        choose_device(name)
+    shown = f"cuda:{name}" if name == 0 else name
+    message = (
+        f"device {str(shown)!r}: expected auto or a device of this machine, found only {found}"
     )
+    assert str(caught.value) == message
+
+
+def test_an_embedder_takes_a_device_by_its_name() -> None:
+    embedder = ElmoEmbedder(device="cpu", cuda_device=7)
+    assert embedder.cuda_device == -1
+    with pytest.raises(DeviceError, match="expected auto or a device of this machine"):
+        ElmoEmbedder(device="tpu")

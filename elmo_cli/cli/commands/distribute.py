@@ -168,7 +168,7 @@ def distribute(
         named.pop("cpus_per_worker"),
         named.pop("gpus_per_worker"),
     )
-    run: dict[str, Any] = {name: named.pop(name) for name in ("attempts", "cuda_device")}
+    run: dict[str, Any] = {name: named.pop(name) for name in ("attempts", "device")}
     settings = _take_settings(named)
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_bytes=part_size, overwrite=overwrite)

@@ -145,9 +145,7 @@ def _number(name: str, **settings: Any) -> options.Decorator:
 )
 @option_group(
     "Run",
-    options.device_option(
-        "Train on GPU number N; under torchrun, on one GPU a process. [default: the CPU]"
-    ),
+    options.device_option(),
     options.checkpoint_option(default=300),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
 )

@@ -21,7 +21,7 @@ from elmo_cli.quantities import counted
 @options.option_group("Model", options.softmax_option(requires="--softmax"))
 @options.option_group("Speed", options.device_option(excludes="--softmax"))
 def word_vectors(
-    words_file: Path, output: Path, softmax: bool, overwrite: bool, cuda_device: int, **named: Any
+    words_file: Path, output: Path, softmax: bool, overwrite: bool, device: str, **named: Any
 ) -> None:
     """Write the vectors of the words in VOCABULARY, one a line, to OUT.
 
@@ -50,7 +50,7 @@ def word_vectors(
             words_file,
             output,
             softmax=softmax,
-            cuda_device=cuda_device,
+            device=device,
             model=files,
             overwrite=overwrite,
             on_progress=bar.update,
