@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -63,6 +64,29 @@ def model_state(model: PublishedModel) -> str:
     if model.name == BUNDLED:
         return "bundled"
     return "available" if n_bytes_here(model) is None else "downloaded"
+
+
+def remove_model(model: PublishedModel) -> tuple[Path, int]:
+    """Delete the files of a published model.
+
+    Returns:
+        The folder that they were in, and their size in bytes.
+
+    Raises:
+        ModelError: there are none, they are bundled, or they cannot be deleted.
+    """
+    folder = published_folder(model)
+    if model.name == BUNDLED:
+        raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
+    if not folder.is_dir():
+        raise ModelError(f"{model.name} is not downloaded: there is no {folder}")
+    n_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    try:
+        with locked(folder):
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be removed: {error.strerror or error}") from None
+    return folder, n_bytes
 
 
 def models_with_softmax() -> list[str]:

@@ -174,7 +174,6 @@ def _check_scheme(url: str) -> None:
 
 _WEIGHTS: Final = (".hdf5", ".safetensors")
 _KINDS: Final = {".dic", ".json", ".md", ".txt", *_WEIGHTS}
-_MANY_LANGS: Final = set(MANY_LANGS_FILES.values())
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -217,7 +216,8 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
     members: dict[str, zipfile.ZipInfo] = {}
     for member in file.infolist():
         path = PurePosixPath(member.filename.replace("\\", "/"))
-        wanted = path.suffix in _KINDS or path.name in _MANY_LANGS
+        name = path.name.removesuffix(".gz")
+        wanted = PurePosixPath(name).suffix in _KINDS or name in MANY_LANGS_FILES
         if not wanted or member.is_dir() or path.name.startswith("."):
             continue
         if path.name in members:
@@ -226,7 +226,10 @@ def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
                 "folder of one model"
             )
         members[path.name] = member
-    if not any(name.endswith(_WEIGHTS) for name in members) and not members.keys() >= _MANY_LANGS:
+    if (
+        not any(name.endswith(_WEIGHTS) for name in members)
+        and not members.keys() >= MANY_LANGS_FILES
+    ):
         found = ", ".join(file.namelist()[:5]) or "nothing"
         raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
     return members

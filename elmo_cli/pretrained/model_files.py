@@ -24,24 +24,20 @@ FILE_NAMES: Final = {
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """Beside encoder.pkl in a model of ELMoForManyLangs."""
-MANY_LANGS_FILES: Final = {
-    "options": "config.json",
-    "weights": "encoder.pkl",
-    "token encoder": TOKEN_ENCODER,
-}
+MANY_LANGS_FILES: Final = {"config.json", "encoder.pkl", TOKEN_ENCODER}
 """What every model of ELMoForManyLangs has; see `many_langs`."""
 
 _PREFERRED = {
     "options": ("options.json",),
     "weights": ("model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
     "softmax": ("softmax.hdf5", "softmax.safetensors"),
-    "vocabulary": ("vocab.txt",),
+    "vocabulary": ("vocab.txt", "vocab.txt.gz"),
 }
 _PATTERNS = {
-    "options": ("*options*.json",),
+    "options": ("*options*.json", "config.json"),
     "weights": ("*.hdf5", "*.safetensors"),
     "softmax": ("*softmax*.hdf5", "*softmax*.safetensors"),
-    "vocabulary": ("*vocab*.txt",),
+    "vocabulary": ("*vocab*.txt", "*vocab*.txt.gz"),
 }
 
 
@@ -66,8 +62,8 @@ def candidates(folder: Path, role: str) -> list[Path]:
     for name in _PREFERRED[role]:
         if name in names:
             return [folder / name]
-    if role in MANY_LANGS_FILES and names.issuperset(MANY_LANGS_FILES.values()):
-        return [folder / MANY_LANGS_FILES[role]]
+    if role == "weights" and names >= MANY_LANGS_FILES:
+        return [folder / "encoder.pkl"]
     for pattern in _PATTERNS[role]:  # HDF5 first: it needs no other package
         found = [name for name in sorted(names) if fnmatchcase(name, pattern)]
         if role == "weights":
@@ -106,8 +102,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(found) > 1:
             names = ", ".join(path.name for path in found)
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
-    missing = sorted(set(MANY_LANGS_FILES.values()) - _names(folder))
-    if len(errors) == 2 and len(missing) == 1:
+    missing = sorted(MANY_LANGS_FILES - _names(folder))
+    if errors and len(missing) == 1:
         raise ModelError(f"{folder}: expected a model of ELMoForManyLangs, found no {missing[0]}")
     if errors:
         raise ModelError(

@@ -288,14 +288,17 @@ def _decoded(path: str | Path, line: bytes, number: int) -> str:
 
 
 def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """Read a whole file as UTF-8, without its byte order mark.
+    """Read a whole file as UTF-8, without its byte order mark; `.gz` is decompressed.
 
     Raises:
         OSError: it cannot be read, or is larger than `max_bytes`: an endless device, perhaps.
         UnicodeDecodeError: it is not UTF-8.
     """
-    with open(path, "rb") as file:
-        content = file.read(max_bytes + 1)
+    try:
+        with open(path, "rb") as file:
+            content = decompressed(path, file).read(max_bytes + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise OSError(errno.EIO, f"damaged gzip data: {error}", str(path)) from None
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"more than {max_bytes:,} bytes", str(path))
     return content.decode("utf-8-sig")

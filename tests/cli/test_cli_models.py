@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from commands import assert_fails, assert_misused, elmo
 from website import weights_file
 
 from elmo_cli.cli.commands.info import info
@@ -14,6 +15,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.pretrained.registry import MODELS
+from elmo_cli.quantities import size_text
 
 OPTIONS = {
     "lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2},
@@ -56,7 +58,13 @@ def test_models_is_a_table(cache: Path) -> None:
     assert header.split() == [
         *("name", "parameters", "language", "size", "state", "trained", "on"),
     ]
-    assert [line.split()[0] for line in lines] == [model.name for model in MODELS]
+    names = [line.split()[0] for line in lines]
+    assert names[:8] == [
+        *("mini", "small", "medium", "original", "original-5.5b", "pubmed", "nlpl-209-english"),
+        "portuguese",
+    ]
+    assert names[-1] == "many-langs-CODE"
+    assert "44 languages, see --all" in lines[-1]
     column = header.index("state")
     states = {line.split()[0]: line[column:].split()[0] for line in lines}
     assert states["mini"] == "bundled"
@@ -68,9 +76,43 @@ def test_models_is_a_table(cache: Path) -> None:
 
 def test_models_as_json() -> None:
     rows = json.loads(run(models, "--json").stdout)
-    assert [row["name"] for row in rows] == [model.name for model in MODELS]
+    assert {row["name"] for row in rows} == {model.name for model in MODELS}
     assert rows[0]["state"] == "bundled"
-    assert set(rows[0]) == {"name", "parameters", "language", "bytes", "state", "trained_on"}
+    more = ("language_code", "bytes", "state", "trained_on")
+    assert set(rows[0]) == {"name", "parameters", "language", *more}
+
+
+def names_of(*arguments: str) -> list[str]:
+    """The names in the table."""
+    return [line.split()[0] for line in run(models, *arguments).stdout.splitlines()[1:]]
+
+
+def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
+    assert names_of("--language", "fr") == ["many-langs-fr"]
+    assert names_of("--language", "en")[-2:] == ["nlpl-209-english", "many-langs-en"]
+    assert len(names_of("--all")) == len(MODELS)
+    assert names_of("--downloaded") == ["mini"]
+    model_in(cache / "many-langs-fr")
+    assert names_of("--downloaded") == ["mini", "many-langs-fr"]
+    assert names_of()[-2:] == ["many-langs-fr", "many-langs-CODE"]
+    result = elmo("models", "--language", "xx")
+    assert result.exit_code == 2
+    assert "Error: --language xx: expected a code of ar, bg, ca" in result.stderr
+
+
+def test_a_downloaded_model_is_removed(cache: Path) -> None:
+    folder = model_in(cache / "small")
+    n_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    result = elmo("models", "--remove", "small")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == f"{folder}: removed, {size_text(n_bytes)}\n"
+    assert not folder.exists()
+    assert_fails(
+        elmo("models", "--remove", "small"), f"small is not downloaded: there is no {folder}"
+    )
+    message = "mini is bundled with elmo-cli, and cannot be removed"
+    assert_fails(elmo("models", "--remove", "mini"), message)
+    assert_misused(elmo("models", "--remove", "small", "--all"), "choose one of --remove and --all")
 
 
 def test_download_prints_the_folder(cache: Path) -> None:

@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_files_of_other_editors_are_read(tmp_path: Path, content: str) -> None:
     path = tmp_path / "vocab.txt"
     path.write_bytes(content.encode())
     assert read_vocabulary(path).words == ["<S>", "</S>", "<UNK>", "the"]
+
+
+def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "vocab.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(WORDS).encode()))
+    assert read_vocabulary(path).words == WORDS
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match=rf"^{path}: cannot read the vocabulary: damaged gzip"):
+        read_vocabulary(path)
 
 
 def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def weights(tmp_path: Path) -> bytes:
 
 
 def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path, weights: bytes) -> None:
-    members = {"209/options.json": OPTIONS, "209/model.hdf5": weights, "209/vocab.txt": b"a\n"}
+    members = {"209/options.json": OPTIONS, "209/model.hdf5": weights, "209/vocab.txt.gz": b""}
     others = {"209/run.sh": b"rm", "__MACOSX/209/._model.hdf5": b"", "209/meta.json": b"{}"}
     path = zip_with(tmp_path / "209.zip", members | others)
     files = find_model(path)
@@ -32,7 +32,7 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path, weights: bytes
     assert files.vocabulary is not None
     assert cache in files.weights.parents
     names = {file.name for file in files.weights.parent.iterdir()}
-    assert names == {"options.json", "model.hdf5", "vocab.txt", "meta.json"}
+    assert names == {"options.json", "model.hdf5", "vocab.txt.gz", "meta.json"}
     changed = files.weights.stat().st_mtime_ns
     assert find_model(path) == files
     assert files.weights.stat().st_mtime_ns == changed

@@ -29,6 +29,14 @@ from elmo_cli.pretrained.model_files import content_sha256
             *("options.json", "lm.hdf5", "vocab-2016-09-10.txt", None),
         ),
         (
+            ["options.json", "weights.hdf5", "vocab.txt.gz"],
+            *("options.json", "weights.hdf5", "vocab.txt.gz", None),
+        ),
+        (
+            ["config.json", "model.safetensors", "README.md"],
+            *("config.json", "model.safetensors", None, None),
+        ),
+        (
             ["options.json", "weights.hdf5", "vocab-1.txt", "vocab-2.txt"],
             *("options.json", "weights.hdf5", None, None),
         ),

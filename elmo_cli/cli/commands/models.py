@@ -6,38 +6,96 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import options
+from elmo_cli.quantities import size_text
 
 if TYPE_CHECKING:
     from elmo_cli.pretrained.registry import PublishedModel
 
 
 @options.command()
-@options.json_option("a list of objects")
-def models(as_json: bool) -> None:
-    """List the models that have a name.
+@options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
+@options.option("--language", metavar="CODE", help="List the models of a language, such as fr.")
+@options.flag("--downloaded", help="List the models that are on this disk.")
+@options.option(
+    "--remove",
+    metavar="NAME",
+    excludes="--all or --language or --downloaded or --json",
+    help="Delete what was downloaded of a model.",
+)
+@options.json_option("a list of objects, one a model")
+def models(
+    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
+) -> None:
+    """List the models that have a name, those of English first.
 
     A bundled or downloaded model works offline. An available one is downloaded on
     first use, or with `elmo download`.
 
     \b
     $ elmo models
+    $ elmo models --language fr
     """
+    if remove is not None:
+        _remove(remove)
+        return
     from elmo_cli.pretrained.registry import MODELS
 
-    found = [_describe(model) for model in MODELS]
+    codes = sorted({model.language_code for model in MODELS if model.language_code})
+    if language not in (None, *codes):
+        expected = ", ".join(codes)
+        raise click.UsageError(f"--language {language}: expected a code of {expected}")
+    found = [
+        _describe(model)
+        for model in sorted(MODELS, key=lambda model: model.language_code != "en")
+        if language in (None, model.language_code)
+    ]
+    if downloaded:
+        found = [model for model in found if model["state"] != "available"]
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
-        return
+    else:
+        click.echo(_table(found if show_all or language else _grouped(found)))
+
+
+def _remove(name: str) -> None:
+    from elmo_cli.pretrained.cache import remove_model
+    from elmo_cli.pretrained.loading import model_named
+
+    folder, n_bytes = remove_model(model_named(name))
+    options.say(f"{folder}: removed, {size_text(n_bytes)}")
+
+
+def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The models of ELMoForManyLangs that are not here as one."""
+    from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
+
+    group = [
+        model
+        for model in found
+        if model["name"].startswith(MANY_LANGS_PREFIX) and model["state"] == "available"
+    ]
+    if not group:
+        return found
+    name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
+    return [
+        *(model for model in found if model not in group),
+        {**group[0], "name": name, "language": language},
+    ]
+
+
+def _table(found: list[dict[str, Any]]) -> str:
     rows = [["name", "parameters", "language", "size", "state", "trained on"]]
     rows += [_row(model) for model in found]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numbers = (1, 3)  # to the right
+    lines = []
     for row in rows:
         cells = [
             cell.rjust(width) if column in numbers else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 @options.command()
@@ -69,6 +127,7 @@ def _describe(model: "PublishedModel") -> dict[str, Any]:
         "name": model.name,
         "parameters": model.parameters,
         "language": model.language,
+        "language_code": model.language_code,
         "bytes": n_bytes_here(model) or model.download_bytes,
         "state": model_state(model),
         "trained_on": model.text,
