@@ -29,7 +29,11 @@ from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import neighbours
-    from elmo_cli.analysis.word_vectors import write_token_vectors
+    from elmo_cli.analysis.word_vectors import (
+        average_vectors,
+        write_average_vectors,
+        write_token_vectors,
+    )
     from elmo_cli.elmo import Elmo, batch_to_ids
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.integrations.tfhub import HubElmo
@@ -56,6 +60,7 @@ __all__ = [
     "LanguageModel",
     "ScalarMix",
     "__version__",
+    "average_vectors",
     "batch_to_ids",
     "measure_perplexity",
     "measure_surprisal",
@@ -63,6 +68,7 @@ __all__ = [
     "open_activations",
     "predict_words",
     "sample_sentences",
+    "write_average_vectors",
     "write_token_vectors",
 ]
 
@@ -75,6 +81,7 @@ _MODULES = {
     "HubElmo": "elmo_cli.integrations.tfhub",
     "LanguageModel": "elmo_cli.language_model.scoring",
     "ScalarMix": "elmo_cli.model.scalar_mix",
+    "average_vectors": "elmo_cli.analysis.word_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "measure_surprisal": "elmo_cli.language_model.surprisal",
@@ -82,6 +89,7 @@ _MODULES = {
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",
     "sample_sentences": "elmo_cli.language_model.prediction",
+    "write_average_vectors": "elmo_cli.analysis.word_vectors",
     "write_token_vectors": "elmo_cli.analysis.word_vectors",
 }
 

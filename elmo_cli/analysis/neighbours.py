@@ -14,7 +14,7 @@ from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.uses import Vectors, layer_rows, mean_of, read_vectors, stored_layers
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.device import choose_device
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.outputs.reader import Activations
 
 BLOCK_TOKENS: Final = 2048
@@ -50,7 +50,7 @@ def neighbours(
     top: int = 10,
     *,
     layers: str | None = None,
-    cuda_device: int = -1,
+    device: Device = "cpu",
     leave_out: LeaveOut = lambda query, found: False,
 ) -> Neighbours:
     """Find the tokens whose vectors have the largest cosines with those of queries.
@@ -63,25 +63,25 @@ def neighbours(
         top: maximum number of neighbours of each.
         layers: of the file, by numbers with commas between, whose mean is taken; if not given,
             all but the token layer.
-        cuda_device: number of the GPU that compares; -1 is the CPU.
+        device: where they are compared, as in `ElmoEmbedder`.
         leave_out: whether a token is to be no neighbour of a query, by the query's number.
 
     Raises:
         InputError: the file has no sentences or no such layers, or vectors of another width.
     """
-    device = choose_device(cuda_device)
-    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=device)  # (Q, W)
+    chosen = choose_device(device)
+    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=chosen)  # (Q, W)
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
     nearest = [_Nearest(top) for _ in queries]
-    total = torch.zeros(queries.shape[1], dtype=torch.float64, device=device)
+    total = torch.zeros(queries.shape[1], dtype=torch.float64)
     n_tokens = 0
     for block in _blocks(read_vectors(activations, layers)):
         rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
         _check_width(activations, rows.shape[1], queries.shape[1])
-        rows = rows.to(device).float()  # (N, W)
+        rows = rows.to(chosen).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
-        total += scales @ rows
+        total += (scales @ rows).cpu()
         n_tokens += len(rows)
         for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
             for candidate in _candidates(block, values, found):
@@ -127,7 +127,7 @@ def word_neighbours(
     return neighbours(
         *(activations, _embed(embedder, activations, queries, layers), top),
         layers=layers,
-        cuda_device=embedder.cuda_device,
+        device=embedder.cuda_device,
         leave_out=leave_out,
     )
 

@@ -1,42 +1,35 @@
-"""Words to a file of their vectors, which do not depend on a sentence.
+"""One vector a word: of its spelling, of the softmax, or the mean over its uses in a corpus."""
 
-The vectors are those of the token encoder (layer 0 of the activations), or the output vectors
-of a softmax. The suffix of the file chooses its format:
-
-    .hdf5, .h5           a dataset `embedding`, float32, shape (V, P), a row a word: the format
-                         of bilm-tf, and of the weights of a word-level model
-    .txt, .vec, .w2v     word2vec's text format: V and P, then a word and its P values a line;
-                         compressed if `.gz` follows
-"""
-
-import gzip
-import io
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TextIO
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output
-from elmo_cli.errors import InputError, OutputError
-from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.analysis.vector_files import (
+    CHUNK_WORDS,
+    Array,
+    WordVectors,
+    check_vector_file,
+    takes_white_space,
+    write_vectors,
+)
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors import InputError
+from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
+from elmo_cli.inference.device import Device, choose_device, result_or_raise
 from elmo_cli.inference.linear import replace_linear_modules
+from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
-from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
 from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.pretrained.loading import choose_language_model, choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-
-DATASET: Final = "embedding"
-TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
-CHUNK_WORDS: Final = 2048
-"""Maximum number of words in memory."""
-
-Array = NDArray[np.float32]
+from elmo_cli.text.lines import Sentence, read_sentences
 
 
 def write_token_vectors(
@@ -74,46 +67,26 @@ def write_token_vectors(
         ElmoError: the model or its softmax is missing or invalid.
     """
     output = Path(output)
-    as_text = check_output_form(output, overwrite=overwrite, source=words_file)
-    words = _read_words(words_file, as_text=as_text)
+    check_vector_file(output, words_file, overwrite=overwrite)
+    words = _read_words(words_file, output)
     named = (model, options_file, weight_file, vocabulary_file)
     if softmax:
         width, chunks = _of_softmax(words, choose_language_model(*named, softmax_file))
     else:
         width, chunks = _of_encoder(words, choose_model(*named), choose_device(device))
-    counted = _counted(chunks, on_progress)
-    if as_text:
-        _write_text(output, words, width, counted)
-    else:
-        write_rows(output, DATASET, (len(words), width), counted)
+    write_vectors(output, WordVectors(words, width, _counted(chunks, on_progress)))
     return len(words)
 
 
-def check_output_form(path: Path, *, overwrite: bool, source: str | Path) -> bool:
-    """Check that an output can be written; whether it is text, not HDF5.
-
-    Raises:
-        OutputError: it has another suffix, or see `check_output`.
-    """
-    as_text = Path(path.name.removesuffix(".gz")).suffix in TEXT_SUFFIXES
-    if not as_text and path.suffix not in HDF5_SUFFIXES:
-        raise OutputError(
-            f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, or in "
-            f"{', '.join(TEXT_SUFFIXES)} for word2vec's text (.gz may follow)"
-        )
-    check_output(path, overwrite=overwrite, source=source)
-    return as_text
-
-
-def _read_words(path: str | Path, *, as_text: bool) -> list[str]:
+def _read_words(path: str | Path, output: Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: expected a word a line, found nothing")
     for number, word in enumerate(words, start=1):
-        if as_text and word.split() != [word]:
+        if word.split() != [word] and not takes_white_space(output):
             raise InputError(
                 f"{path}, line {number}: expected one word without white space, found {word!r}; "
-                "text has no way to write it, HDF5 has"
+                f"{output.suffix} has no way to write it, HDF5 and npz have"
             )
     return words
 
@@ -147,8 +120,7 @@ def _of_softmax(words: list[str], files: ModelFiles) -> tuple[int, Chunks]:
 
 
 def _cut(words: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(words), CHUNK_WORDS):
-        yield words[start : start + CHUNK_WORDS]
+    return (words[start:stop] for start, stop in _bounds(len(words)))
 
 
 def _counted(chunks: Chunks, on_progress: Callable[[int], object]) -> Chunks:
@@ -157,17 +129,148 @@ def _counted(chunks: Chunks, on_progress: Callable[[int], object]) -> Chunks:
         on_progress(len(chunk))
 
 
-def _write_text(path: Path, words: list[str], width: int, chunks: Chunks) -> None:
-    with replaced(path) as partial, _open_text(partial, compressed=path.suffix == ".gz") as file:
-        file.write(f"{len(words)} {width}\n")
-        for chunk_words, vectors in zip(_cut(words), chunks, strict=True):
-            for word, vector in zip(chunk_words, vectors, strict=True):
-                file.write(" ".join([word, *(f"{value:.6g}" for value in vector.tolist())]) + "\n")
+def write_average_vectors(
+    embedder: ElmoEmbedder,
+    corpus: str | Path,
+    output: str | Path,
+    words_file: str | Path | None = None,
+    *,
+    layers: str | None = None,
+    min_count: int = 1,
+    at_most: int | None = None,
+    overwrite: bool = False,
+    on_progress: Callable[[int], object] = lambda n_tokens: None,
+) -> int:
+    """Write the mean vectors of the words of a corpus over their uses.
+
+    Args:
+        embedder: of the model that embeds it.
+        corpus: tokenized text, a sentence a line.
+        output: its suffix chooses the format. It appears when it is complete.
+        words_file: a word a line, for the vectors of these alone, in this order; if not given,
+            all words have one, the most frequent first.
+        layers, min_count, at_most: as in `average_vectors`.
+        overwrite: replace a file that is there.
+        on_progress: called with the number of tokens of each sentence that is read.
+
+    Returns:
+        The number of words.
+
+    Raises:
+        InputError: the corpus or the words cannot be read, or no word is frequent enough.
+        OutputError: see `write_token_vectors`.
+    """
+    output = Path(output)
+    check_vector_file(output, words_file, corpus, overwrite=overwrite)
+    words = None if words_file is None else _read_words(words_file, output)
+
+    def sentences() -> Iterator[Sentence]:
+        for tokens in read_sentences(corpus):
+            on_progress(len(tokens))
+            yield tokens
+
+    found = average_vectors(
+        *(embedder, sentences(), words), layers=layers, min_count=min_count, at_most=at_most
+    )
+    if not found.words:
+        raise InputError(f"{corpus}: expected words that occur {min_count:,} times, found none")
+    width = found.vectors.shape[1]
+    chunks = (found.vectors[start:stop] for start, stop in _bounds(len(found.words)))
+    write_vectors(output, WordVectors(found.words, width, chunks, found.counts))
+    return len(found.words)
 
 
-def _open_text(path: Path, *, compressed: bool) -> TextIO:
-    if compressed:
-        # No time in the header, so that equal vectors make equal files.
-        raw = gzip.GzipFile(path, "wb", compresslevel=6, mtime=0)
-        return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
-    return open(path, "w", encoding="utf-8", newline="\n")
+class AverageVectors(NamedTuple):
+    """Words, the most frequent first if none were asked for, and the means over their uses."""
+
+    words: list[str]
+    counts: list[int]
+    """How often each occurs."""
+    vectors: Array
+    """float32, shape (V, W)."""
+
+
+def average_vectors(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[Sentence],
+    words: Sequence[str] | None = None,
+    *,
+    layers: str | None = None,
+    min_count: int = 1,
+    at_most: int | None = None,
+) -> AverageVectors:
+    """Average the vectors of words over their uses, in one pass.
+
+    Sentences without a word that still counts are not computed. In memory is one window of
+    sentences, and a float64 vector a word.
+
+    Args:
+        embedder: of the model that embeds them.
+        sentences: each a list of tokens.
+        words: those that get a vector, if they are frequent enough; all if not given.
+        layers: as in `ElmoEmbedder.embed_sentences`, the mean of several; all but the token
+            layer if not given.
+        min_count: minimum number of uses of a word.
+        at_most: maximum number of uses that are averaged, the first ones; all if not given.
+
+    Raises:
+        InputError: there are no such layers, or `at_most` is below `min_count`.
+    """
+    if at_most is not None and at_most < min_count:
+        raise InputError(f"at most {at_most:,} uses: expected {min_count:,} or more, the minimum")
+    lstm_layers = ",".join(map(str, range(1, embedder.options.n_layers)))
+    selection = select(embedder.options.n_layers, lstm_layers if layers is None else layers)
+    counts: Counter[str] = Counter()
+    sums: dict[str, NDArray[np.float64]] = {}
+    for window in sentence_windows(
+        _uses(sentences, None if words is None else set(words), counts, at_most),
+        *(DEFAULT_BATCH_SIZE, embedder.batch_tokens),
+        carried=embedder.state == "carry",
+        length=lambda uses: len(uses.sentence),
+    ):
+        embedded = embedder.embed_window([uses.sentence for uses in window], selection)
+        for uses, values in zip(window, map(result_or_raise, embedded), strict=True):
+            vectors = values if values.ndim == 2 else values.mean(axis=0)  # (T, W)
+            for position in uses.positions:
+                word = uses.sentence[position]
+                if word in sums:
+                    sums[word] += vectors[position]
+                else:
+                    sums[word] = vectors[position].astype(np.float64)
+    ordered = (word for word, _ in counts.most_common()) if words is None else words
+    kept = [word for word in ordered if counts[word] >= max(1, min_count)]
+    means = np.empty((len(kept), len(sums[kept[0]]) if kept else 0), np.float32)
+    for row, word in zip(means, kept, strict=True):
+        row[:] = sums[word] / min(counts[word], at_most or counts[word])
+    return AverageVectors(kept, [counts[word] for word in kept], means)
+
+
+class _Uses(NamedTuple):
+    """A sentence, and the places of the words in it that count."""
+
+    sentence: Sentence
+    positions: list[int]
+
+
+def _uses(
+    sentences: Iterable[Sentence],
+    words: set[str] | None,
+    counts: Counter[str],
+    at_most: int | None,
+) -> Iterator[_Uses]:
+    """Count the words of sentences, and give the sentences that have uses to average."""
+    for sentence in sentences:
+        positions = []
+        for position, word in enumerate(sentence):
+            if words is None or word in words:
+                counts[word] += 1
+                if at_most is None or counts[word] <= at_most:
+                    positions.append(position)
+        if positions:
+            yield _Uses(sentence, positions)
+
+
+def _bounds(n_words: int) -> Iterator[tuple[int, int]]:
+    """Where the chunks of words start and end."""
+    for start in range(0, n_words, CHUNK_WORDS):
+        yield start, min(start + CHUNK_WORDS, n_words)

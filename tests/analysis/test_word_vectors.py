@@ -1,6 +1,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -13,7 +14,9 @@ from strategies import WORDS, make_language_model, make_model, small_architectur
 
 from elmo_cli import ElmoEmbedder, write_token_vectors
 from elmo_cli.analysis import word_vectors
+from elmo_cli.analysis.word_vectors import average_vectors, write_average_vectors
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.inference.selection import Selection
 
 MODEL = ("--model", "model")
 
@@ -132,8 +135,9 @@ def test_what_goes_wrong(folder: Path) -> None:
     suffix = elmo("word-vectors", words, "out.npy", *MODEL)
     assert_fails(
         suffix,
-        "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, or in .txt, .vec, .w2v for "
-        "word2vec's text (.gz may follow)",
+        "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, in .txt, .vec, .w2v for "
+        "word2vec's text (.gz may follow), in .bin for its binary format, in .npz, or in .tsv for "
+        "the Embedding Projector",
     )
     assert_fails(
         elmo("word-vectors", words, words, *MODEL), "words.txt is the input; choose another output"
@@ -153,3 +157,146 @@ def test_what_goes_wrong(folder: Path) -> None:
     assert_misused(stream, "VOCABULARY: expected a file, found -; standard input is not read")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")
+
+
+# The formats.
+
+
+def write_all(*names: str) -> NDArray[np.float32]:
+    """Files of the same three words, and their vectors."""
+    words = words_file("the", "naïve", "東京")
+    for name in ("out.hdf5", *names):
+        write_token_vectors(words, name, model="model")
+    return read("out.hdf5")
+
+
+def test_binary_is_that_of_word2vec() -> None:
+    vectors = write_all("out.bin")
+    header, rest = Path("out.bin").read_bytes().split(b"\n", 1)
+    assert header == b"3 3"
+    for word, vector in zip(("the", "naïve", "東京"), vectors, strict=True):
+        expected = word.encode() + b" " + vector.tobytes() + b"\n"
+        assert rest.startswith(expected)
+        rest = rest[len(expected) :]
+    assert rest == b""
+
+
+def test_npz_has_words_and_vectors_and_takes_any_word() -> None:
+    vectors = write_all("out.npz")
+    with np.load("out.npz") as found:
+        assert found["words"].tolist() == ["the", "naïve", "東京"]
+        assert_array_equal(found["vectors"], vectors)
+        assert set(found) == {"words", "vectors"}
+    write_token_vectors(words_file("New York"), "york.npz", model="model")
+    with np.load("york.npz") as found:
+        assert found["words"].tolist() == ["New York"]
+
+
+def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
+    vectors = write_all("out.tsv")
+    assert Path("out.metadata.tsv").read_text(encoding="utf-8") == "the\nnaïve\n東京\n"
+    assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), vectors, rtol=1e-5)
+    Path("out.tsv").unlink()
+    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv exists already"):
+        write_token_vectors("words.txt", "out.tsv", model="model")
+
+
+@pytest.mark.parametrize("name", ["out.vec", "out.vec.gz", "out.bin"])
+@pytest.mark.filterwarnings("default")
+def test_gensim_reads_them(name: str) -> None:
+    models = pytest.importorskip("gensim.models", exc_type=ImportError)
+    vectors = write_all(name)
+    found = models.KeyedVectors.load_word2vec_format(name, binary=name.endswith("bin"))
+    assert found.index_to_key == ["the", "naïve", "東京"]
+    assert_allclose(found.vectors, vectors, rtol=1e-5)
+
+
+# Averages over the uses in a corpus.
+
+SENTENCES = [line.split() for line in ("the cat sat", "the dog", "", "the cat ran off", "a dog")]
+
+
+def mean_by_hand(word: str, layers: list[int], at_most: int = 99) -> NDArray[np.float64]:
+    embedder = ElmoEmbedder(model="model")
+    uses = [
+        embedder.embed_sentence(sentence)[layers, place].astype(np.float64).mean(axis=0)
+        for sentence in SENTENCES
+        for place, token in enumerate(sentence)
+        if token == word
+    ]
+    mean: NDArray[np.float64] = np.mean(uses[:at_most], axis=0)
+    return mean
+
+
+@pytest.mark.parametrize(
+    ("layers", "rows"), [(None, [1, 2]), ("0", [0]), ("top", [2]), ("0,2", [0, 2])]
+)
+@pytest.mark.parametrize("batch_tokens", [1, 100])
+def test_a_vector_is_the_mean_over_the_uses(
+    layers: str | None, rows: list[int], batch_tokens: int
+) -> None:
+    embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
+    found = average_vectors(embedder, iter(SENTENCES), layers=layers)
+    counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
+    assert dict(zip(found.words, found.counts, strict=True)) == counts
+    assert found.words == list(counts)  # the most frequent first, then as they come
+    assert found.vectors.dtype == np.float32
+    assert_allclose(found.vectors, [mean_by_hand(word, rows) for word in counts], atol=1e-6)
+
+
+def test_rare_words_are_left_out_and_frequent_ones_cut_short() -> None:
+    embedder = ElmoEmbedder(model="model")
+    found = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
+    assert (found.words, found.counts) == (["the", "cat", "dog"], [3, 2, 2])
+    assert_allclose(found.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
+    with pytest.raises(InputError, match=r"^at most 1 uses: expected 2 or more, the minimum$"):
+        average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
+
+
+def test_sentences_without_the_words_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = ElmoEmbedder(model="model")
+    embed, computed = embedder.embed_window, list[list[str]]()
+
+    def noted(window: list[list[str]], selection: Selection) -> Any:
+        computed.extend(window)
+        return embed(window, selection)
+
+    monkeypatch.setattr(embedder, "embed_window", noted)
+    found = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
+    assert (found.words, found.counts) == (["dog", "cat"], [2, 2])
+    assert computed == SENTENCES[:2]
+
+
+def test_the_command_averages_over_a_corpus() -> None:
+    text = "".join(" ".join(sentence) + "\n" for sentence in SENTENCES)
+    Path("corpus.txt").write_text(text)
+    corpus = ("--corpus", "corpus.txt", "--min-count", "2", *MODEL)
+    result = elmo("word-vectors", "out.tsv", *corpus)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "Model: model\nout.tsv: 3 words\n"
+    words = "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
+    assert Path("out.metadata.tsv").read_text() == words
+    expected = [mean_by_hand(word, [1, 2]) for word in ("the", "cat", "dog")]
+    assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6)
+    elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
+    assert_allclose(read("out.hdf5"), [mean_by_hand("dog", [2])], atol=1e-6)
+    none = elmo("word-vectors", "-q", "none.vec", "--corpus", "corpus.txt", *MODEL)
+    assert_fails(none, "corpus.txt: expected words that occur 5 times, found none")
+    source = elmo("word-vectors", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
+    assert_fails(source, "corpus.txt is the input; choose another output")
+    missing = elmo("word-vectors", "x.vec", "--corpus", "no.txt", *MODEL)
+    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
+    alone = elmo("word-vectors", "x.vec", *MODEL)
+    assert_misused(alone, "expected VOCABULARY and OUT; or --corpus, whose words are taken")
+    three = elmo("word-vectors", "a", "b", "c", *MODEL)
+    assert_misused(three, "expected VOCABULARY and OUT, or OUT alone")
+
+
+def test_the_function_takes_an_embedder() -> None:
+    Path("corpus.txt").write_text("the cat\n")
+    seen: list[int] = []
+    embedder = ElmoEmbedder(model="model")
+    n_words = write_average_vectors(embedder, "corpus.txt", "o.npz", on_progress=seen.append)
+    assert (n_words, seen) == (2, [2])
+    with np.load("o.npz") as found:
+        assert found["counts"].tolist() == [1, 1]

@@ -1,6 +1,8 @@
-"""`elmo word-vectors`: vectors of words without a sentence."""
+"""`elmo word-vectors`: one vector a word, of its spelling or averaged over its uses."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +13,111 @@ from elmo_cli.quantities import counted
 
 
 @options.command("word-vectors")
-@click.argument("words_file", metavar="VOCABULARY", type=click.Path(path_type=Path))
-@click.argument("output", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("arguments", metavar="[VOCABULARY] OUT", nargs=-1, required=True)
 @options.flag(
-    "--softmax", help="Write the output vectors of the softmax; that of <UNK> for unknown words."
+    "--softmax",
+    excludes="--corpus",
+    help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
 @options.flag("--overwrite", help="Replace OUT if it exists.")
+@options.option_group(
+    "Averaging",
+    options.option(
+        "--corpus",
+        metavar="TEXT",
+        help="Average the vectors of each word over its uses in TEXT, a tokenized sentence a line.",
+    ),
+    options.option(
+        "--layers",
+        metavar="CHOICE",
+        requires="--corpus",
+        help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
+    ),
+    options.count(
+        "--min-count",
+        default=5,
+        requires="--corpus",
+        help="Minimum number of uses; rarer words are left out.",
+    ),
+    options.count(
+        "--at-most",
+        requires="--corpus",
+        help="Maximum number of uses of a word that are averaged, the first ones. [default: all]",
+    ),
+)
 @options.file_options
 @options.option_group("Model", options.softmax_option(requires="--softmax"))
 @options.option_group("Speed", options.device_option(excludes="--softmax"))
 def word_vectors(
-    words_file: Path, output: Path, softmax: bool, overwrite: bool, device: str, **named: Any
+    arguments: tuple[str, ...],
+    softmax: bool,
+    overwrite: bool,
+    corpus: str | None,
+    device: str,
+    **named: Any,
 ) -> None:
-    """Write the vectors of the words in VOCABULARY, one a line, to OUT.
+    """Write one vector a word to OUT, for the words in VOCABULARY, one a line.
 
-    The vectors come from the token encoder and do not depend on a sentence: layer 0 of
-    `elmo embed`. OUT is HDF5 (.hdf5, .h5) with a dataset "embedding", float32 of shape
-    (words, projection_dim), as in bilm-tf; or word2vec's text format (.txt, .vec, .w2v,
-    optionally followed by .gz). OUT appears when it is complete.
+    With --corpus, the vector of a word is the mean over its uses in a text: its meaning
+    there. VOCABULARY may then be left out, for all words that are frequent enough, the most
+    frequent first. Without, it is that of the token encoder, which does not depend on a
+    sentence: layer 0 of `elmo embed`, which knows the spelling of a word and little else.
+
+    The suffix of OUT is its format: word2vec's text (.txt, .vec, .w2v, optionally followed by
+    .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for the Embedding
+    Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
+    "embedding", as in bilm-tf. OUT appears when it is complete.
 
     \b
-    $ elmo word-vectors vocab.txt vectors.hdf5
-    $ elmo word-vectors vocab.txt vectors.vec.gz --model original
+    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
-    options.refuse_standard_input("VOCABULARY", words_file)
+    if len(arguments) > 2:
+        raise click.UsageError("expected VOCABULARY and OUT, or OUT alone")
+    words_file, output = arguments[0] if len(arguments) == 2 else None, Path(arguments[-1])
+    if words_file is None and corpus is None:
+        raise click.UsageError("expected VOCABULARY and OUT; or --corpus, whose words are taken")
+    if words_file is not None:
+        options.refuse_standard_input("VOCABULARY", words_file)
 
-    from elmo_cli.analysis.word_vectors import check_output_form, write_token_vectors
+    from elmo_cli.analysis.vector_files import check_vector_file
+    from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
+    from elmo_cli.text.lines import check_input
 
-    check_output_form(output, overwrite=overwrite, source=words_file)
-    files = options.take_files(named, with_softmax=softmax)
-    options.say_model(files.name)
+    check_vector_file(output, words_file, corpus, overwrite=overwrite)
+    uses = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
+    if corpus is None:
+        assert words_file is not None
+        files = options.take_files(named, with_softmax=softmax)
+        options.say_model(files.name)
+        settings: dict[str, Any] = {"model": files, "device": device}
+        with _bar("words") as on_progress:
+            n_words = write_token_vectors(
+                *(words_file, output),
+                softmax=softmax,
+                overwrite=overwrite,
+                on_progress=on_progress,
+                **settings,
+            )
+    else:
+        check_input(corpus)
+        embedder = options.load_embedder(device=device, **named)
+        with _bar("tokens") as on_progress:
+            n_words = write_average_vectors(
+                *(embedder, corpus, output, words_file),
+                overwrite=overwrite,
+                on_progress=on_progress,
+                **uses,
+            )
+    options.say(f"{output}: {counted(n_words, 'word')}")
 
+
+@contextmanager
+def _bar(unit: str) -> Iterator[Callable[[int], object]]:
+    """Progress on a terminal."""
     from tqdm import tqdm
 
-    with tqdm(unit=" words", disable=options.is_quiet() or None, file=sys.stderr) as bar:
-        n_words = write_token_vectors(
-            words_file,
-            output,
-            softmax=softmax,
-            device=device,
-            model=files,
-            overwrite=overwrite,
-            on_progress=bar.update,
-        )
-    options.say(f"{output}: {counted(n_words, 'word')}")
+    with tqdm(unit=f" {unit}", disable=options.is_quiet() or None, file=sys.stderr) as bar:
+        yield bar.update
