@@ -5,8 +5,7 @@ It is written under another name, synced, and renamed over the checkpoint before
 
 import pickle
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -16,22 +15,10 @@ import torch
 from elmo_cli.atomic import lock, unlock, write_synced
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
 from elmo_cli.pretrained.model_files import candidates
+from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
 
 CHECKPOINT = "checkpoint.pt"
 LOCK = ".lock"
-
-
-def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write the checkpoint of a folder.
-
-    Args:
-        folder: it is there.
-        state: tensors, numbers, text, and lists and dictionaries of them.
-
-    Raises:
-        OutputError: it cannot be written; the checkpoint before is as it was.
-    """
-    write_whole(folder / CHECKPOINT, lambda file: torch.save(state, file))
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
@@ -45,61 +32,49 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     path = folder / CHECKPOINT
     if not path.exists():
         return None
-    _check_archive(folder)
     try:
+        with zipfile.ZipFile(path) as archive:
+            if broken := archive.testzip():
+                raise zipfile.BadZipFile(f"wrong checksum of {broken}")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise damaged(folder, first_line(error)) from None
-    if not isinstance(state, dict):
-        raise damaged(folder, f"expected a dictionary, found {type(state).__name__}")
+        if "identity" not in state:
+            raise pickle.UnpicklingError("not of a run")
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
+    except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise ModelError(
+            f"{path}: the checkpoint is damaged ({first_line(error)}); name another folder, or "
+            f"remove {folder} to train from the start"
+        ) from None
     return state
 
 
-def _check_archive(folder: Path) -> None:
-    """Compare all of a checkpoint with the checksums in it."""
-    try:
-        with zipfile.ZipFile(folder / CHECKPOINT) as archive:
-            names = [name.rpartition("/")[2] for name in archive.namelist()]
-            broken = archive.testzip()
-    except OSError as error:
-        path = folder / CHECKPOINT
-        raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
-    except (EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        raise damaged(folder, first_line(error)) from None
-    if broken is not None:
-        raise damaged(folder, f"wrong checksum of {broken}")
-    if "data.pkl" not in names or "constants.pkl" in names:  # TorchScript has the second: code
-        raise damaged(folder, "not a file of torch.save")
+def check_same_run(
+    state: Mapping[str, Any], identity: Mapping[str, Any], options: TrainingOptions, folder: Path
+) -> None:
+    """Make sure that a checkpoint is of this run, but for its length.
 
-
-def check_no_other_model(folder: Path) -> None:
-    """Make sure that a folder without a checkpoint has no weights, which would be lost.
+    Args:
+        state: what `load_checkpoint` gave.
+        identity: what must be the same, by its name.
+        options: which must be the same too.
+        folder: of the checkpoint.
 
     Raises:
-        ModelError: it has.
+        ModelError: it is of another.
     """
-    found = [] if (folder / CHECKPOINT).exists() else candidates(folder, "weights")
-    if found:
+    changed = [name for name in identity if state["identity"].get(name) != identity[name]]
+    settings = {
+        name: value
+        for name, value in state["options"].items()
+        if name not in RUN_LENGTH and value != getattr(options, name, None)
+    }
+    if changed or settings:
+        found = f"another {' and '.join(changed)}" if changed else shown(settings)
         raise ModelError(
-            f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
-            f"{CHECKPOINT}; name another folder, and --init-from {folder} to start from that model"
+            f"{folder}: the run that was begun there has {found}; give the same command to resume "
+            f"it, or another folder and --init-from {folder} for a new run"
         )
-
-
-def damaged(folder: Path, reason: str) -> ModelError:
-    """What to say where the checkpoint of a folder is not as it was written."""
-    return ModelError(
-        f"{folder / CHECKPOINT}: the checkpoint is damaged ({reason}); name another folder, or "
-        f"remove {folder} to train from the start"
-    )
-
-
-def other_run(folder: Path, changed: Sequence[str]) -> ModelError:
-    """What to say where the checkpoint of a folder is of another run, by what has changed."""
-    return ModelError(
-        f"{folder}: the run that was begun there has another {' and '.join(changed)}; give the "
-        f"same command to resume it, or another folder and --init-from {folder} for a new run"
-    )
 
 
 def write_text(path: Path, text: str) -> None:
@@ -136,6 +111,7 @@ def owned(folder: Path) -> Iterator[None]:
 
     Raises:
         OutputError: it cannot be made, or another process trains into it.
+        ModelError: it has weights but no checkpoint: a model that would be lost.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -146,14 +122,15 @@ def owned(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {system_reason(error)}") from None
     try:
+        if not (folder / CHECKPOINT).exists() and (found := candidates(folder, "weights")):
+            raise ModelError(
+                f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
+                f"{CHECKPOINT}; name another folder, and --init-from {folder} to start from that "
+                "model"
+            )
         yield
     finally:
         unlock(held)
-        _remove_unused(missing)
-
-
-def _remove_unused(made: Sequence[Path]) -> None:
-    """Remove the folders that were made and are empty, the innermost first."""
-    with suppress(OSError):  # the first that is not empty
-        for path in made:
-            path.rmdir()
+        with suppress(OSError):  # the first folder that is not empty
+            for path in missing:
+                path.rmdir()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.inference.device import Device, choose_device
@@ -24,6 +24,7 @@ from elmo_cli.inference.device import Device, choose_device
 class Processes:
     """This process among all."""
 
+    device: torch.device
     rank: int = 0
     count: int = 1
 
@@ -36,35 +37,26 @@ class Processes:
         """A module whose gradients are averaged over all processes."""
         return DistributedDataParallel(module) if self.count > 1 else module
 
-    def any(self, value: bool, device: torch.device) -> bool:
-        """Whether the value is true in any process."""
+    def any(self, *values: bool) -> list[bool]:
+        """Whether each value is true in any process."""
         if self.count == 1:
-            return value
-        return self.sum(torch.tensor(float(value), device=device)).item() > 0
-
-    def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes."""
-        if self.count > 1:
-            distributed.all_reduce(values)
-        return values
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float32, device=self.device)
+        distributed.all_reduce(sums)
+        return (sums > 0).tolist()
 
     def gather(self, value: Any) -> list[Any]:
-        """The value of each process."""
+        """The value of each process; it waits for all."""
         values: list[Any] = [value]
         if self.count > 1:
             values = [None] * self.count
             distributed.all_gather_object(values, value)
         return values
 
-    def wait(self) -> None:
-        """Wait for all others to come here."""
-        if self.count > 1:
-            distributed.barrier()
-
 
 @contextmanager
-def all_processes(name: Device) -> Iterator[tuple[Processes, torch.device]]:
-    """This process and its device: alone, or as `torchrun` says.
+def all_processes(name: Device) -> Iterator[Processes]:
+    """This process with its device: alone, or as `torchrun` says.
 
     Args:
         name: of the device; under `torchrun`, a GPU lets each process have that of its number.
@@ -75,7 +67,7 @@ def all_processes(name: Device) -> Iterator[tuple[Processes, torch.device]]:
     device = choose_device(name)
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        yield Processes(), device
+        yield Processes(device)
         return
     # Before there is a group: its default arguments would keep it.
     import torch.distributed.nn
@@ -86,6 +78,6 @@ def all_processes(name: Device) -> Iterator[tuple[Processes, torch.device]]:
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo")
     try:
-        yield Processes(distributed.get_rank(), count), device
+        yield Processes(device, distributed.get_rank(), count)
     finally:
         distributed.destroy_process_group()

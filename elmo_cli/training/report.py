@@ -4,20 +4,25 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypedDict
-
-import torch
+from typing import Any
 
 from elmo_cli import __version__
-from elmo_cli.errors import ElmoError, InputError, OutputError
+from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
+from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.weights import write_weights
 from elmo_cli.text.lines import Sentence, read_sentences
 from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.corpus import TrainingText
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import Start
 
 logger = logging.getLogger(__name__)
 
@@ -30,92 +35,157 @@ _STATES = {
 }
 
 
-class TrainingLog:
-    """The log of a run, which resumes after the last step that is kept."""
+class Report:
+    """What the first process writes into the folder of a run, its checkpoint aside."""
 
-    def __init__(self, folder: Path, step: int, n_tokens: int, *, tensorboard: bool) -> None:
-        """Open the log of a folder; entries of steps that are done again are taken out."""
-        self._path = folder / LOG
-        _keep_entries(self._path, step)
-        self._board = summary_writer()(str(folder / "tensorboard")) if tensorboard else None
-        self._started = self._said = time.monotonic()
-        self._first_token = n_tokens
-
-    def write(self, entry: dict[str, Any]) -> None:
-        """Add an entry: `step`, and numbers or dictionaries of numbers."""
-        try:
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(entry) + "\n")
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot be written: {error.strerror}") from None
-        if self._board is not None:
-            for name, value in _flat(entry):
-                self._board.add_scalar(name, value, entry["step"])
-
-    def rate(self, n_tokens: int) -> float:
-        """Tokens a second since this process started to train."""
-        return (n_tokens - self._first_token) / max(time.monotonic() - self._started, 1e-9)
-
-    def is_time(self) -> bool:
-        """Whether people should be told something."""
-        return time.monotonic() - self._said >= LOG_SECONDS
-
-    def say(
-        self, step: int, n_tokens: int, progress: float, started_at: float, loss: float
+    def __init__(
+        self,
+        run: Run,
+        folder: Path,
+        start: Start,
+        text: TrainingText,
+        validation_file: str | Path | None,
+        *,
+        tensorboard: bool,
     ) -> None:
-        """Tell people how far it is.
+        """Open the log; entries of steps that will be done again are taken out.
 
         Args:
-            step: the steps that are done.
-            n_tokens: the tokens that are done.
-            progress: the share of the run that is done.
-            started_at: the share that was done when this process started.
-            loss: the loss in training.
+            run: at the step from which it goes on.
+            folder: gets the log, the model and its card.
+            start: what the run began with.
+            text: what it trains on.
+            validation_file: text to measure perplexity on.
+            tensorboard: log for TensorBoard too.
         """
-        self._said = time.monotonic()
-        share = (progress - started_at) / max(1 - started_at, 1e-9)
-        left = (self._said - self._started) * (1 - share) / share if share > 0 else 0.0
-        logger.info(
-            "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
-            *(step, 100 * progress, n_tokens / 1e6, loss, f"{self.rate(n_tokens):,.0f}"),
-            duration(left),
-        )
+        self._run, self._folder, self._start, self._text = run, folder, start, text
+        self._validation_file = validation_file
+        self._log = folder / LOG
+        if self._log.exists():
+            lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
+            whole = [line for line in lines if line.endswith("\n")]  # a kill cuts the last one off
+            kept = [line for line in whole if json.loads(line)["step"] <= run.step]
+            write_text(self._log, "".join(kept))
+        self._board = summary_writer()(str(folder / "tensorboard")) if tensorboard else None
+        self._started = self._said = time.monotonic()
+        self._first_token, self._first_progress = run.n_tokens, run.progress
+
+    def note(self, loss: float) -> None:
+        """Log the last step with the loss in training, and tell people now and then."""
+        run, now = self._run, time.monotonic()
+        seconds = now - self._started
+        numbers = {
+            "tokens": run.n_tokens,
+            "progress": run.progress,
+            "training_loss": loss,
+            "learning_rate": run.learning_rate,
+            "tokens_per_second": (run.n_tokens - self._first_token) / max(seconds, 1e-9),
+            "seconds": run.seconds,
+        }
+        self._write(numbers)
+        if now - self._said >= LOG_SECONDS:
+            self._said = now
+            done = max(run.progress - self._first_progress, 1e-9)
+            logger.info(
+                "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
+                *(run.step, 100 * run.progress, run.n_tokens / 1e6, loss),
+                f"{numbers['tokens_per_second']:,.0f}",
+                _duration(seconds * (1 - run.progress) / done),
+            )
+
+    def evaluate(self, max_tokens: int | None = None) -> dict[str, float] | None:
+        """Write the model, and measure the perplexity of the validation text.
+
+        Args:
+            max_tokens: the first sentences with so many tokens are enough; None takes all.
+
+        Returns:
+            `forward`, `backward`, `average`, exp of the mean of both directions' losses,
+            `<UNK>` counted as a word; `tokens`, and their share that is `unknown`. None
+            without a text.
+        """
+        run, path, perplexity = self._run, self._validation_file, None
+        self._write_model()
+        if path is not None:
+            model = LanguageModel(model=self._folder, device=run.processes.device)
+            found = measure_perplexity(model, _first_tokens(read_sentences(path), max_tokens))
+            perplexity = asdict(found.all_words)
+            perplexity |= {"tokens": found.tokens, "unknown": found.unknown}
+            logger.info(
+                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s%s tokens",
+                *(run.step, perplexity["average"], perplexity["forward"], perplexity["backward"]),
+                *("the first " if max_tokens else "", f"{perplexity['tokens']:,}"),
+            )
+            self._write(perplexity, "validation")
+        self._write_card(perplexity)
+        return perplexity
 
     def close(self) -> None:
         """Write what is not written yet."""
         if self._board is not None:
             self._board.close()
 
-
-def duration(seconds: float) -> str:
-    """A time for people: 45 s, 12 min, 3.5 h."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def _keep_entries(path: Path, step: int) -> None:
-    """Drop the entries after a step, and a last line that was cut off."""
-    if not path.exists():
-        return
-    kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    def _write(self, numbers: Mapping[str, float], heading: str | None = None) -> None:
+        """Log numbers of the last step."""
+        entry = numbers if heading is None else {heading: numbers}
         try:
-            if json.loads(line)["step"] <= step:
-                kept.append(f"{line}\n")
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-    write_text(path, "".join(kept))
+            with open(self._log, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": self._run.step, **entry}) + "\n")
+        except OSError as error:
+            raise OutputError(f"{self._log}: cannot be written: {error.strerror}") from None
+        for name, value in numbers.items():
+            if self._board is not None:
+                tag = f"{heading}/{name}" if heading else name
+                self._board.add_scalar(tag, value, self._run.step)
+
+    def _write_model(self) -> None:
+        """Write the folder that `--model` takes."""
+        run, folder, content = self._run, self._folder, self._start.content
+        # AllenNLP wants every key to be there.
+        lstm = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
+        written: dict[str, Any] = {"lstm": {**lstm, **content["lstm"]}}
+        if content.get("char_cnn") is not None:
+            # n_characters is 261 in bilm-tf's training, 262 where a model is used.
+            char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
+            written["char_cnn"] = char_cnn
+        written["training"] = {"state": run.options.state}
+        write_text(folder / "options.json", json.dumps(written, indent=1) + "\n")
+        write_weights(folder / "weights.hdf5", run.objective.bilm)
+        write_text(folder / "vocab.txt", "".join(f"{w}\n" for w in run.vocabulary.words))
+        weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
+        write_softmax(folder / "softmax.hdf5", weight, bias)
+
+    def _write_card(self, perplexity: dict[str, float] | None) -> None:
+        """Write how the model was made and how good it is, for people and programs."""
+        run, folder = self._run, self._folder
+        record = {
+            "text": [str(path) for path in self._text.paths],
+            "init_from": self._start.name,
+            "init_from_weights": self._start.files is not None,
+            "options": asdict(run.options),
+            "step": run.step,
+            "tokens": run.n_tokens,
+            "seconds": run.seconds,
+            "validation_file": self._validation_file and str(self._validation_file),
+            "perplexity": perplexity,
+        }
+        write_text(folder / "training.json", json.dumps(record, indent=1) + "\n")
+        write_text(folder / "card.md", _card(record, self._start.content, run.vocabulary))
 
 
-def _flat(entry: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
-    numbers = []
-    for name, value in entry.items():
-        if isinstance(value, dict):
-            numbers += _flat(value, f"{prefix}{name}/")
-        elif name != "step" and isinstance(value, (int, float)):
-            numbers.append((prefix + name, float(value)))
-    return numbers
+def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iterator[Sentence]:
+    """The first sentences of a text, until they have so many tokens."""
+    n_tokens = 0
+    for sentence in sentences:
+        yield sentence
+        n_tokens += len(sentence)
+        if max_tokens is not None and n_tokens >= max_tokens:
+            return
+
+
+def _duration(seconds: float) -> str:
+    """A time for people: `1:05:03`."""
+    return str(timedelta(seconds=round(seconds)))
 
 
 def summary_writer() -> Any:
@@ -133,79 +203,11 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
-# The validation text.
-
-
-class ValidationPerplexity(TypedDict):
-    """The perplexity of a text; `<UNK>` counts as a word."""
-
-    forward: float
-    backward: float
-    average: float
-    """exp of the mean of both directions' losses."""
-    tokens: int
-    unknown: float
-    """The share of the tokens that are not in the vocabulary."""
-
-
-def check_validation_file(path: str | Path) -> None:
-    """Make sure that the perplexity of a text can be measured, before there is a model.
-
-    Raises:
-        InputError: it cannot be read, or has no sentence.
-    """
-    if not sum(map(bool, read_sentences(path))):  # all of it is read
-        raise InputError(f"{path}: no sentence to measure perplexity on")
-
-
-def validation_perplexity(
-    folder: Path, path: str | Path, device: torch.device, max_tokens: int | None = None
-) -> ValidationPerplexity:
-    """The perplexity of a text by the model in a folder, as `elmo perplexity` measures it.
-
-    Args:
-        folder: a model with its softmax.
-        path: a file of text.
-        device: where to compute.
-        max_tokens: the first sentences with so many tokens are enough.
-
-    Raises:
-        InputError: there is no sentence in it.
-    """
-    model = LanguageModel(model=folder, device=device)
-    found = measure_perplexity(model, _first_tokens(read_sentences(path), max_tokens))
-    return ValidationPerplexity(
-        forward=found.all_words.forward,
-        backward=found.all_words.backward,
-        average=found.all_words.average,
-        tokens=found.tokens,
-        unknown=found.unknown,
-    )
-
-
-def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iterator[Sentence]:
-    """The first sentences of a text, until they have so many tokens."""
-    n_tokens = 0
-    for sentence in sentences:
-        yield sentence
-        n_tokens += len(sentence)
-        if max_tokens is not None and n_tokens >= max_tokens:
-            return
-
-
 # The card of the model.
 
 
-def training_card(
-    record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Vocabulary
-) -> str:
-    """The card, in Markdown.
-
-    Args:
-        record: what training.json says.
-        content: of the model's options.json.
-        vocabulary: of its softmax.
-    """
+def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Vocabulary) -> str:
+    """The card, in Markdown, from what training.json and options.json say."""
     options = parse_options(dict(content))
     settings = record["options"]
     n_parameters = sum(parameters_by_part(options, len(vocabulary)).values())
@@ -224,7 +226,7 @@ def training_card(
         "weights before": record["init_from"] if record["init_from_weights"] else "random",
         "text": ", ".join(f"`{path}`" for path in record["text"]),
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
-        f"{duration(record['seconds'])}",
+        f"{_duration(record['seconds'])}",
         "sentences start": _STATES[settings["state"]],
         "trained with": f"{batch}, {softmax}, {settings['optimizer']} at "
         f"{settings['learning_rate']:g}, dropout {settings['dropout']:g}, "

@@ -7,9 +7,7 @@ checkpoint is the run that was never stopped, to the bit on one machine's CPU.
 
 import gc
 import hashlib
-import json
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,21 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state, state_tensors
+from elmo_cli.errors import ElmoError
+from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.checkpoint import damaged, other_run, save_checkpoint
+from elmo_cli.training.checkpoint import CHECKPOINT, write_whole
 from elmo_cli.training.corpus import Place, Position, Row, make_batch, n_steps, n_tokens
-from elmo_cli.training.loss import Objective, Samples, Softmax, draw_words
+from elmo_cli.training.loss import Objective, Samples, draw_words
 from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
-from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
+from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import Processes
-
-_SAVED = (
-    *("identity", "options", "step", "n_tokens", "seconds", "position", "loss_sums", "carried"),
-    *("objective", "optimizer"),
-)
-"""The keys of a checkpoint."""
 
 
 class Run:
@@ -39,34 +31,33 @@ class Run:
 
     def __init__(
         self,
-        bilm: BiLm,
-        softmax: Softmax,
+        objective: Objective,
         vocabulary: Vocabulary,
         options: TrainingOptions,
-        identity: dict[str, Any],
+        identity: Mapping[str, Any],
+        processes: Processes,
         *,
         text_tokens: int | None = None,
-        processes: Processes | None = None,
     ) -> None:
         """Start a run.
 
         Args:
-            bilm, softmax: on the device.
-            vocabulary: of the softmax.
+            objective: the language model.
+            vocabulary: of its softmax.
             options: how to train.
             identity: what must be the same for a checkpoint to fit, by its name.
-            text_tokens: of a pass over the text; where the length is in epochs.
             processes: this process among all.
+            text_tokens: of a pass over the text; where the length is in epochs.
         """
         self.vocabulary = vocabulary
         self.options = options
-        self.objective = Objective(bilm, softmax).train()
-        self.processes = processes or Processes()
+        self.processes = processes
+        self._identity = identity
+        self.objective = objective.to(processes.device).train()
         self._parameters = list(self.objective.parameters())
-        self._parallel = self.processes.parallel(self.objective)
+        self._parallel = processes.parallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self._text_tokens = text_tokens
-        self._identity = {**identity, "vocabulary": _digest(vocabulary.words)}
         self.step = 0
         self.n_tokens = 0
         self.learning_rate = 0.0
@@ -75,11 +66,6 @@ class Run:
         self.position = Position()
         self._carried: BiLmState | None = None
         self._loss_sums = torch.zeros(3)  # forward, backward, predictions: since `take_loss`
-
-    @property
-    def device(self) -> torch.device:
-        """Where it runs."""
-        return self.objective.bilm.device
 
     @property
     def progress(self) -> float:
@@ -102,11 +88,9 @@ class Run:
         self.learning_rate = set_learning_rate(self._optimizer, self.step, self.progress, options)
         batch = make_batch(self._share(rows), self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
-        carried = self._carried if options.state == "carry" else None
-        with torch.autocast(
-            self.device.type, torch.bfloat16, enabled=options.precision == "bfloat16"
-        ):
-            forward, backward, state = self._parallel(batch, carried, self._draw())
+        autocast = options.precision == "bfloat16"
+        with torch.autocast(processes.device.type, torch.bfloat16, enabled=autocast):
+            forward, backward, state = self._parallel(batch, self._carried, self._draw())
         n_predictions = n_steps(rows)  # of all processes
         # Gradients are averaged over the processes, each of which has its share of the sum.
         scale = 0.5 * options.loss_scale / n_predictions * processes.count
@@ -123,13 +107,16 @@ class Run:
         self.n_tokens += n_tokens(rows)
         self.position = position
 
-    def _share(self, rows: Sequence[Row]) -> list[Row]:
+    def _share(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows of this process: every so many-th sentence, or streams side by side."""
-        rank, count = self.processes.rank, self.processes.count
         if self.options.state == "zero":
-            return list(rows[rank::count])
-        each = len(rows) // count
-        return list(rows[rank * each : (rank + 1) * each])
+            return rows[self.processes.rank :: self.processes.count]
+        return rows[self._streams()]
+
+    def _streams(self) -> slice:
+        """The streams of this process among all."""
+        each, rank = self.options.batch_size // self.processes.count, self.processes.rank
+        return slice(rank * each, (rank + 1) * each)
 
     def _seed(self, purpose: str, rank: int = 0) -> int:
         """A seed for this step, which no other has."""
@@ -143,7 +130,7 @@ class Run:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
         words, n_draws = draw_words(n_words, self.options.negative_samples, generator)
-        return Samples(words.to(self.device), n_draws)
+        return Samples(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
         """The loss in training since the last call: nats a prediction, mean of both directions.
@@ -151,36 +138,32 @@ class Run:
         Raises:
             ElmoError: it is not finite.
         """
-        forward, backward, n_predictions = self.processes.sum(
-            self._loss_sums.to(self.device)
-        ).tolist()
+        forward, backward, n_predictions = self.check_loss().tolist()
         self._loss_sums = torch.zeros(3)
-        loss: float = 0.5 * (forward + backward) / max(n_predictions, 1)
-        if not math.isfinite(loss):
-            raise self._failed()
-        return loss
+        return float(0.5 * (forward + backward) / max(n_predictions, 1))
 
-    def check_loss(self) -> None:
-        """Make sure that the loss of this process is finite.
+    def check_loss(self) -> Tensor:
+        """Make sure that the loss is finite; all processes call it.
+
+        Returns:
+            Of all processes, since `take_loss`: the losses of both directions, and the
+            predictions, float32, shape (3,).
 
         Raises:
             ElmoError: it is not.
         """
-        if not self._loss_sums.isfinite().all():
-            raise self._failed()
-
-    def _failed(self) -> ElmoError:
-        return ElmoError(
-            f"step {self.step}: the loss is not finite, training has failed; try a lower "
-            "learning rate in another folder, or resume from the last checkpoint"
-        )
+        sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
+        if not sums.isfinite().all():
+            raise ElmoError(
+                f"step {self.step}: the loss is not finite, training has failed; try a lower "
+                "learning rate in another folder, or resume from the last checkpoint"
+            )
+        return sums
 
     def close(self) -> None:
         """Let go of the group of processes, before it ends; there are no steps after it."""
         self._parallel = self.objective
         gc.collect()
-
-    # Checkpoints.
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint, whole or not at all; all processes call it.
@@ -189,71 +172,35 @@ class Run:
             OutputError: it cannot be written; the one before is kept.
             ElmoError: the loss is not finite.
         """
-        self.check_loss()
         tensors = [] if self._carried is None else state_tensors(self._carried)
         carried = self.processes.gather([values.cpu() for values in tensors])
-        all_sums = self.processes.gather(self._loss_sums)
+        state = {
+            "identity": self._identity,
+            "options": asdict(self.options),
+            "step": self.step,
+            "n_tokens": self.n_tokens,
+            "seconds": self.seconds,
+            "position": (tuple(self.position.window), *self.position[1:]),
+            "loss_sums": self.check_loss(),
+            "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
+            "objective": self.objective.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+        }
         if self.processes.is_first:
-            state = {
-                "identity": json.dumps(self._identity, sort_keys=True),
-                "options": json.dumps(asdict(self.options)),
-                "step": self.step,
-                "n_tokens": self.n_tokens,
-                "seconds": self.seconds,
-                "position": (tuple(self.position.window), *self.position[1:]),
-                "loss_sums": torch.stack(all_sums).sum(dim=0),
-                "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
-                "objective": self.objective.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-            }
-            save_checkpoint(folder, state)
-        self.processes.wait()
+            write_whole(folder / CHECKPOINT, lambda file: torch.save(state, file))
 
-    def load(self, state: dict[str, Any], folder: Path) -> None:
-        """Resume from what `load_checkpoint` gave.
-
-        Raises:
-            ModelError: it is of another run, or lacks what `save` writes.
-        """
-        missing = [name for name in _SAVED if name not in state]
-        if missing:
-            raise damaged(folder, f"it has no {missing[0]}")
-        self._check_same(state, folder)
-        self._load(state)
-
-    def _load(self, state: dict[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Resume from what `load_checkpoint` gave."""
         self.step, self.n_tokens = state["step"], state["n_tokens"]
         self.seconds = state["seconds"]
         place, *rest = state["position"]
         self.position = Position(Place(*place), *rest)
         self.objective.load_state_dict(state["objective"])
         self._optimizer.load_state_dict(state["optimizer"])
-        rank, count = self.processes.rank, self.processes.count
         if self.processes.is_first:
             self._loss_sums = state["loss_sums"]
         if state["carried"]:
-            each = self.options.batch_size // count
-            rows = slice(rank * each, (rank + 1) * each)
-            values = iter([values[rows].to(self.device) for values in state["carried"]])
-            zero = self.objective.bilm.initial_state(each)
+            rows = self._streams()
+            values = iter([v[rows].to(self.processes.device) for v in state["carried"]])
+            zero = self.objective.bilm.initial_state(rows.stop - rows.start)
             self._carried = map_state(zero, lambda _: next(values))
-
-    def _check_same(self, state: dict[str, Any], folder: Path) -> None:
-        found = json.loads(state["identity"])
-        changed = [name for name in self._identity if found.get(name) != self._identity[name]]
-        if changed:
-            raise other_run(folder, changed)
-        settings = {
-            name: value
-            for name, value in json.loads(state["options"]).items()
-            if name not in RUN_LENGTH and value != getattr(self.options, name, None)
-        }
-        if settings:
-            raise ModelError(
-                f"{folder}: the run that was begun there has {shown(settings)}; give the same "
-                f"settings to resume it, or another folder and --init-from {folder} for a new run"
-            )
-
-
-def _digest(words: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()

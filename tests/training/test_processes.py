@@ -23,7 +23,7 @@ from elmo_cli.training.corpus import Position, portions
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import all_processes
 from elmo_cli.training.run import Run
-from elmo_cli.training.start import choose_architecture, start_weights
+from elmo_cli.training.start import choose_start, start_weights
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.model.vocabulary import Vocabulary
 
@@ -33,11 +33,11 @@ options = TrainingOptions(
     steps=9, state=state, batch_tokens=60, batch_size=4, unroll=5, dropout=0.0, negative_samples=6,
     learning_rate=1e-9, max_grad_norm=1e9,
 )
-architecture = choose_architecture("options.json", None, None)
+architecture = choose_start("options.json")
 vocabulary = Vocabulary(words)
-with all_processes(-1) as (processes, device):
-    bilm, softmax = start_weights(architecture, vocabulary, options)
-    run = Run(bilm, softmax, vocabulary, options, {}, processes=processes)
+with all_processes("cpu") as processes:
+    objective = start_weights(architecture, vocabulary, options)
+    run = Run(objective, vocabulary, options, {}, processes)
     stream = portions(TrainingText((Path("text.txt"),)), options, Position())
     gradients = []
     for _ in range(3):  # the state is carried from the first to the others
