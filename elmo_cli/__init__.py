@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
     from elmo_cli.model.scalar_mix import ScalarMix
     from elmo_cli.outputs.reader import open_activations
+    from elmo_cli.text.tokenizers import tokenize
 
 __version__ = "0.1.0"
 
@@ -68,6 +69,7 @@ __all__ = [
     "open_activations",
     "predict_words",
     "sample_sentences",
+    "tokenize",
     "write_average_vectors",
     "write_token_vectors",
 ]
@@ -89,6 +91,7 @@ _MODULES = {
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",
     "sample_sentences": "elmo_cli.language_model.prediction",
+    "tokenize": "elmo_cli.text.tokenizers",
     "write_average_vectors": "elmo_cli.analysis.word_vectors",
     "write_token_vectors": "elmo_cli.analysis.word_vectors",
 }
@@ -101,4 +104,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

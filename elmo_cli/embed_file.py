@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -48,6 +48,7 @@ from elmo_cli.text.records import (
     open_records,
     parse_shard,
 )
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class FilePlan:
     source: IO[str] | str | Path
     output: str | Path
     input_format: InputFormat
+    tokenizer: Tokenizer
     output_format: OutputFormat
     shard: Shard | None
     skip_errors: bool
@@ -118,6 +120,7 @@ def plan_file(
     output: str | Path,
     *,
     input_format: str | None = None,
+    tokenizer: Tokenizer = WHITESPACE,
     file_format: str | None = None,
     layout: str | None = None,
     compression: str | None = None,
@@ -134,6 +137,7 @@ def plan_file(
     """Choose the formats of the input and the output; nothing is opened.
 
     Args:
+        tokenizer: see `make_tokenizer`.
         state: the initial state of sentences; None where that is not known yet.
 
     The other arguments are those of `ElmoEmbedder.embed_file`.
@@ -145,6 +149,10 @@ def plan_file(
     read_as = find_format(source, input_format)
     if use_sentence_keys and read_as.has_keys:
         raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
+    if tokenizer != WHITESPACE and read_as.has_tokens:
+        raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
+    if tokenizer.splits_by is not None:
+        read_as = replace(read_as, unit="sentence")
     if shard is not None:
         check_shard(shard, state)
     if not checkpoint_seconds >= 0:  # nan neither
@@ -157,7 +165,7 @@ def plan_file(
     )
     share = None if shard is None else parse_shard(shard)
     return FilePlan(
-        *(source, output, read_as, output_format, share),
+        *(source, output, read_as, tokenizer, output_format, share),
         *(skip_errors, overwrite, checkpoint_seconds),
     )
 
@@ -198,13 +206,18 @@ def _run(
     on_progress: Callable[[Summary], object],
     should_stop: Callable[[], bool],
 ) -> Summary:
-    attributes = {**embedder.attributes(selection, batch_size), "format": plan.input_format.name}
+    attributes = {
+        **embedder.attributes(selection, batch_size),
+        "format": plan.input_format.name,
+        **plan.tokenizer.settings(),
+    }
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
     run = _Run(embedder, plan)
     with (
         open_records(
             *(plan.source, plan.input_format, run.count_bytes),
+            tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=should_stop,
         ) as (read, is_ready),

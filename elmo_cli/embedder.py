@@ -40,6 +40,7 @@ from elmo_cli.model.options import start_of_sentences
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
@@ -207,6 +208,9 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: str | None = None,
         input_format: str | None = None,
+        tokenizer: str = "whitespace",
+        language: str | None = None,
+        split_sentences: bool = False,
         file_format: str | None = None,
         layout: str | None = None,
         compression: str | None = None,
@@ -233,6 +237,9 @@ class ElmoEmbedder:
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
             input_format: `text` or `fasta`; by the suffix of the input if not given.
+            tokenizer: of text: `whitespace`, `moses` or `spacy`.
+            language: the code of the language of the text; that of the model if not given.
+            split_sentences: split lines into sentences, which are numbered in place of lines.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix of the output
                 if not given, else HDF5.
             layout: of HDF5: `allennlp`, a dataset a sentence, if not given; or `packed`.
@@ -260,6 +267,9 @@ class ElmoEmbedder:
             input_file,
             output_file_path,
             input_format=input_format,
+            tokenizer=make_tokenizer(
+                tokenizer, language or self.files.language, split_sentences=split_sentences
+            ),
             file_format=file_format,
             layout=layout,
             compression=compression,

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
-from elmo_cli.text.lines import Sentence, read_sentences
+from elmo_cli.text.lines import Sentence
+from elmo_cli.text.tokenizers import read_sentences
 
 UNKNOWN = "@unknown@"
 """`<UNK>` as kenlm sees it: a word like any other. kenlm's own `<UNK>` is a word without counts."""

@@ -14,12 +14,13 @@ from elmo_cli.cli.streams import escaped
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import DTYPES, STANDARD_OUTPUT, has_unknown_suffix
 from elmo_cli.text.lines import STANDARD_INPUT
-from elmo_cli.text.tokenizers import TOKENIZERS
+from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.pretrained.model_files import ModelFiles
+    from elmo_cli.text.tokenizers import Tokenizer
 
 Decorator = Callable[[Any], Any]
 
@@ -277,12 +278,52 @@ def checkpoint_option(*, default: float) -> Decorator:
     )
 
 
+def tokenizer_options(default: str) -> Decorator:
+    """Add --tokenizer and --language, for `take_tokenizer`."""
+    return option_group(
+        "Text",
+        option(
+            "--tokenizer",
+            metavar="NAME",
+            default=default,
+            help="What cuts text into tokens: whitespace, moses or spacy, the last two by the "
+            "rules of a language, which may follow: spacy:de.",
+        ),
+        option(
+            "--language",
+            metavar="CODE",
+            help="Language of the text, such as fr. [default: that of the model, else en]",
+        ),
+    )
+
+
+def text_options(default: str) -> Decorator:
+    """Add those of `tokenizer_options`, and --split-sentences."""
+    split = flag(
+        "--split-sentences",
+        help="Split lines into sentences, which are numbered in place of lines: for running text.",
+    )
+    return option_group("Text", tokenizer_options(default), split)
+
+
+def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":
+    """Take the tokenizer out of the options of a command; its language is that of the model."""
+    name, language = named.pop("tokenizer"), named.pop("language")
+    split = named.pop("split_sentences", False)
+    if language and (":" in name or (name == "whitespace" and not split)):
+        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+
+    from elmo_cli.pretrained.loading import language_of
+
+    model = named["init_from"] if "init_from" in named else named["model"]
+    language = language or language_of(model, named["options_file"])
+    with usage_errors():
+        return make_tokenizer(name, language, split_sentences=split)
+
+
 batch_tokens_option = count(
     "--batch-tokens",
     help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
-)
-tokenizer_option = choice(
-    "--tokenizer", list(TOKENIZERS), default="moses", help="Tokenizer of the sentences."
 )
 
 
@@ -299,7 +340,8 @@ def language_model_options(function: Any) -> Any:
 def scoring_options(function: Any) -> Any:
     """Add those of a command that scores a text."""
     batch_size = batch_size_option(requires="--state carry")
-    return language_model_options(batch_tokens_option(batch_size(function)))
+    speed = batch_tokens_option(batch_size(function))
+    return text_options("whitespace")(language_model_options(speed))
 
 
 class LineFormatter(logging.Formatter):

@@ -12,6 +12,7 @@ from elmo_cli.cli import options
 
 if TYPE_CHECKING:
     from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.tokenizers import Tokenizer
 
 Row = dict[str, Any]
 
@@ -39,6 +40,7 @@ def check_file(text: str) -> None:
 
 def score_file(
     text: str,
+    tokenizer: "Tokenizer",
     score: Callable[..., Iterator[_AnyScore]],
     *,
     as_stream: bool = True,
@@ -47,18 +49,20 @@ def score_file(
 
     Args:
         text: the file, a sentence a line; `-` is standard input.
+        tokenizer: of its lines.
         score: takes the sentences, and as `is_ready` whether the next one is there.
         as_stream: do not wait for more sentences before some are scored.
     """
     from elmo_cli.cli.progress import ProgressBar
-    from elmo_cli.text.lines import open_lines, size_in_bytes, tokens
+    from elmo_cli.text.lines import size_in_bytes
+    from elmo_cli.text.records import TEXT, open_records
 
     with (
         ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
-        open_lines(text, bar.add_bytes) as lines,
+        open_records(text, TEXT, bar.add_bytes, tokenizer=tokenizer) as (records, is_ready),
     ):
-        is_ready = lines.is_ready if as_stream else lambda: True
-        for found in score(map(tokens, lines), is_ready=is_ready):
+        sentences = (record.tokens for record in records)
+        for found in score(sentences, is_ready=is_ready if as_stream else lambda: True):
             yield found
             bar.add_tokens(len(found.tokens))
 

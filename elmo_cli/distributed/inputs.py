@@ -25,6 +25,7 @@ from elmo_cli.text.lines import (
     tokens,
 )
 from elmo_cli.text.records import FASTA
+from elmo_cli.text.tokenizers import WHITESPACE
 
 SUFFIXES: Final = {
     "text": (),
@@ -195,7 +196,7 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
         lines = _lines(part, stream, columns.skip_errors)
         if input_format == "fasta":
             before = f", after line {part.line - 1:,}" if part.line > 1 else ""
-            yield from FASTA.read(lines, f"{part.path}{before}", columns.skip_errors)
+            yield from FASTA.read(lines, f"{part.path}{before}", columns.skip_errors, WHITESPACE)
         elif input_format == "text":
             yield from map(line_record, lines)
         else:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.model.options import read_options
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import find_model, language_of
 from elmo_cli.text.lines import Sentence
-from elmo_cli.text.tokenizers import TOKENIZERS
+from elmo_cli.text.tokenizers import make_tokenizer
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -61,7 +61,7 @@ class ElmoVectorizer(
                 before the softmax.
             gamma: the gamma of the mix; 1 if not given.
             pooling: the `mean` or `max` over the tokens of a text, its `first` or `last` token.
-            tokenizer: for texts that are strings, `moses` or `whitespace`.
+            tokenizer: for texts that are strings: `moses`, `spacy` or `whitespace`.
             batch_tokens: maximum number of tokens in a batch.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto`.
         """
@@ -140,9 +140,7 @@ class ElmoVectorizer(
             raise InputError("expected a list of texts, found one string")
         if getattr(texts, "ndim", 1) != 1:
             raise InputError(f"expected one column of texts, found {texts.ndim} dimensions")  # type: ignore[attr-defined]
-        if self.tokenizer not in TOKENIZERS:
-            raise InputError(f"tokenizer {self.tokenizer!r}: expected {' or '.join(TOKENIZERS)}")
-        cut = TOKENIZERS[self.tokenizer]
+        cut = make_tokenizer(self.tokenizer, language_of(self.model)).cut
         return [
             cut(text) if isinstance(text, str) else _checked(number, text)
             for number, text in enumerate(texts)

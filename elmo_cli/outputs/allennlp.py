@@ -1,6 +1,7 @@
 """AllenNLP's layout: one dataset a line of the input, named by the line's number from "0".
 
-A record with a key (of FASTA) names its dataset by that, and gives it its attributes.
+A record with a key (of FASTA) names its dataset by that, and gives it its attributes. Where
+white space does not separate the tokens, the attribute `tokens` has them, a list as JSON.
 Shapes are (L, T, W), or (T, W) where one layer is chosen or mixed, and without the T
 where tokens are pooled; a blank line gives an empty one, or zeros. And
 `sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name of
@@ -22,13 +23,14 @@ from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import FormatWriter, OutputFormat
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
     check_count,
     checked_dataset,
     dataset_settings,
+    parsed_tokens,
 )
 from elmo_cli.text.lines import Record, known_record
 from elmo_cli.text.records import shard_of
@@ -36,6 +38,8 @@ from elmo_cli.text.records import shard_of
 logger = logging.getLogger(__name__)
 
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
+TOKENS: Final = "tokens"
+"""Attribute of a dataset: a list of the tokens, as JSON."""
 MANY_RECORDS: Final = 2_000_000
 """Beyond this, `--layout packed` is the better one."""
 
@@ -64,6 +68,7 @@ class AllenNlpWriter(FormatWriter):
         self._has_index = not (output_format.forget_sentences or self._use_sentence_keys)
         self._index: dict[str, str] = {}
         self._n_records = n_records
+        self._keeps_tokens = output_format.keeps_tokens(attributes)
         if not self._use_sentence_keys:  # where blank lines have no dataset
             n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
             check_count(n_names, n_records)
@@ -99,6 +104,8 @@ class AllenNlpWriter(FormatWriter):
             _create(self._file, name, values)
         if record.attributes:
             self._file[name].attrs.update(record.attributes)
+        if self._keeps_tokens:
+            self._file[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 
     def flush(self) -> None:
@@ -174,6 +181,7 @@ class AllenNlpFile:
         self._file = file
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
         self.has_keys = file.attrs.get("format") == "fasta"
+        self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
         # A key or a sentence may have the name of the index, and there is none then.
         is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
@@ -206,10 +214,12 @@ class AllenNlpFile:
         found = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
-            # Only FASTA's have attributes, which take time to read.
-            facts = self._dataset(number).attrs.items() if self.has_keys else ()
-            attributes = {name: str(value) for name, value in facts}
-            found.append(known_record(self.text(number), key, attributes))
+            attributes, tokens = {}, None
+            if self._has_attributes:  # which take time to read
+                facts = self._dataset(number).attrs.items()
+                attributes = {name: str(value) for name, value in facts}
+                tokens = parsed_tokens(attributes.pop(TOKENS, ""))
+            found.append(known_record(self.text(number), key, attributes, tokens))
         return found
 
     def text(self, number: int) -> str | None:

@@ -53,6 +53,10 @@ class OutputFormat:
         """Whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
 
+    def keeps_tokens(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether records have their tokens beside them, in an output of these attributes."""
+        return has_own_tokens(attributes) and not self.forget_sentences
+
     def settings(self) -> dict[str, str]:
         """The attributes of an output that name it."""
         return {
@@ -62,6 +66,11 @@ class OutputFormat:
             "sentence_keys": str(self.use_sentence_keys),
             "forget_sentences": str(self.forget_sentences),
         }
+
+
+def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
+    """Whether the records of an output are not lines whose tokens white space separates."""
+    return "tokenizer" in attributes or "split_sentences" in attributes
 
 
 def format_of(settings: Mapping[str, str]) -> OutputFormat:

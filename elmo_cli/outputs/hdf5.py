@@ -1,5 +1,6 @@
 """What both layouts of HDF5 share: compression, and files that are damaged."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Final
 import h5py
 
 from elmo_cli.errors import InputError, first_line
+from elmo_cli.text.lines import Sentence, checked_sentence
 
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
@@ -67,6 +69,20 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
     if not dataset.dtype.str[1:].startswith(kind) or dataset.ndim not in n_axes:
         raise DamagedError(f"{name} has {dataset.dtype} values of the shape {dataset.shape}")
     return dataset
+
+
+def parsed_tokens(text: str) -> Sentence | None:
+    """The tokens of a record, from JSON; None where there is none.
+
+    Raises:
+        DamagedError: it is no list of strings.
+    """
+    if not text:
+        return None
+    try:
+        return list(checked_sentence(json.loads(text)))
+    except ValueError as error:
+        raise DamagedError(f"tokens: {error}") from None
 
 
 def check_count(n_found: int, n_expected: int) -> None:

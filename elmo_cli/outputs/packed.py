@@ -5,9 +5,10 @@
     sentences            its text in UTF-8, bytes one after another
     sentence_offsets     (n + 1,) int64: record i has these bytes of it
     keys, key_offsets                  likewise, its key (of FASTA)
+    tokens, token_offsets              likewise, its tokens, a list as JSON
     attributes, attribute_offsets      likewise, what else is known of it, a JSON object
 
-The last three pairs are there where a record has such a thing. All datasets are chunked and
+The last four pairs are there where a record has such a thing. All datasets are chunked and
 only ever grow at their end, so that memory and the time for a record stay the same.
 """
 
@@ -28,6 +29,7 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
     dataset_settings,
+    parsed_tokens,
 )
 from elmo_cli.text.lines import Record, known_record
 
@@ -43,6 +45,7 @@ PREFIXES: Final = {
     "activations": "",
     "sentences": "sentence_",
     "keys": "key_",
+    "tokens": "token_",
     "attributes": "attribute_",
 }
 """The datasets of a file, and how the names of their offsets start."""
@@ -66,6 +69,7 @@ class PackedWriter(FormatWriter):
         self._file = file
         self._format = output_format
         self._settings = dataset_settings(output_format.compression)
+        self._keeps_tokens = output_format.keeps_tokens(attributes)
         if n_records:
             check_count(PackedFile(file).n_records, n_records)
         # Where the rows of the last record end in each dataset.
@@ -83,6 +87,8 @@ class PackedWriter(FormatWriter):
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
+        if self._keeps_tokens:
+            texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():
             if text or name in self._ends:
                 content = text.encode("utf-8", "surrogatepass")
@@ -202,10 +208,11 @@ class PackedFile:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
-        columns = [self._texts(name, start, stop) for name in ("sentences", "keys", "attributes")]
+        names = ("sentences", "keys", "attributes", "tokens")
+        columns = [self._texts(name, start, stop) for name in names]
         return [
-            known_record(text, key or None, _attributes(facts))
-            for text, key, facts in zip(*columns, strict=True)
+            known_record(text, key or None, _attributes(facts), parsed_tokens(tokens))
+            for text, key, facts, tokens in zip(*columns, strict=True)
         ]
 
     def text(self, number: int) -> str | None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.text.lines import Record
+from elmo_cli.text.records import LINE
 
 ROW_GROUP_BYTES: Final = 1 << 25
 """Values that are held and written together."""
@@ -26,7 +27,7 @@ class ParquetWriter(FormatWriter):
         with_tokens: bool = False,
     ) -> None:
         """Note what is written; `with_tokens` adds a column of them."""
-        self._with_tokens = with_tokens
+        self._with_tokens = with_tokens or output_format.keeps_tokens(attributes)
         self._file = file
         self._format = output_format
         self._attributes = dict(attributes)
@@ -74,6 +75,9 @@ class ParquetWriter(FormatWriter):
         if not self._format.forget_sentences:
             texts = [record.text for record in records]
             columns["sentence"] = pyarrow.array(texts, pyarrow.string())
+        if LINE in records[0].attributes:
+            lines = [int(record.attributes[LINE]) for record in records]
+            columns[LINE] = pyarrow.array(lines, pyarrow.int64())
         if self._with_tokens:
             columns["tokens"] = pyarrow.array(
                 [record.tokens for record in records], pyarrow.list_(pyarrow.string())

@@ -157,6 +157,15 @@ class Activations:
         file, place = self._located(number)
         return self.paths[file], shard_of(self._files[file].attributes).place(place)
 
+    def tokens(self, number: SupportsIndex) -> list[str] | None:
+        """The tokens of a record, one a vector; None without tokens, or where they are not known.
+
+        White space separates them in the sentence, unless the file has them beside it.
+        """
+        file, place = self._located(number)
+        [record] = self._files[file].ask(lambda file: file.known(place, place + 1))
+        return record.tokens or None
+
     @property
     def dtype(self) -> str:
         """The data type of the values, `float32` or `float16`."""

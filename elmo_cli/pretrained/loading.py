@@ -171,6 +171,24 @@ def default_model() -> str:
     return os.environ.get("ELMO_MODEL") or DEFAULT_MODEL
 
 
+def language_of(
+    model: str | Path | ModelFiles | None = None, options_file: str | Path | None = None
+) -> str | None:
+    """The code of the language of a model, by its name alone: nothing is downloaded.
+
+    Args:
+        model: as in `choose_model`.
+        options_file: a path or URL, in its place.
+    """
+    if isinstance(model, ModelFiles):
+        return model.language
+    if model is None and options_file is not None:
+        known = model_of_url(str(options_file))
+        return known[0].language_code if known else None
+    found = published_model(str(default_model() if model is None else model))
+    return found.language_code if found else None
+
+
 def model_named(name: str) -> PublishedModel:
     """The published model of a name.
 

@@ -334,9 +334,14 @@ def line_record(line: str) -> Record:
     return Record(line, tokens(line))
 
 
-def known_record(text: str | None, key: str | None, attributes: Mapping[str, str]) -> Record:
+def known_record(
+    text: str | None,
+    key: str | None,
+    attributes: Mapping[str, str],
+    found: Sentence | None = None,
+) -> Record:
     """A record as an output has it: None is what it does not store."""
-    return Record(text or "", tokens(text or ""), key, attributes)
+    return Record(text or "", tokens(text or "") if found is None else found, key, attributes)
 
 
 def tokens(line: str) -> Sentence:
@@ -363,13 +368,6 @@ def checked_sentence(sentence: _Tokens) -> _Tokens:
             found = type(token).__name__
             raise InputError(f"expected a sentence of strings, found {found} as token {place}")
     return sentence
-
-
-def read_sentences(path: str | Path) -> Iterator[Sentence]:
-    """The sentences of a text file, a list of tokens a line; see `read_lines`."""
-    with open_lines(path) as lines:
-        for line in lines:
-            yield tokens(line)
 
 
 def size_in_bytes(source: object) -> int | None:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.fasta import read_fasta
-from elmo_cli.text.lines import Record, line_record, name_of, open_lines
+from elmo_cli.text.lines import InvalidLine, Record, line_record, name_of, open_lines
 from elmo_cli.text.pipes import never
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, watched
+
+LINE: Final = "line"
+"""Attribute of a sentence that was split off: the number of its line, from 0."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,30 @@ class InputFormat:
     """Of the files that are taken for it; `.gz` may follow."""
     has_keys: bool
     """Whether records have names of their own, so that none needs a number or an index."""
-    read: Callable[[Iterable[str], str, bool], Iterator[Record]]
-    """Lines, the input's name for error messages and whether errors are skipped -> records."""
+    has_tokens: bool
+    """Whether it says itself what the tokens are."""
+    read: Callable[[Iterable[str], str, bool, Tokenizer], Iterator[Record]]
+    """Lines, the input's name for error messages, whether errors are skipped, and the tokenizer
+    -> records."""
+
+
+def _read_text(
+    lines: Iterable[str], name: str, skip_errors: bool, tokenizer: Tokenizer
+) -> Iterator[Record]:
+    """The records of raw or tokenized text, one a line or one a sentence."""
+    if tokenizer.cut is WHITESPACE.cut:
+        return watched(_sentence_records(lines, tokenizer))
+    return _sentence_records(lines, tokenizer)
+
+
+def _sentence_records(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Record]:
+    for number, line in enumerate(lines):
+        attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
+        if isinstance(line, InvalidLine):
+            yield line_record(line)._replace(attributes=attributes)
+            continue
+        for sentence in tokenizer.sentences(line):
+            yield Record(sentence, tokenizer.cut(sentence), attributes=attributes)
 
 
 TEXT = InputFormat(
@@ -34,14 +60,16 @@ TEXT = InputFormat(
     "line",
     (),
     has_keys=False,
-    read=lambda lines, name, skip_errors: map(line_record, lines),
+    has_tokens=False,
+    read=_read_text,
 )
 FASTA = InputFormat(
     "fasta",
     "sequence",
     (".fasta", ".fa", ".faa", ".fas"),
     has_keys=True,
-    read=read_fasta,
+    has_tokens=True,
+    read=lambda lines, name, skip_errors, tokenizer: read_fasta(lines, name, skip_errors),
 )
 FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA)}
 
@@ -70,6 +98,7 @@ def open_records(
     input_format: InputFormat,
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
+    tokenizer: Tokenizer = WHITESPACE,
     skip_errors: bool = False,
     should_stop: Callable[[], bool] = never,
 ) -> Iterator["Records"]:
@@ -79,7 +108,8 @@ def open_records(
     """
     opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
     with opened as lines:
-        yield Records(input_format.read(lines, name_of(source), skip_errors), lines.is_ready)
+        records = input_format.read(lines, name_of(source), skip_errors, tokenizer)
+        yield Records(records, lines.is_ready)
 
 
 class Records(NamedTuple):

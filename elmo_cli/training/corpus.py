@@ -31,7 +31,8 @@ from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import batches_by_length
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.lines import Sentence, decode_line, decompressed, next_line, open_text, tokens
+from elmo_cli.text.lines import Sentence, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
 _Item = TypeVar("_Item")
@@ -69,6 +70,7 @@ class TrainingText:
     paths: tuple[Path, ...]
     validation_share: float = 0.0
     seed: int = 0
+    tokenizer: Tokenizer = WHITESPACE
 
     def windows(self, start: Place, max_tokens: int) -> Iterator[Window]:
         """The text from a place on, over and over; a pass closes its last window.
@@ -82,12 +84,12 @@ class TrainingText:
         while True:
             window: list[Sentence] = []
             n_tokens = 0
-            for sentence, end in self._rest_of_pass(place):
+            for sentences, end in self._rest_of_pass(place):
                 if n_tokens >= max_tokens:  # not before: the last window closes the pass
                     yield Window(window, place)
                     window, n_tokens = [], 0
-                window.append(sentence)
-                n_tokens += len(sentence)
+                window += sentences
+                n_tokens += sum(map(len, sentences))
                 place = end
             place = Place(place.epoch + 1)
             if window:
@@ -95,23 +97,29 @@ class TrainingText:
             elif place.epoch > start.epoch + 1:
                 raise InputError(f"{', '.join(map(str, self.paths))}: no sentence to train on")
 
-    def _rest_of_pass(self, start: Place) -> Iterator[tuple[Sentence, Place]]:
+    def _rest_of_pass(self, start: Place) -> Iterator[tuple[list[Sentence], Place]]:
+        """The sentences of each line from a place on, and the place after it."""
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
             place = start if number == start.file else Place(start.epoch, number)
             for line, offset, n_lines in _lines_from(order[number], place.offset, place.line):
-                sentence = tokens(line)
-                if sentence and not self.is_validation(line):
-                    yield sentence, Place(start.epoch, number, offset, n_lines)
+                sentences = [] if self.is_validation(line) else self.sentences(line)
+                if sentences:
+                    yield sentences, Place(start.epoch, number, offset, n_lines)
+
+    def sentences(self, line: str) -> list[Sentence]:
+        """The sentences of a line, none of them empty."""
+        return [sentence for sentence in self.tokenizer.cut_all(line) if sentence]
 
     def is_validation(self, line: str) -> bool:
         """Whether a line is held out: by its content, so that all its copies are."""
         return zlib.crc32(line.encode()) < self.validation_share * 2**32
 
     def identity(self) -> list[list[str | int]]:
-        """What tells this text from another: the names and sizes of the files."""
-        return [[str(path), path.stat().st_size] for path in self.paths]
+        """What tells this text from another: the names and sizes of the files, the tokenizer."""
+        files: list[list[str | int]] = [[str(path), path.stat().st_size] for path in self.paths]
+        return files + [[name, value] for name, value in self.tokenizer.settings().items()]
 
 
 def _lines_from(path: Path, offset: int, number: int) -> Iterator[tuple[str, int, int]]:
@@ -161,8 +169,9 @@ def count_text(
     for line in (line for path in text.paths for line, _, _ in _lines_from(path, 0, 0) if line):
         if text.is_validation(line):
             add_validation(line)
-        else:
-            words.update(tokens(line))
+            continue
+        for sentence in text.sentences(line):
+            words.update(sentence)
             n_sentences += 1
     if n_sentences == 0:
         raise InputError(f"{', '.join(map(str, text.paths))}: no sentence to train on")

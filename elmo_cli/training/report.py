@@ -18,7 +18,8 @@ from elmo_cli.model.options import parse_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
-from elmo_cli.text.lines import Sentence, read_sentences
+from elmo_cli.text.lines import Sentence
+from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.checkpoint import write_text
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run
@@ -108,7 +109,8 @@ class Report:
         self._write_model()
         if path is not None:
             model = LanguageModel(model=self._folder, device=run.processes.device)
-            found = measure_perplexity(model, _first_tokens(read_sentences(path), max_tokens))
+            sentences = read_sentences(path, self._text.tokenizer)
+            found = measure_perplexity(model, _first_tokens(sentences, max_tokens))
             perplexity = asdict(found.all_words)
             perplexity |= {"tokens": found.tokens, "unknown": found.unknown}
             logger.info(
@@ -160,6 +162,7 @@ class Report:
         run, folder = self._run, self._folder
         record = {
             "text": [str(path) for path in self._text.paths],
+            "tokenizer": self._text.tokenizer.settings(),
             "init_from": self._start.name,
             "init_from_weights": self._start.files is not None,
             "options": asdict(run.options),
@@ -225,6 +228,7 @@ def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Voc
         "words to predict": f"{len(vocabulary):,}",
         "weights before": record["init_from"] if record["init_from_weights"] else "random",
         "text": ", ".join(f"`{path}`" for path in record["text"]),
+        **record["tokenizer"],
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
         f"{_duration(record['seconds'])}",
         "sentences start": _STATES[settings["state"]],

@@ -5,13 +5,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
 from elmo_cli.inference.device import Device
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.text.lines import read_sentences
+from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, read_sentences
 from elmo_cli.training.checkpoint import check_same_run, load_checkpoint, owned
 from elmo_cli.training.corpus import TrainingText, find_files, portions
 from elmo_cli.training.options import TrainingOptions, training_options
@@ -22,6 +24,7 @@ from elmo_cli.training.start import VALIDATION, Start, choose_start, count_once,
 
 logger = logging.getLogger(__name__)
 
+_WATCHED_LINES = 1000
 VOCABULARY_SIZE = 25_000
 """Words to predict, where they are counted and nobody says how many."""
 LOG_STEPS = 10
@@ -39,6 +42,7 @@ def train_model(
     init_from: str | Path | None = None,
     validation_file: str | Path | None = None,
     validation_share: float = 0.0,
+    tokenizer: Tokenizer = WHITESPACE,
     vocabulary_file: str | Path | None = None,
     vocabulary_size: int | None = None,
     device: Device = "cpu",
@@ -51,7 +55,7 @@ def train_model(
     """Train a model on text, into a folder; resume a run that was stopped there.
 
     Args:
-        texts: files of tokenized text, a sentence a line, plain or gzip, and patterns.
+        texts: files of text, a sentence a line, plain or gzip, and patterns.
         folder: gets the model; made if it is not there.
         options_file: options.json of the architecture.
         preset: an architecture by name, in its place.
@@ -59,6 +63,7 @@ def train_model(
             of weights together with `options_file`.
         validation_file: text to measure perplexity on.
         validation_share: in its place, the share of the lines that is not trained on.
+        tokenizer: of all text; see `make_tokenizer`.
         vocabulary_file: the words to predict, by falling count.
         vocabulary_size: how many, where they are counted; 25,000 if not given.
         device: as in `ElmoEmbedder`; under `torchrun`, a GPU is that of each process.
@@ -75,7 +80,7 @@ def train_model(
         StoppedError: it was told to stop.
         ElmoError: a file, a setting or the model is not as it should be.
     """
-    _check_validation(validation_file, validation_share)
+    _check_validation(validation_file, validation_share, tokenizer)
     if tensorboard:
         summary_writer()  # before there is anything in the folder
     folder = Path(folder)
@@ -86,7 +91,8 @@ def train_model(
         given = vocabulary_file or start.name
         logger.warning("Warning: the words to predict are those of %s, and none are counted", given)
     options = training_options(start.content, **settings)
-    text = TrainingText(find_files(texts), validation_share, options.seed)
+    text = TrainingText(find_files(texts), validation_share, options.seed, tokenizer)
+    _watch(text)
     with ExitStack() as stack:
         processes = stack.enter_context(all_processes(device))
         if options.state == "carry" and options.batch_size % processes.count:
@@ -109,13 +115,24 @@ def train_model(
         return perplexity
 
 
-def _check_validation(validation_file: str | Path | None, validation_share: float) -> None:
+def _watch(text: TrainingText) -> None:
+    """Warn where the tokenizer does not seem to be that of the text, by its first lines."""
+    with open_records(text.paths[0], TEXT, tokenizer=text.tokenizer) as (records, _):
+        for _ in islice(records, _WATCHED_LINES):
+            pass
+
+
+def _check_validation(
+    validation_file: str | Path | None, validation_share: float, tokenizer: Tokenizer
+) -> None:
     if validation_file is not None and validation_share:
         raise InputError("expected validation_file or validation_share, found both")
     if not 0 <= validation_share < 1:
         raise InputError(f"validation_share: expected 0 to below 1, found {validation_share}")
+    if validation_file is None:
+        return
     # All of the file is read, to find what is wrong with it before there is a model.
-    if validation_file is not None and not sum(map(bool, read_sentences(validation_file))):
+    if not sum(map(bool, read_sentences(validation_file, tokenizer))):
         raise InputError(f"{validation_file}: no sentence to measure perplexity on")
 
 

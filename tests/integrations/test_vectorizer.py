@@ -121,7 +121,7 @@ def test_the_constructor_checks_and_loads_nothing() -> None:
         ({"layers": "9"}, "9"),
         ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first, last"),
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
-        ({"tokenizer": "spacy"}, "tokenizer 'spacy': expected moses or whitespace"),
+        ({"tokenizer": "words"}, "tokenizer 'words': expected whitespace, moses, spacy, or"),
         ({"gamma": 2.0}, "gamma 2.0: expected a mix with it"),
     ],
 )

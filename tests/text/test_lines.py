@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import open_lines, open_text, read_lines, read_sentences, size_in_bytes
+from elmo_cli.text.lines import open_lines, open_text, read_lines, size_in_bytes
+from elmo_cli.text.tokenizers import read_sentences
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
+from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import Place, TrainingText, Window, count_text, find_files
 
 
@@ -55,6 +56,20 @@ def test_a_pass_has_every_sentence_once_and_closes_its_last_window(tmp_path: Pat
         if window.end.epoch == 1:
             break
     assert sorted(sentences) == [["a"], ["b", "c"], ["d"], ["e"]]
+
+
+def test_the_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
+    pytest.importorskip("sentencex")
+    tokenizer = make_tokenizer("moses", split_sentences=True)
+    paths = write_files(tmp_path, ["Ab cd. He ef! Oh?\n\nFo go.\n"])
+    text = TrainingText(paths, tokenizer=tokenizer)
+    first, second = some_windows(text, Place(), 2)
+    assert first.sentences == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
+    assert second.sentences == [["Fo", "go", "."]]
+    assert some_windows(text, first.end, 1) == [second]
+    n_sentences, words = count_text(text, print)
+    assert (n_sentences, words.total(), words["."]) == (4, 11, 2)
+    assert text.identity() != TrainingText(paths).identity()
 
 
 def test_files_come_in_another_order_in_another_pass(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.checkpoint import write_text
 from elmo_cli.training.train import train_model
 
@@ -117,6 +118,24 @@ def test_training_learns_a_text_by_heart() -> None:
     for state in ("zero", "carry"):
         found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, negative_samples=0)
         assert found["average"] < 2  # of 9 words
+
+
+def test_raw_text_is_trained_on_as_the_tokens_that_it_has(caplog: pytest.LogCaptureFixture) -> None:
+    raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
+    tokenizer = make_tokenizer("moses")
+    lines = ["".join(f"{token} " for token in tokenizer.cut(line)) for line in raw.splitlines()]
+    Path("validation.txt").write_text(raw)
+    Path("text.txt").write_text(raw)
+    found = train("raw", tokenizer=tokenizer)
+    assert "| tokenizer | moses:en |" in Path("raw/card.md").read_text()
+    assert "end in punctuation" not in caplog.text
+    with pytest.raises(ModelError, match="has another text; give the same command"):
+        train("raw")
+    assert "48 of the first 64 tokens end in punctuation" in caplog.text
+    for name in ("text.txt", "validation.txt"):
+        Path(name).write_text("\n".join(lines))
+    assert train("tokenized") == found
+    assert_same_weights("raw", "tokenized")
 
 
 def test_a_word_model_is_trained_with_its_words() -> None:
@@ -667,7 +686,9 @@ def test_a_model_without_its_checkpoint_is_not_trained_over(stopped: bool) -> No
 
 def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\nof\nthe\n")
-    with pytest.raises(InputError, match=r"^words.txt: expected each word once, found 'the' 2 times$"):
+    with pytest.raises(
+        InputError, match=r"^words.txt: expected each word once, found 'the' 2 times$"
+    ):
         train("new", vocabulary_file="words.txt", vocabulary_size=None)
     assert not Path("new").exists()
 

@@ -12,6 +12,7 @@ from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
+    from elmo_cli.text.lines import Sentence
 
 MAX_PAIRS = 64
 """Maximum number of pairs from standard input that are embedded together."""
@@ -26,7 +27,7 @@ Pair: TypeAlias = "tuple[Occurrence, Occurrence]"
 @options.option("--word2", metavar="WORD", help="Word in SENTENCE2, if it differs from WORD.")
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
-@options.tokenizer_option
+@options.tokenizer_options("moses")
 @options.option(
     "--layer",
     metavar="N|average",
@@ -51,7 +52,8 @@ def cosine(
     """
     if (sentence1 == "-") == (sentence2 is not None):
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
-    words = _Words(*(named.pop(name) for name in _Words._fields))
+    chosen = {name: named.pop(name) for name in ("word", "word2", "occurrence1", "occurrence2")}
+    words = _Words(options.take_tokenizer(named).cut, **chosen)
     # A wrong word of the command line is found before a model is loaded.
     pair = None if sentence2 is None else words.find(sentence1, sentence2)
 
@@ -74,18 +76,17 @@ def cosine(
 class _Words(NamedTuple):
     """The words to compare in a pair of sentences."""
 
+    cut: "Callable[[str], Sentence]"
     word: str
     word2: str | None
     occurrence1: int | None
     occurrence2: int | None
-    tokenizer: str
 
     def find(self, sentence1: str, sentence2: str) -> Pair:
         """Find the words in two sentences."""
         from elmo_cli.analysis.cosine import find_occurrence
-        from elmo_cli.text.tokenizers import TOKENIZERS
 
-        first, second = map(TOKENIZERS[self.tokenizer], (sentence1, sentence2))
+        first, second = self.cut(sentence1), self.cut(sentence2)
         word2 = self.word2 or self.word
         return (
             find_occurrence(first, self.word, self.occurrence1, option="--occurrence1"),

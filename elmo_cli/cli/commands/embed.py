@@ -27,6 +27,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, also with .gz; else "
         "text]",
     ),
+    options.text_options("whitespace"),
     flag(
         "--skip-errors",
         help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
@@ -85,16 +86,17 @@ def embed(
 ) -> None:
     """Embed a text file: INPUT, a sentence a line, to OUTPUT, HDF5 or another format.
 
-    Tokens are what white space separates; in FASTA, residues. INPUT may be gzip (by
-    its suffix .gz), or - for standard input. OUTPUT holds one dataset a line,
-    named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of shape
-    (layers, tokens, width), without the axes that --layers, --mix and --pooling take
+    Tokens are what white space separates, or --tokenizer; in FASTA, residues. INPUT may
+    be gzip (by its suffix .gz), or - for standard input. OUTPUT holds one dataset a
+    line, named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of
+    shape (layers, tokens, width), without the axes that --layers, --mix and --pooling take
     away. JSON lines can go to standard output: OUTPUT -, with --format jsonl. A file
     appears when it is complete. A run to HDF5 that was interrupted resumes when the
     same command is given again; other formats start anew.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
+    $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
@@ -159,6 +161,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
     from elmo_cli.text.lines import check_input
 
     of_plan = {name: named.pop(name) for name in _OF_PLAN}
+    tokenizer = options.take_tokenizer(named)
     file_format, input_format = of_plan["file_format"], of_plan["input_format"]
     if file_format in FORMATS:
         if input_format not in (None, file_format):
@@ -168,7 +171,11 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
         of_plan |= {"input_format": file_format, "file_format": None}
     with options.usage_errors():
         plan = plan_file(
-            input_file, output_file, **of_plan, pooling=named["pooling"], state=named["state"]
+            *(input_file, output_file),
+            **of_plan,
+            tokenizer=tokenizer,
+            pooling=named["pooling"],
+            state=named["state"],
         )
     # Before the model is loaded, which can take a while.
     check_input(input_file)

@@ -1,7 +1,7 @@
 """`elmo neighbours`: the uses in an embedded corpus nearest to a word in a sentence."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
+    from elmo_cli.text.lines import Sentence
+
+    Cut = Callable[[str], Sentence]
 
 MAX_QUERIES = 64
 """Maximum number of queries from standard input that are searched together."""
@@ -41,7 +44,7 @@ MAX_QUERIES = 64
     help="Layers of FILE whose mean is compared. [default: all but layer 0, which knows "
     "spelling only]",
 )
-@options.tokenizer_option
+@options.tokenizer_options("moses")
 @options.json_option("an object a query")
 @options.file_options
 @options.option_group("Speed", options.device_option())
@@ -52,7 +55,6 @@ def neighbours(
     occurrence: int | None,
     sentence: str | None,
     layers: str | None,
-    tokenizer: str,
     as_json: bool,
     **named: Any,
 ) -> None:
@@ -81,10 +83,11 @@ def neighbours(
     options.refuse_standard_input("FILE", *files)
     # A wrong word of the command line is found before a model is loaded.
     query = None
+    cut = options.take_tokenizer(named).cut
     if sentence is not None:
-        query = _whole(sentence, tokenizer)
+        query = _whole(sentence, cut)
     elif n_before == 2:
-        query = _find(arguments[0], arguments[1], occurrence, tokenizer)
+        query = _find(arguments[0], arguments[1], occurrence, cut)
 
     from elmo_cli.analysis.neighbours import check_pooling, word_neighbours
     from elmo_cli.analysis.uses import has_token_layer
@@ -96,7 +99,7 @@ def neighbours(
             options.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
         embedder = _load_embedder(activations, named)
         number = 0
-        for chunk in _chunks(occurrence, tokenizer) if query is None else [[query]]:
+        for chunk in _chunks(occurrence, cut) if query is None else [[query]]:
             found = word_neighbours(
                 *(embedder, activations, chunk, top), layers=layers, other_words=other_words
             )
@@ -111,42 +114,38 @@ def neighbours(
                     _print_lines(activations, nearest, None if query is not None else number)
 
 
-def _whole(sentence: str, tokenizer: str) -> "Occurrence":
+def _whole(sentence: str, cut: "Cut") -> "Occurrence":
     """A sentence as a query."""
     from elmo_cli.analysis.cosine import Occurrence
-    from elmo_cli.text.tokenizers import TOKENIZERS
 
-    tokens = TOKENIZERS[tokenizer](sentence)
+    tokens = cut(sentence)
     if not tokens:
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
     return Occurrence(tokens, 0)
 
 
-def _find(word: str, sentence: str, number: int | None, tokenizer: str) -> "Occurrence":
+def _find(word: str, sentence: str, number: int | None, cut: "Cut") -> "Occurrence":
     """A word in a sentence as a query."""
     from elmo_cli.analysis.cosine import find_occurrence
-    from elmo_cli.text.tokenizers import TOKENIZERS
 
-    return find_occurrence(TOKENIZERS[tokenizer](sentence), word, number, option="--occurrence")
+    return find_occurrence(cut(sentence), word, number, option="--occurrence")
 
 
-def _chunks(number: int | None, tokenizer: str) -> "Iterator[list[Occurrence]]":
+def _chunks(number: int | None, cut: "Cut") -> "Iterator[list[Occurrence]]":
     """The queries of standard input, those together that are there."""
     from elmo_cli.text.lines import open_lines
 
     with open_lines(STANDARD_INPUT) as lines:
-        yield from chunks(_queries(lines, number, tokenizer), MAX_QUERIES, lines.is_ready)
+        yield from chunks(_queries(lines, number, cut), MAX_QUERIES, lines.is_ready)
 
 
-def _queries(
-    lines: Iterable[str], occurrence: int | None, tokenizer: str
-) -> "Iterator[Occurrence]":
+def _queries(lines: Iterable[str], occurrence: int | None, cut: "Cut") -> "Iterator[Occurrence]":
     for number, line in enumerate(lines, start=1):
         word, tab, sentence = line.partition("\t")
         try:
             if not tab:
                 raise InputError("expected a word and a sentence with a tab between, found no tab")
-            yield _find(word.strip(), sentence, occurrence, tokenizer)
+            yield _find(word.strip(), sentence, occurrence, cut)
         except InputError as error:
             raise InputError(f"standard input, line {number}: {error}") from None
 

@@ -31,7 +31,9 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 def perplexity(
     text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
-    """Measure how well a model predicts FILE: tokenized text, a sentence a line.
+    """Measure how well a model predicts FILE: text, a sentence a line.
+
+    Tokens are what white space separates, unless --tokenizer names another way.
 
     FILE may be gzip (.gz), or - for standard input. The forward direction predicts every token
     and the end of the sentence, the backward direction every token and the start of the
@@ -47,6 +49,7 @@ def perplexity(
     $ elmo perplexity test.txt --per-token --json
     """
     scores.check_file(text)
+    tokenizer = options.take_tokenizer(named)
 
     model = options.load_language_model(**named)
 
@@ -60,7 +63,7 @@ def perplexity(
     if has_rows:
         scores.print_header(columns, as_json)
     score = partial(model.score, batch_size=batch_size)
-    for number, found in enumerate(scores.score_file(text, score, as_stream=has_rows)):
+    for number, found in enumerate(scores.score_file(text, tokenizer, score, as_stream=has_rows)):
         totals.add(found)
         if has_rows:
             scores.print_rows(rows_of(number, found), as_json)

@@ -14,7 +14,6 @@ from elmo_cli.cli import options
 from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import STANDARD_INPUT, open_lines
-from elmo_cli.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import Prediction
@@ -45,11 +44,9 @@ MAX_TEXTS = 64
 )
 @options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
 @options.json_option("an object a line")
-@options.tokenizer_option
+@options.tokenizer_options("moses")
 @options.language_model_options
-def predict(
-    text: str, top: int, n_samples: int | None, as_json: bool, tokenizer: str, **named: Any
-) -> None:
+def predict(text: str, top: int, n_samples: int | None, as_json: bool, **named: Any) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
     Prints the most probable words of the vocabulary, with their probability: <UNK> stands for
@@ -68,7 +65,8 @@ def predict(
     backward = named.pop("backward")
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
     option = "--sample" if n_samples is not None else "--backward" if backward else None
-    with _open_texts(text, tokenizer, option) as (texts, is_ready):
+    cut = options.take_tokenizer(named).cut
+    with _open_texts(text, cut, option) as (texts, is_ready):
         model = options.load_language_model(**named)
         if n_samples is not None:
             from elmo_cli.language_model.prediction import sample_sentences
@@ -102,12 +100,11 @@ def _check(text: str, state: str | None) -> None:
 
 @contextmanager
 def _open_texts(
-    text: str, tokenizer: str, option: str | None
+    text: str, cut: "Callable[[str], Sentence]", option: str | None
 ) -> "Iterator[tuple[Iterator[Sentence], Callable[[], bool]]]":
     """The tokens of the text, or of each line of standard input, and whether the next is there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
-    cut = TOKENIZERS[tokenizer]
     if text == STANDARD_INPUT:
         with open_lines(STANDARD_INPUT) as lines:
             yield _read_texts(lines, cut, option), lines.is_ready

@@ -29,10 +29,11 @@ _COLUMNS = ("sentence_id", "token_id", "token", "surprisal", "known")
 def surprisal(
     text: str, direction: str, with_entropy: bool, as_json: bool, batch_size: int, **named: Any
 ) -> None:
-    """Print the surprisal of each token of FILE: tokenized text, a sentence a line.
+    """Print the surprisal of each token of FILE: text, a sentence a line.
 
-    FILE may be gzip (.gz), or - for standard input. Prints TSV with a header: the number of the
-    line and that of the token in it, both from 1, the token, its surprisal in bits, and whether
+    Tokens are what white space separates, unless --tokenizer names another way. FILE may be
+    gzip (.gz), or - for standard input. Prints TSV with a header: the number of the line
+    and that of the token in it, both from 1, the token, its surprisal in bits, and whether
     it is a word of the vocabulary (1) or not (0). The surprisal of an unknown token is that of
     <UNK>, of any unknown word, and says little about this one. --entropy adds the entropy over
     the whole vocabulary, in bits: the surprisal that the model expects in this place.
@@ -42,6 +43,7 @@ def surprisal(
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     scores.check_file(text)
+    tokenizer = options.take_tokenizer(named)
 
     model = options.load_language_model(**named)
 
@@ -56,7 +58,7 @@ def surprisal(
     )
     scores.print_header([*_COLUMNS, *["entropy"] * with_entropy], as_json)
     n_tokens = n_unknown = 0
-    for number, found in enumerate(scores.score_file(text, measure), start=1):
+    for number, found in enumerate(scores.score_file(text, tokenizer, measure), start=1):
         scores.print_rows(_rows(number, found), as_json)
         n_tokens += len(found.tokens)
         n_unknown += int((~found.known).sum())

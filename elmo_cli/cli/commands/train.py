@@ -59,6 +59,7 @@ def _number(name: str, **settings: Any) -> options.Decorator:
         help="Number of words to predict, if counted. [default: 25000]",
     ),
 )
+@options.text_options("whitespace")
 @option_group(
     "Validation",
     option("--validation-file", metavar="FILE", type=_FILE, help="Text to measure perplexity on."),
@@ -150,9 +151,10 @@ def _number(name: str, **settings: Any) -> options.Decorator:
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
 )
 def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
-    """Train a model on tokenized text, a sentence a line, or resume a run.
+    """Train a model on text, a sentence a line, or resume a run.
 
-    TEXT are files, plain or gzip, or patterns in quotes. FOLDER becomes a model for
+    TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
+    between, unless --tokenizer names another way. FOLDER becomes a model for
     --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says
     how it was made. After Ctrl-C or anything else that ends it, the same command resumes it.
     The perplexity of the validation text goes to standard output, as JSON.
@@ -163,12 +165,15 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
     _check_usage(texts, settings)
+    tokenizer = options.take_tokenizer(settings)
 
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.training.train import train_model
 
     with stop_on_signal() as should_stop:
-        perplexity = train_model(texts, folder, should_stop=should_stop, **settings)
+        perplexity = train_model(
+            texts, folder, tokenizer=tokenizer, should_stop=should_stop, **settings
+        )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
     options.say(f"{folder}: a model; its card.md says how it was made")

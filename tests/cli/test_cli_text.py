@@ -1,0 +1,242 @@
+"""Raw text in the commands that read it: tokenizers, languages and sentences."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from commands import TINY, assert_fails, assert_misused, elmo
+from numpy.testing import assert_array_equal
+
+from elmo_cli import ElmoEmbedder, open_activations
+
+TINY_MODEL = ("--model", str(TINY))
+RAW = "The bank, I'd say. It's \u201copen\u201d!\n\nA bank.\n"
+LINES = RAW.splitlines()
+MOSES = [
+    ["The", "bank", ",", "I", "'d", "say", ".", "It", "'s", "\u201c", "open", "\u201d", "!"],
+    [],
+    ["A", "bank", "."],
+]
+SENTENCES = ["The bank, I'd say.", "It's \u201copen\u201d!", "A bank."]
+OF_SENTENCES = [MOSES[0][:7], MOSES[0][7:], MOSES[2]]
+OUTPUTS = (
+    ("out.hdf5",),
+    ("out.hdf5", "--layout", "packed"),
+    ("out.jsonl",),
+    ("out.npz",),
+    ("out.parquet",),
+)
+outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a raw text, where commands run."""
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("raw.txt").write_text(RAW, encoding="utf-8")
+
+
+def facts_of(path: str) -> list[dict[str, Any]]:
+    """What an output says of its records, as JSON lines have it, and their values."""
+    if path.endswith(".jsonl"):
+        return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+    if path.endswith(".npz"):
+        with np.load(path) as file:
+            rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
+            return [{**row, "activations": file[str(row["number"])]} for row in rows]
+    if path.endswith(".parquet"):
+        from pyarrow import parquet
+
+        rows = parquet.read_table(path).to_pylist()
+        assert all(isinstance(row, dict) for row in rows)
+        return list(rows)
+    with open_activations(path) as activations:
+        found = []
+        for number, (record, values) in enumerate(activations.records()):
+            assert (activations.tokens(number) or []) == record.tokens
+            lines = {name: int(value) for name, value in record.attributes.items()}
+            facts = {"number": number, "sentence": record.text, "tokens": record.tokens}
+            found.append({**facts, **lines, "activations": values})
+        return found
+
+
+def assert_embedded(facts: list[dict[str, Any]], sentences: list[list[str]]) -> None:
+    """Assert that the values of records are those of these sentences' top layer."""
+    embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
+    for row, sentence in zip(facts, sentences, strict=True):
+        expected = embedder.embed_sentence(sentence)[-1]
+        found = np.array(row["activations"], np.float32).reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@outputs
+def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...]) -> None:
+    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top")
+    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
+    facts = facts_of(output[0])
+    assert [row["tokens"] for row in facts] == MOSES
+    assert [row["sentence"] for row in facts] == LINES
+    assert_embedded(facts, MOSES)
+
+
+@outputs
+def test_sentences_are_numbered_and_keep_the_number_of_their_line(output: tuple[str, ...]) -> None:
+    pytest.importorskip("sentencex")
+    arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
+    assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
+    facts = facts_of(output[0])
+    assert [row["sentence"] for row in facts] == SENTENCES
+    assert [row["line"] for row in facts] == [0, 0, 2]
+    assert [row["tokens"] for row in facts] == OF_SENTENCES
+    assert_embedded(facts, OF_SENTENCES)
+
+
+def test_sentences_may_be_split_and_cut_at_white_space() -> None:
+    pytest.importorskip("sentencex")
+    result = elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "-v")
+    assert "out.hdf5: 3 sentences, 8 tokens" in result.stderr
+    with open_activations("out.hdf5") as activations:
+        assert [activations.tokens(i) for i in range(3)] == [text.split() for text in SENTENCES]
+        assert activations.number_of("A bank.") == 2
+
+
+def test_a_reader_of_allennlps_files_sees_what_it_always_saw() -> None:
+    elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer", "moses")
+    with h5py.File("out.hdf5") as file:
+        assert sorted(file) == ["0", "1", "2", "sentence_to_index"]
+        assert json.loads(file["sentence_to_index"][0]) == {LINES[0]: "0", LINES[2]: "2"}
+        assert file["0"].shape == (3, len(MOSES[0]), 32)
+        assert json.loads(file["0"].attrs["tokens"]) == MOSES[0]
+
+
+def test_forgotten_sentences_leave_no_tokens_either() -> None:
+    elmo("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--tokenizer", "moses", "--forget-sentences")
+    with h5py.File("out.hdf5") as file:
+        assert list(file["0"].attrs) == []
+    with open_activations("out.hdf5") as activations:
+        assert activations.tokens(0) is None
+
+
+def test_text_that_white_space_separates_has_its_tokens_in_its_sentence() -> None:
+    elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin="a b\na b\n")
+    with open_activations("out.hdf5") as activations:
+        assert [activations.tokens(i) for i in (0, 1)] == [None, ["a", "b"]]
+        assert set(activations.attributes) & {"tokenizer", "split_sentences"} == set()
+
+
+def test_shards_of_sentences_are_merged_with_their_tokens() -> None:
+    pytest.importorskip("sentencex")
+    cut = ("--tokenizer", "moses", "--split-sentences")
+    for shard in "12":
+        elmo("embed", "raw.txt", f"{shard}.hdf5", *TINY_MODEL, *cut, "--shard", f"{shard}/2")
+    elmo("embed", "raw.txt", "whole.hdf5", *TINY_MODEL, *cut)
+    assert elmo("merge", "merged.hdf5", "1.hdf5", "2.hdf5").exit_code == 0
+    with open_activations("merged.hdf5") as merged, open_activations("whole.hdf5") as whole:
+        assert [record for record, _ in merged.records()] == [
+            record for record, _ in whole.records()
+        ]
+
+
+def test_another_tokenizer_does_not_resume_a_run() -> None:
+    arguments = ("embed", "raw.txt", "out.hdf5", *TINY_MODEL)
+    elmo(*arguments, "--tokenizer", "moses")
+    result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
+    message = (
+        "out.hdf5 exists already and differs in tokenizer (moses:en there, moses:fr here); "
+        "--overwrite starts anew"
+    )
+    assert_fails(result, message)
+    result = elmo(*arguments, "-q")
+    assert "differs in tokenizer (moses:en there, none here)" in result.stderr
+
+
+def test_the_language_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.pretrained.registry.PublishedModel.language_code", "fr")
+    elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
+    [row] = facts_of("out.jsonl")
+    assert row["tokens"] == ["L'", "eau", "."]
+    embedder = ElmoEmbedder()
+    embedder.embed_file("raw.txt", "out.hdf5", tokenizer="moses")
+    with open_activations("out.hdf5") as activations:
+        assert activations.attributes["tokenizer"] == "moses:fr"
+
+
+def test_the_language_may_be_named_where_the_model_does_not_say_it() -> None:
+    sentences = ("L'eau est froide.", "De l'eau !")
+    french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
+    assert float(french.stdout) == pytest.approx(1, abs=1e-6)
+    english = elmo("cosine", "eau", *sentences, *TINY_MODEL)
+    message = "'eau' is not a token of: L 'eau est froide .; is \"'eau\" meant?"
+    assert_fails(english, message)
+
+
+def test_perplexity_is_that_of_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentencex")
+    text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
+    expected = elmo("perplexity", "-", "--per-token", stdin=text)
+    cut = ("--tokenizer", "moses", "--split-sentences")
+    found = elmo("perplexity", "raw.txt", "--per-token", *cut)
+    assert found.stdout == expected.stdout
+    assert "Warning" not in found.stderr
+    assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
+
+
+@pytest.mark.parametrize("command", ["embed", "perplexity", "cosine", "predict", "train"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--tokenizer", "words"),
+            "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
+            "last two, such as spacy:de",
+        ),
+        (
+            ("--tokenizer", "moses", "--language", "French"),
+            "language 'French': expected its code in ISO 639, such as fr",
+        ),
+        (
+            ("--tokenizer", "whitespace", "--language", "fr"),
+            "--language has no effect with --tokenizer whitespace",
+        ),
+        (
+            ("--tokenizer", "moses:de", "--language", "fr"),
+            "--language has no effect with --tokenizer moses:de",
+        ),
+    ],
+)
+def test_a_tokenizer_that_makes_no_sense_is_wrong_usage(
+    command: str, arguments: tuple[str, ...], message: str
+) -> None:
+    named = {
+        "embed": ("raw.txt", "out.hdf5"),
+        "perplexity": ("raw.txt",),
+        "cosine": ("bank", "a bank", "the bank"),
+        "predict": ("The bank",),
+        "train": ("raw.txt", "--preset", "mini", "--output", "out"),
+    }[command]
+    assert_misused(elmo(command, *named, *arguments), message)
+    assert sorted(path.name for path in Path().iterdir()) == ["raw.txt"]
+
+
+def test_a_tokenizer_of_text_that_has_tokens_is_wrong_usage() -> None:
+    Path("a.fasta").write_text(">a\nMK\n")
+    result = elmo("embed", "a.fasta", "out.hdf5", "--tokenizer", "moses")
+    assert_misused(result, "--tokenizer has no effect with fasta, which has tokens")
+
+
+def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
+    pytest.importorskip("sentencex")
+    Path("raw.txt").write_bytes(b"One. Two.\n\xff\nThree.\n")
+    result = elmo(
+        *("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "--skip-errors")
+    )
+    assert "Skipped: raw.txt, line 2, column 1: expected UTF-8" in result.stderr
+    with open_activations("out.hdf5") as activations:
+        lines = [record.attributes["line"] for record, _ in activations.records()]
+        assert lines == ["0", "0", "1", "2"]
+        assert json.loads(activations.attributes["skipped"]).keys() == {"2"}
+        assert_array_equal(activations[2].shape, (3, 0, 32))

@@ -1,0 +1,175 @@
+"""Raw text to tokens and sentences, by the rules of a language."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli import tokenize
+from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
+
+ALL = ("whitespace", "moses", "moses:fr", "spacy", "spacy:de")
+texts = st.text(st.sampled_from("aé東 .,;:!?'\"()-1%$\u2019«»"), max_size=30).map(str.strip)
+
+
+def require(name: str) -> None:
+    """Skip a test where the package of an extra is not installed."""
+    pytest.importorskip({"spacy": "spacy", "sentences": "sentencex"}.get(name, "sacremoses"))
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    """Forget the tokenizers that were made: a test may take their packages away."""
+    make_tokenizer.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "text", "expected"),
+    [
+        ("moses", None, "We don't know, Dr. Smith.", "We don 't know , Dr. Smith ."),
+        ("moses", "fr", "L'homme est venu.", "L' homme est venu ."),
+        ("moses:it", "fr", "L'uomo è venuto.", "L' uomo è venuto ."),
+        ("moses", "de", "Am 3. Mai z.B. hier.", "Am 3. Mai z.B. hier ."),
+        ("moses", None, 'a & "b" [c]', 'a & " b " [ c ]'),
+        ("spacy", None, "We don't know, Dr. Smith.", "We do n't know , Dr. Smith ."),
+        ("spacy:fr", "en", "L'homme est  venu.", "L' homme est venu ."),
+        ("whitespace", "fr", " L'homme est  venu. ", "L'homme est venu."),
+    ],
+)
+def test_punctuation_is_split_off_by_the_rules_of_the_language(
+    name: str, language: str | None, text: str, expected: str
+) -> None:
+    require(name.partition(":")[0])
+    assert tokenize(text, name, language) == expected.split()
+
+
+@pytest.mark.parametrize("name", ALL)
+@given(text=texts)
+def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
+    require(name.partition(":")[0])
+    assert "".join(make_tokenizer(name).cut(text)) == "".join(text.split())
+
+
+@given(text=texts)
+def test_sentences_are_the_text_and_none_is_blank(text: str) -> None:
+    require("sentences")
+    found = make_tokenizer("moses", split_sentences=True).sentences(text)
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(sentence == sentence.strip() != "" for sentence in found)
+
+
+def test_a_paragraph_is_split_into_sentences_but_not_at_abbreviations() -> None:
+    require("sentences")
+    splitter = make_tokenizer("whitespace", "de", split_sentences=True)
+    text = "Am 3. Mai kam Dr. Meier. „Wirklich?“, fragte er. Ja!"
+    expected = ["Am 3. Mai kam Dr. Meier.", "„Wirklich?“, fragte er.", "Ja!"]
+    assert splitter.sentences(text) == expected
+    assert splitter.cut_all(text) == [sentence.split() for sentence in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "settings"),
+    [
+        ("whitespace", "fr", {}),
+        ("moses", "fr", {"tokenizer": "moses:fr"}),
+        ("moses:de", "fr", {"tokenizer": "moses:de"}),
+        ("moses", None, {"tokenizer": "moses:en"}),
+    ],
+)
+def test_settings_name_the_tokenizer_with_its_language(
+    name: str, language: str | None, settings: dict[str, str]
+) -> None:
+    assert make_tokenizer(name, language).settings() == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "message"),
+    [
+        (
+            "words",
+            None,
+            "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
+            "last two, such as spacy:de",
+        ),
+        ("whitespace:fr", None, "tokenizer 'whitespace:fr': expected whitespace, moses"),
+        ("moses", "French", "language 'French': expected its code in ISO 639, such as fr"),
+        ("spacy:zz", None, "tokenizer spacy:zz: spaCy cannot make it: "),
+    ],
+)
+def test_a_tokenizer_or_language_that_is_not_there_is_an_error(
+    name: str, language: str | None, message: str
+) -> None:
+    require(name.partition(":")[0])
+    with pytest.raises(InputError) as caught:
+        make_tokenizer(name, language)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "package", "message"),
+    [
+        ("spacy", False, "spacy", "tokenizer spacy needs a package that is not installed; pip .*"),
+        ("moses", True, "sentencex", '.*; pip install "elmo-cli\\[sentences\\]"'),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(
+    name: str, split: bool, package: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ElmoError, match=f"^{message}$"):
+        make_tokenizer(name, split_sentences=split)
+
+
+def warnings_of(path: Path, content: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    path.write_text(content, encoding="utf-8")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "elmo_cli"), open_records(path, TEXT) as (records, _):
+        assert [record.text for record in records] == content.splitlines()
+    return caplog.messages
+
+
+def test_raw_text_that_is_only_cut_at_white_space_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "text"
+    line = 'He said, "We sat by the river."\n'
+    message = (
+        "Warning: {} of the first {} tokens end in punctuation ({}), which becomes part of the "
+        "word; --tokenizer moses splits it off"
+    )
+    once = message.format("2", "7", 'said, river."')
+    assert warnings_of(path, line, caplog) == [once]
+    often = message.format("286", "1,001", 'said, river." said,')
+    assert warnings_of(path, line * 400, caplog) == [often]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "We sat by the river .\n", "a b Mr. d\n" + 17 * "e " + "\n", '. , " ?\n']
+)
+def test_tokenized_text_is_not_warned_of(
+    content: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = "\n".join(line.strip() for line in content.splitlines())
+    assert warnings_of(tmp_path / "text", content, caplog) == []
+
+
+def test_a_text_that_is_cut_otherwise_is_not_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "text"
+    path.write_text("z.B. d.h. u.a.\n")
+    opened = open_records(path, TEXT, tokenizer=make_tokenizer("moses", "de"))
+    with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, _):
+        assert [record.tokens for record in records] == [["z.B.", "d.h.", "u.a."]]
+    assert caplog.messages == []
+
+
+def test_tokenizers_are_values() -> None:
+    assert make_tokenizer("whitespace", "fr") == WHITESPACE == Tokenizer()
+    assert make_tokenizer("moses") != WHITESPACE
