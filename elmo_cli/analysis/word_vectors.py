@@ -29,7 +29,9 @@ from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.pretrained.loading import choose_language_model, choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.lines import Sentence, read_sentences
+from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
 def write_token_vectors(
@@ -135,6 +137,7 @@ def write_average_vectors(
     output: str | Path,
     words_file: str | Path | None = None,
     *,
+    tokenizer: Tokenizer = WHITESPACE,
     layers: str | None = None,
     min_count: int = 1,
     at_most: int | None = None,
@@ -145,10 +148,11 @@ def write_average_vectors(
 
     Args:
         embedder: of the model that embeds it.
-        corpus: tokenized text, a sentence a line.
+        corpus: text, a sentence a line.
         output: its suffix chooses the format. It appears when it is complete.
         words_file: a word a line, for the vectors of these alone, in this order; if not given,
             all words have one, the most frequent first.
+        tokenizer: of the corpus; see `make_tokenizer`.
         layers, min_count, at_most: as in `average_vectors`.
         overwrite: replace a file that is there.
         on_progress: called with the number of tokens of each sentence that is read.
@@ -165,9 +169,10 @@ def write_average_vectors(
     words = None if words_file is None else _read_words(words_file, output)
 
     def sentences() -> Iterator[Sentence]:
-        for tokens in read_sentences(corpus):
-            on_progress(len(tokens))
-            yield tokens
+        with open_records(corpus, TEXT, tokenizer=tokenizer) as (records, _):
+            for record in records:
+                on_progress(len(record.tokens))
+                yield record.tokens
 
     found = average_vectors(
         *(embedder, sentences(), words), layers=layers, min_count=min_count, at_most=at_most

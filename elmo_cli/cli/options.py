@@ -278,7 +278,7 @@ def checkpoint_option(*, default: float) -> Decorator:
     )
 
 
-def tokenizer_options(default: str) -> Decorator:
+def tokenizer_options(default: str, **settings: Any) -> Decorator:
     """Add --tokenizer and --language, for `take_tokenizer`."""
     return option_group(
         "Text",
@@ -288,22 +288,25 @@ def tokenizer_options(default: str) -> Decorator:
             default=default,
             help="What cuts text into tokens: whitespace, moses or spacy, the last two by the "
             "rules of a language, which may follow: spacy:de.",
+            **settings,
         ),
         option(
             "--language",
             metavar="CODE",
             help="Language of the text, such as fr. [default: that of the model, else en]",
+            **settings,
         ),
     )
 
 
-def text_options(default: str) -> Decorator:
+def text_options(default: str, **settings: Any) -> Decorator:
     """Add those of `tokenizer_options`, and --split-sentences."""
     split = flag(
         "--split-sentences",
         help="Split lines into sentences, which are numbered in place of lines: for running text.",
+        **settings,
     )
-    return option_group("Text", tokenizer_options(default), split)
+    return option_group("Text", tokenizer_options(default, **settings), split)
 
 
 def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":

@@ -185,6 +185,24 @@ def test_perplexity_is_that_of_the_tokens(monkeypatch: pytest.MonkeyPatch) -> No
     assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
+def test_word_vectors_are_those_of_the_tokens() -> None:
+    pytest.importorskip("sentencex")
+    Path("tokenized.txt").write_text("".join(" ".join(each) + "\n" for each in OF_SENTENCES))
+    average = ("word-vectors", *TINY_MODEL, "--min-count", "1", "--corpus")
+    assert elmo(*average, "tokenized.txt", "expected.vec").exit_code == 0
+    cut = ("--tokenizer", "moses", "--split-sentences")
+    assert elmo(*average, "raw.txt", "found.vec", *cut).exit_code == 0
+    assert Path("found.vec").read_text() == Path("expected.vec").read_text()
+    result = elmo("word-vectors", "raw.txt", "out.vec", "--tokenizer", "moses")
+    assert_misused(result, "--tokenizer requires --corpus")
+
+
+def test_surprisal_is_that_of_the_tokens() -> None:
+    text = "".join(" ".join(sentence) + "\n" for sentence in MOSES)
+    expected = elmo("surprisal", "-", stdin=text)
+    assert elmo("surprisal", "raw.txt", "--tokenizer", "moses").stdout == expected.stdout
+
+
 @pytest.mark.parametrize("command", ["embed", "perplexity", "cosine", "predict", "train"])
 @pytest.mark.parametrize(
     ("arguments", "message"),

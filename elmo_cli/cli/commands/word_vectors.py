@@ -25,7 +25,7 @@ from elmo_cli.quantities import counted
     options.option(
         "--corpus",
         metavar="TEXT",
-        help="Average the vectors of each word over its uses in TEXT, a tokenized sentence a line.",
+        help="Average the vectors of each word over its uses in TEXT, a sentence a line.",
     ),
     options.option(
         "--layers",
@@ -45,6 +45,7 @@ from elmo_cli.quantities import counted
         help="Maximum number of uses of a word that are averaged, the first ones. [default: all]",
     ),
 )
+@options.text_options("whitespace", requires="--corpus")
 @options.file_options
 @options.option_group("Model", options.softmax_option(requires="--softmax"))
 @options.option_group("Speed", options.device_option(excludes="--softmax"))
@@ -87,6 +88,7 @@ def word_vectors(
     from elmo_cli.text.lines import check_input
 
     check_vector_file(output, words_file, corpus, overwrite=overwrite)
+    tokenizer = options.take_tokenizer(named)
     uses = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
     if corpus is None:
         assert words_file is not None
@@ -107,6 +109,7 @@ def word_vectors(
         with _bar("tokens") as on_progress:
             n_words = write_average_vectors(
                 *(embedder, corpus, output, words_file),
+                tokenizer=tokenizer,
                 overwrite=overwrite,
                 on_progress=on_progress,
                 **uses,
