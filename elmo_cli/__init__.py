@@ -40,7 +40,11 @@ if TYPE_CHECKING:
     from elmo_cli.integrations.torch_dataset import ActivationsDataset
     from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
     from elmo_cli.language_model.perplexity import measure_perplexity
-    from elmo_cli.language_model.prediction import predict_words, sample_sentences
+    from elmo_cli.language_model.prediction import (
+        predict_words,
+        sample_sentences,
+        substitute_words,
+    )
     from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.language_model.surprisal import measure_surprisal
     from elmo_cli.model.bilm import BiLm
@@ -69,6 +73,7 @@ __all__ = [
     "open_activations",
     "predict_words",
     "sample_sentences",
+    "substitute_words",
     "tokenize",
     "write_average_vectors",
     "write_token_vectors",
@@ -91,6 +96,7 @@ _MODULES = {
     "open_activations": "elmo_cli.outputs.reader",
     "predict_words": "elmo_cli.language_model.prediction",
     "sample_sentences": "elmo_cli.language_model.prediction",
+    "substitute_words": "elmo_cli.language_model.prediction",
     "tokenize": "elmo_cli.text.tokenizers",
     "write_average_vectors": "elmo_cli.analysis.word_vectors",
     "write_token_vectors": "elmo_cli.analysis.word_vectors",

@@ -82,6 +82,12 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
 
+def check_at_least(name: str, value: int, least: int) -> None:
+    """Raise an `InputError` for a number that is too small."""
+    if value < least:
+        raise InputError(f"{name} {value}: expected {least} or more")
+
+
 def load_extra(name: str, package: str, extra: str) -> Any:
     """Import a package that an extra of this one installs.
 

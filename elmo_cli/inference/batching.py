@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ComputationError, InputError
+from elmo_cli.errors import ComputationError, check_at_least
 from elmo_cli.inference.device import retry_in_halves
 
 _Item = TypeVar("_Item")
@@ -46,8 +46,7 @@ def tokens_per_batch(batch_tokens: int | None, device_type: str) -> int:
     """
     if batch_tokens is None:
         return BATCH_TOKENS[device_type]
-    if batch_tokens < 1:
-        raise InputError(f"batch_tokens {batch_tokens}: expected 1 or more")
+    check_at_least("batch_tokens", batch_tokens, 1)
     return batch_tokens
 
 
@@ -74,8 +73,7 @@ def sentence_windows(
     Raises:
         InputError: `batch_size` is below 1.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size {batch_size}: expected 1 or more")
+    check_at_least("batch_size", batch_size, 1)
     if carried:
         return fixed_windows(sentences, batch_size)
     n_tokens = WINDOW_BATCHES * batch_tokens

@@ -12,7 +12,8 @@ sampled softmax of training takes it.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -20,17 +21,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, check_at_least
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
-from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, UNKNOWN_TOKEN
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 GAP: Final = "___"
 """The token that stands for a word to be found."""
 
-Array = NDArray[np.float64]
 Place = Literal["after", "before", "gap"]
 
 
@@ -49,16 +49,31 @@ class Prediction(NamedTuple):
     """After the text, before it, or in the gap that it has."""
     candidates: list[Candidate]
     """By falling probability."""
+    unknown: float
+    """The probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
+
+
+class Substitutes(NamedTuple):
+    """The most probable words in the place of each token of a sentence."""
+
+    tokens: Sentence
+    candidates: list[list[Candidate]]
+    """Of each token, by falling probability."""
 
 
 def predict_words(
-    model: LanguageModel, texts: Sequence[Sentence], top: int = 10, *, backward: bool = False
+    model: LanguageModel,
+    texts: Sequence[Sentence],
+    top: int = 10,
+    *,
+    backward: bool = False,
+    with_unknown: bool = False,
 ) -> list[Prediction]:
     """Find the most probable words after each text, or in its gap.
 
     After a text (before it, where `backward`), the probabilities are those of the softmax,
-    with `</S>` (`<S>`) for the end of the sentence and `<UNK>` for all other words. In a
-    gap, filled by Bayes' rule from both sides, these three are left out.
+    with `</S>` (`<S>`) for the end of the sentence. In a gap, filled by Bayes' rule from both
+    sides, there are words only.
 
     Args:
         model: a biLM with its softmax.
@@ -66,38 +81,81 @@ def predict_words(
             tokens, the start (or end) of a sentence.
         top: how many words, at most the vocabulary.
         backward: find the word before each text; a gap takes both directions.
+        with_unknown: after a text, show `<UNK>` among the words.
 
     Raises:
         InputError: a text has several gaps, or `top` is less than 1.
     """
-    if top < 1:
-        raise InputError(f"top {top}: expected 1 or more")
+    check_at_least("top", top, 1)
     size = max(1, model.softmax.at_once() // 2)  # a gap takes two contexts
     return [
         prediction
         for start in range(0, len(texts), size)
-        for prediction in _predict(model, texts[start : start + size], top, backward)
+        for prediction in _predict(model, texts[start : start + size], top, backward, with_unknown)
     ]
 
 
 def _predict(
-    model: LanguageModel, texts: Sequence[Sentence], top: int, backward: bool
+    model: LanguageModel, texts: Sequence[Sentence], top: int, backward: bool, with_unknown: bool
 ) -> list[Prediction]:
     first, last = model.boundaries
-    placed = [(text, _place(text, backward)) for text in map(check_text, texts)]
-    ahead = [[first, *_left(text)] for text, place in placed if place != "before"]
-    behind = [[*_right(text), last] for text, place in placed if place != "after"]
-    from_left = iter(_log_probabilities(model, ahead, backward=False))
-    from_right = iter(_log_probabilities(model, behind, backward=True))
-    predictions = []
-    for text, place in placed:
-        if place == "gap":
-            log_p = next(from_left) + next(from_right) - _log_prior(len(model.vocabulary))
-            log_p = _without(model, log_p, START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
-        else:
-            log_p = next(from_left if place == "after" else from_right)
-        predictions.append(Prediction(text, place, _candidates(model, log_p, top)))
-    return predictions
+    unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
+    placed: dict[Place, list[tuple[int, Sentence]]] = {}
+    for index, text in enumerate(map(check_text, texts)):
+        placed.setdefault(_place(text, backward), []).append((index, text))
+    predictions = {}
+    for place, numbered in placed.items():
+        contexts = []
+        if place != "before":
+            left = [[first, *_left(text)] for _, text in numbered]
+            contexts.append(model.read(left, backward=False)[0])
+        if place != "after":
+            right = [[*_right(text), last] for _, text in numbered]
+            contexts.append(model.read(right, backward=True)[0])
+        log_p = _between(model, *contexts) if place == "gap" else model.softmax.of_words(*contexts)
+        shares = log_p[:, unknown].exp().tolist()
+        if not with_unknown:
+            log_p[:, unknown] = -torch.inf
+        found = zip(numbered, _candidates(model, log_p, top), shares, strict=True)
+        for (index, text), candidates, share in found:
+            predictions[index] = Prediction(text, place, candidates, share)
+    return [predictions[index] for index in range(len(texts))]
+
+
+def substitute_words(
+    model: LanguageModel, sentences: Iterable[Sentence], top: int = 10
+) -> Iterator[Substitutes]:
+    """Find the most probable words in the place of each token, as if a gap were there.
+
+    Args:
+        model: a biLM with its softmax; it reads each sentence once.
+        sentences: a stream of sentences.
+        top: how many words for each token, at most the vocabulary.
+
+    Raises:
+        InputError: `top` is less than 1.
+    """
+    check_at_least("top", top, 1)
+
+    def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
+        lengths = [len(sentence) for sentence in batch]
+        inner = [0 < index <= length for length in lengths for index in range(length + 2)]
+        rows = torch.tensor(inner).nonzero()[:, 0].to(layer.device)  # those of tokens
+        ahead, behind = layer.chunk(2, dim=1)
+        found = [
+            candidates
+            for piece in torch.split(rows, max(1, model.softmax.at_once() // 2))
+            for candidates in _candidates(
+                model, _between(model, ahead[piece - 1], behind[piece + 1]), top
+            )
+        ]
+        ends = accumulate(lengths)
+        return [
+            Substitutes(sentence, found[end - len(sentence) : end])
+            for sentence, end in zip(batch, ends, strict=True)
+        ]
+
+    return model.compute_batches(sentences, compute, Substitutes([], []))
 
 
 def check_text(text: Sentence, name: str = "") -> Sentence:
@@ -123,12 +181,6 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
     return [*cut(first), *(token for part in others for token in (GAP, *cut(part)))]
 
 
-def _log_prior(n_words: int) -> Array:
-    """How probable each word is by itself, but for a constant; shape (V,)."""
-    prior: Array = np.log(np.log1p(1 / (np.arange(n_words) + 1)))
-    return prior
-
-
 def _place(text: Sentence, backward: bool) -> Place:
     if GAP in text:
         return "gap"
@@ -143,37 +195,42 @@ def _right(text: Sentence) -> Sentence:
     return text[text.index(GAP) + 1 :] if GAP in text else text
 
 
-def _log_probabilities(model: LanguageModel, texts: list[Sentence], *, backward: bool) -> Array:
-    """The log probability of every word, float64, shape (B, V), and (0, V) of no texts."""
-    if not texts:
-        return np.empty((0, len(model.vocabulary)))
-    contexts, _ = model.read(texts, backward=backward)
-    return _of_words(model, contexts)
+def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Tensor:
+    """The log probability of every word between two contexts.
+
+    Args:
+        model: a biLM with its softmax.
+        ahead: contexts of the forward direction, float, shape (N, P).
+        behind: contexts of the backward direction, float, shape (N, P).
+
+    Returns:
+        float64, shape (N, V); see the top of this file.
+    """
+    ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64)
+    log_p = model.softmax.of_words(ahead).add_(model.softmax.of_words(behind))
+    log_p -= ranks.reciprocal().log1p().log()  # of the word by itself, but for a constant
+    return _without(model, log_p, *SPECIAL_TOKENS)
 
 
-def _of_words(model: LanguageModel, contexts: Tensor) -> Array:
-    log_p: Array = model.softmax.of_words(contexts).numpy()
-    return log_p
+def _without(model: LanguageModel, log_p: Tensor, *words: str) -> Tensor:
+    """Take words out of log probabilities, shape (N, V): those of the others sum to one."""
+    log_p[:, torch.from_numpy(model.vocabulary.indices(words))] = -torch.inf
+    return log_p.sub_(log_p.logsumexp(dim=1, keepdim=True))
 
 
-def _without(model: LanguageModel, log_p: Array, *words: str) -> Array:
-    """Log probabilities of all words, shape (V,), to those of the others, which sum to one."""
-    kept = log_p.copy()
-    kept[model.vocabulary.indices(words)] = -np.inf
-    largest = kept.max()
-    total: Array = kept - largest - np.log(np.exp(kept - largest).sum())
-    return total
-
-
-def _candidates(model: LanguageModel, log_p: Array, top: int) -> list[Candidate]:
-    """The most probable words; of equal ones, the first in the vocabulary."""
-    order = np.argsort(-log_p, kind="stable")[:top]
+def _candidates(model: LanguageModel, log_p: Tensor, top: int) -> Iterator[list[Candidate]]:
+    """The most probable words of each row, shape (N, V); of equal ones, the first."""
     words = model.vocabulary.words
-    return [
-        Candidate(words[index], float(np.exp(log_p[index])))
-        for index in order.tolist()
-        if log_p[index] > -np.inf
-    ]
+    least = log_p.topk(min(top, len(words)), dim=1).values[:, -1:]
+    for row, is_near in zip(log_p, log_p >= least, strict=True):
+        near = is_near.nonzero()[:, 0]
+        order = near[row[near].argsort(descending=True, stable=True)][:top]
+        probabilities = row[order].exp().tolist()
+        yield [
+            Candidate(words[index], probability)
+            for index, probability in zip(order.tolist(), probabilities, strict=True)
+            if probability > 0
+        ]
 
 
 def sample_sentences(
@@ -215,9 +272,8 @@ def sample_sentences(
 def _check_sampling(text: Sentence, n_samples: int, temperature: float, seed: int) -> None:
     if not temperature > 0:
         raise InputError(f"temperature {temperature}: expected a number above 0")
-    for name, value in (("n_samples", n_samples), ("seed", seed)):
-        if value < 0:
-            raise InputError(f"{name} {value}: expected 0 or more")
+    check_at_least("n_samples", n_samples, 0)
+    check_at_least("seed", seed, 0)
     if GAP in checked_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
 
@@ -263,16 +319,16 @@ def _draw(
     size = model.softmax.at_once()
     for start in range(0, len(contexts), size):
         piece = slice(start, start + size)
-        for generator, log_p in zip(random[piece], _of_words(model, contexts[piece]), strict=True):
-            others = _without(model, log_p, never, UNKNOWN_TOKEN)
-            with np.errstate(over="ignore"):  # where the temperature is nearly 0
-                p = np.exp((others - others.max()) / temperature)
-            index = _inverse(np.cumsum(p), generator.random())
+        log_p = _without(model, model.softmax.of_words(contexts[piece]), never, UNKNOWN_TOKEN)
+        log_p -= log_p.amax(dim=1, keepdim=True)
+        sums = (log_p / temperature).exp().cumsum(dim=1).numpy()  # (n, V)
+        for generator, cumulative in zip(random[piece], sums, strict=True):
+            index = _inverse(cumulative, generator.random())
             drawn.append(model.vocabulary.words[index])
     return drawn
 
 
-def _inverse(cumulative: Array, uniform: float) -> int:
+def _inverse(cumulative: NDArray[np.float64], uniform: float) -> int:
     """The index whose share of a cumulative sum a number from 0 to before 1 falls into."""
     total = cumulative[-1]
     index = np.searchsorted(cumulative, uniform * total, side="right")

@@ -24,8 +24,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_next_words() -> None:
     result = elmo("predict", "The cat sat on the", *MODEL, "--top", "3")
-    assert (result.exit_code, result.stderr) == (0, "Model: model\n")
-    assert result.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  <UNK>\n"
+    share = "<UNK>, all words outside the vocabulary, has 12.5%"
+    assert result.stderr == f"Model: model\n{share}; --with-unknown shows it\n"
+    assert result.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  cat\n"
+    whole = elmo("predict", "The cat sat on the", *MODEL, "--top", "3", "--with-unknown")
+    assert whole.stderr == "Model: model\n"
+    assert whole.stdout == "  0.2500  </S>\n  0.2500  the\n  0.1250  <UNK>\n"
 
 
 def test_a_gap_may_touch_other_tokens() -> None:
@@ -46,6 +50,34 @@ def test_lines_of_standard_input() -> None:
     assert rows[4].endswith("\tthe")
     lines = elmo("predict", "-", *MODEL, "--json", "-q", "--backward", stdin=stdin).stdout
     assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
+
+
+def test_the_share_of_unknown_words_is_an_average_over_texts_without_gaps() -> None:
+    result = elmo("predict", "-", *MODEL, "--json", stdin="the\nthe ___ sat\ncat\n")
+    assert "<UNK>, all words outside the vocabulary, has 12.5% on average;" in result.stderr
+    shares = [json.loads(line)["unknown"] for line in result.stdout.splitlines()]
+    assert shares == [pytest.approx(1 / 8), 0, pytest.approx(1 / 8)]
+    gap = elmo("predict", "the ___ sat", *MODEL)
+    assert gap.stderr == "Model: model\n"
+
+
+def test_substitutes_of_each_token() -> None:
+    # Both directions give the same: the 1/16 over its prior log(5/4), cat 1/64 over log(6/5).
+    alone = elmo("predict", "sat cat", *MODEL, "--each", "--top", "2").stdout.splitlines()
+    assert [line.split()[-1] for line in alone] == ["sat", "the", "cat", "cat", "the", "cat"]
+    result = elmo("predict", "-", *MODEL, "--each", "--top", "1", stdin="sat cat\n\nsat\n")
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [[*row[:3], row[4]] for row in rows] == [
+        ["0", "1", "sat", "the"],
+        ["0", "2", "cat", "the"],
+        ["2", "1", "sat", "the"],
+    ]
+    found = elmo("predict", "-", *MODEL, "--each", "--json", stdin="sat cat\n\n").stdout
+    first, second = map(json.loads, found.splitlines())
+    assert second == {"tokens": [], "words": []}
+    assert first["tokens"] == ["sat", "cat"]
+    gap = json.loads(elmo("predict", "sat ___", *MODEL, "--json").stdout)["words"]
+    assert first["words"] == [gap, gap]
 
 
 def test_white_space_is_a_tokenizer_too() -> None:
@@ -75,6 +107,9 @@ def test_samples() -> None:
     ("arguments", "message"),
     [
         (["a ___", "--backward"], "--backward goes without a gap (___)"),
+        (["a ___", "--each"], "--each goes without a gap (___)"),
+        (["a", "--each", "--backward"], "choose one of --each and --backward"),
+        (["a", "--each", "--with-unknown"], "choose one of --with-unknown and --each"),
     ],
 )
 def test_options_without_effect_are_misused(arguments: list[str], message: str) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import WORDS, make_language_model, seeds, small_architecture
+from strategies import WORDS, batches, make_language_model, seeds, small_architecture
 
-from elmo_cli import LanguageModel, predict_words, sample_sentences
+from elmo_cli import LanguageModel, predict_words, sample_sentences, substitute_words
 from elmo_cli.errors import InputError
 from elmo_cli.language_model.prediction import GAP, Prediction
 
@@ -60,8 +60,8 @@ def test_the_words_after_and_before_are_those_of_the_reference(
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, folder)
     model = LanguageModel(model=folder)
-    [after] = predict_words(model, [text], top=100)
-    [before] = predict_words(model, [text], top=100, backward=True)
+    [after] = predict_words(model, [text], top=100, with_unknown=True)
+    [before] = predict_words(model, [text], top=100, backward=True, with_unknown=True)
     assert (after.place, before.place, after.tokens) == ("after", "before", text)
     expected = np.exp(log_p(folder, ["<S>", *text], -1, backward=False))
     assert_allclose(probabilities(after), expected, atol=1e-5)
@@ -79,8 +79,36 @@ def test_a_gap_is_filled_from_both_sides(
     prior = np.array([np.log((rank + 2) / (rank + 1)) for rank in range(len(WORDS))])
     product = np.exp(ahead + behind) / prior
     product[SPECIAL] = 0
-    assert found.place == "gap"
+    assert (found.place, found.unknown) == ("gap", 0)
     assert_allclose(probabilities(found), product / product.sum(), atol=1e-5)
+
+
+@given(batches())
+def test_each_token_is_replaced_as_a_gap_is_filled(
+    model: LanguageModel, sentences: list[list[str]]
+) -> None:
+    found = list(substitute_words(model, sentences, top=4))
+    assert [substitutes.tokens for substitutes in found] == sentences
+    for sentence, (_, candidates) in zip(sentences, found, strict=True):
+        gaps = [[*sentence[:i], GAP, *sentence[i + 1 :]] for i in range(len(sentence))]
+        expected = predict_words(model, gaps, top=4)
+        for words, gap in zip(candidates, expected, strict=True):
+            assert len(words) == 4
+            assert_allclose([p for _, p in words], [p for _, p in gap.candidates], atol=1e-5)
+
+
+def test_one_pass_replaces_each_token(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentences = [["the", "cat"], [], ["sat", "the", "cat"]]
+    expected = list(substitute_words(model, sentences))
+    monkeypatch.setattr(model, "read", None)
+    monkeypatch.setattr(model.softmax, "at_once", lambda: 1)
+    for found, others in zip(substitute_words(model, sentences), expected, strict=True):
+        assert found.tokens == others.tokens
+        assert [[word for word, _ in words] for words in found.candidates] == [
+            [word for word, _ in words] for words in others.candidates
+        ]
 
 
 def test_a_gap_by_hand(tmp_path: Path) -> None:
@@ -113,8 +141,10 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
     assert values == sorted(values, reverse=True)
     [more] = predict_words(model, [["the"]], top=100)
     assert more.candidates[:3] == found.candidates
-    assert len(more.candidates) == len(WORDS)
-    assert sum(candidate.probability for candidate in more.candidates) == pytest.approx(1)
+    assert len(more.candidates) == len(WORDS) - 1
+    assert probabilities(more).sum() + more.unknown == pytest.approx(1)
+    [everything] = predict_words(model, [["the"]], top=100, with_unknown=True)
+    assert probabilities(everything)[2] == pytest.approx(more.unknown)
 
 
 def test_a_warm_start_predicts_otherwise(folder: Path, model: LanguageModel) -> None:

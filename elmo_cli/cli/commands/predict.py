@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.prediction import Prediction
+    from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
     from elmo_cli.text.lines import Sentence
 
 MAX_TEXTS = 64
@@ -27,6 +28,14 @@ MAX_TEXTS = 64
 @click.argument("text")
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
 @options.flag("--backward", help="Predict the word before TEXT.")
+@options.flag(
+    "--with-unknown",
+    excludes="--sample or --each",
+    help="Show <UNK>, which stands for all words outside the vocabulary.",
+)
+@options.flag(
+    "--each", excludes="--backward or --sample", help="Predict the word in place of each token."
+)
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
     "--temperature",
@@ -46,44 +55,54 @@ MAX_TEXTS = 64
 @options.json_option("an object a line")
 @options.tokenizer_options("moses")
 @options.language_model_options
-def predict(text: str, top: int, n_samples: int | None, as_json: bool, **named: Any) -> None:
+def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named: Any) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
-    Prints the most probable words of the vocabulary, with their probability: <UNK> stands for
-    all other words, </S> for the end of the sentence. A gap is filled from both sides, by
-    both directions. With - in place of TEXT, reads texts from standard input (`< FILE`), one a
-    line, and prints a line a word: the number of the text, the probability and the word, with
-    tabs between.
+    Prints the most probable words of the vocabulary, with their probability; </S> stands for
+    the end of the sentence. A gap is filled from both sides, by both directions, and so is, with
+    --each, the place of each token: these are its substitutes. With - in place of TEXT, reads
+    texts from standard input (`< FILE`), one a line, and prints a line a word, with tabs between:
+    the number of the text, with --each that of the token and the token, the probability and the
+    word.
 
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river ."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
-    $ elmo predict - --top 1 --json < texts.txt
+    $ elmo predict - --each --top 3 --json < texts.txt
     """
     _check(text, named["state"])
-    backward = named.pop("backward")
+    finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
-    option = "--sample" if n_samples is not None else "--backward" if backward else None
+    option = next(iter(options.given("--sample", "--each", "--backward", "--with-unknown")), None)
     cut = options.take_tokenizer(named).cut
     with _open_texts(text, cut, option) as (texts, is_ready):
         model = options.load_language_model(**named)
-        if n_samples is not None:
-            from elmo_cli.language_model.prediction import sample_sentences
 
+        from elmo_cli.language_model import prediction
+
+        if n_samples is not None:
+            sampling["backward"] = finding["backward"]
             for tokens in texts:
-                drawn = sample_sentences(model, tokens, n_samples, backward=backward, **sampling)
+                drawn = prediction.sample_sentences(model, tokens, n_samples, **sampling)
                 _print_samples(tokens, drawn, as_json)
             return
-
-        from elmo_cli.language_model.prediction import predict_words
-
-        predictions = (
-            predict_words(model, chunk, top, backward=backward)
-            for chunk in chunks(texts, MAX_TEXTS, is_ready)
+        find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
+            partial(prediction.substitute_words, model, top=finding["top"])
+            if each
+            else partial(prediction.predict_words, model, **finding)
         )
-        for number, prediction in enumerate(chain.from_iterable(predictions)):
-            _print(prediction, None if text != STANDARD_INPUT else number, as_json)
+        answers = chain.from_iterable(map(find, chunks(texts, MAX_TEXTS, is_ready)))
+        shares = []
+        for number, found in enumerate(answers):
+            _print(found, None if text != STANDARD_INPUT else number, as_json)
+            if isinstance(found, prediction.Prediction) and found.place != "gap":
+                shares.append(found.unknown)
+    if shares and not finding["with_unknown"]:
+        options.say(
+            f"<UNK>, all words outside the vocabulary, has {sum(shares) / len(shares):.1%}"
+            f"{' on average' if len(shares) > 1 else ''}; --with-unknown shows it"
+        )
 
 
 def _check(text: str, state: str | None) -> None:
@@ -124,23 +143,46 @@ def _read_texts(
     for number, line in enumerate(lines, start=1):
         name = f"standard input, line {number}: "
         found = check_text(cut_around_gaps(line, cut), name)
-        if option == "--sample" and GAP in found:
+        if option in ("--sample", "--each") and GAP in found:
             raise InputError(f"{name}{option} goes without a gap ({GAP})")
         yield found
 
 
-def _print(prediction: "Prediction", number: int | None, as_json: bool) -> None:
-    """Print a prediction: for people, or with its number as a table or JSON."""
+def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool) -> None:
+    """Print an answer: for people, or with the number of its text as a table or JSON."""
+    from elmo_cli.language_model.prediction import Prediction
+
     if as_json:
-        words = [candidate._asdict() for candidate in prediction.candidates]
-        found = {"tokens": prediction.tokens, "place": prediction.place, "words": words}
-        click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    for word, probability in prediction.candidates:
+        click.echo(json.dumps(_as_json(found), ensure_ascii=False))
+    elif isinstance(found, Prediction):
+        _print_words(found.candidates, number)
+    else:
+        for position, token in enumerate(found.tokens, start=1):
+            if number is None:
+                click.echo(token)
+            _print_words(found.candidates[position - 1], number, position, token)
+
+
+def _as_json(found: "Prediction | Substitutes") -> dict[str, Any]:
+    from elmo_cli.language_model.prediction import Prediction
+
+    def words(candidates: "list[Candidate]") -> list[dict[str, Any]]:
+        return [candidate._asdict() for candidate in candidates]
+
+    if isinstance(found, Prediction):
+        return {
+            **{"tokens": found.tokens, "place": found.place, "words": words(found.candidates)},
+            "unknown": found.unknown,
+        }
+    return {"tokens": found.tokens, "words": list(map(words, found.candidates))}
+
+
+def _print_words(candidates: "list[Candidate]", number: int | None, *columns: int | str) -> None:
+    for word, probability in candidates:
         if number is None:
             click.echo(f"{probability:8.4f}  {word}")
         else:
-            click.echo(f"{number}\t{probability:.6f}\t{word}")
+            click.echo("\t".join(map(str, [number, *columns, f"{probability:.6f}", word])))
 
 
 def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:
