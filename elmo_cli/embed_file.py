@@ -43,7 +43,6 @@ from elmo_cli.text.records import (
     Place,
     RunInput,
     Shard,
-    check_shard,
     find_format,
     open_records,
     parse_shard,
@@ -58,8 +57,6 @@ _MAX_SHOWN_ERRORS: Final = 20
 """Records that are skipped are named in the log, up to so many."""
 _RECORD_BYTES: Final = 400
 """About what HDF5 itself takes for a dataset."""
-_TEXT_VALUE_BYTES: Final = 15
-"""The maximum that a float32 takes as text, with what separates it from the next."""
 
 
 class _Embedder(Protocol):
@@ -97,17 +94,17 @@ class FilePlan:
     checkpoint_seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class Summary:
     """What a run has done, so far or in all."""
 
-    n_sentences: int
+    n_sentences: int = 0
     """Sentences that it has embedded."""
-    n_tokens: int
+    n_tokens: int = 0
     """Their tokens."""
-    n_bytes: int
+    n_bytes: int = 0
     """Bytes of the input that are read, with those of an earlier run."""
-    seconds: float
+    seconds: float = 0.0
     """Time since the input was opened."""
     resumed_from: int = 0
     """Sentences that an earlier run had read; 0 where there was none."""
@@ -153,8 +150,12 @@ def plan_file(
         raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
     if tokenizer.splits_by is not None:
         read_as = replace(read_as, unit="sentence")
-    if shard is not None:
-        check_shard(shard, state)
+    share = None if shard is None else parse_shard(shard)
+    if share is not None and state == "carry":
+        raise InputError(
+            "--shard requires --state zero or warm: carried states need all lines in their order; "
+            "leave out --shard"
+        )
     if not checkpoint_seconds >= 0:  # nan neither
         raise InputError(f"checkpoint_seconds {checkpoint_seconds}: expected 0 or more")
     output_format = choose_output_format(
@@ -163,11 +164,8 @@ def plan_file(
         forget_sentences=forget_sentences or read_as.has_keys,
         use_sentence_keys=use_sentence_keys,
     )
-    share = None if shard is None else parse_shard(shard)
-    return FilePlan(
-        *(source, output, read_as, tokenizer, output_format, share),
-        *(skip_errors, overwrite, checkpoint_seconds),
-    )
+    settings = (share, skip_errors, overwrite, checkpoint_seconds)
+    return FilePlan(source, output, read_as, tokenizer, output_format, *settings)
 
 
 def embed_file(
@@ -189,23 +187,6 @@ def embed_file(
     """
     if isinstance(plan.source, (str, Path)) and str(plan.output) != STANDARD_OUTPUT:
         check_output(plan.output, overwrite=True, source=plan.source)
-    arguments = (embedder, plan, selection, batch_size, on_progress, should_stop)
-    try:
-        return _run(*arguments)
-    except OtherInputError:
-        if not plan.overwrite or size_in_bytes(plan.source) is None:
-            raise
-        return _run(*arguments)  # the unfinished run over another input is removed
-
-
-def _run(
-    embedder: _Embedder,
-    plan: FilePlan,
-    selection: Selection,
-    batch_size: int,
-    on_progress: Callable[[Summary], object],
-    should_stop: Callable[[], bool],
-) -> Summary:
     attributes = {
         **embedder.attributes(selection, batch_size),
         "format": plan.input_format.name,
@@ -213,44 +194,19 @@ def _run(
     }
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
-    run = _Run(embedder, plan)
-    with (
-        open_records(
-            *(plan.source, plan.input_format, run.count_bytes),
-            tokenizer=plan.tokenizer,
-            skip_errors=plan.skip_errors,
-            should_stop=should_stop,
-        ) as (read, is_ready),
-        ActivationsWriter(
-            plan.output, plan.output_format, attributes, overwrite=plan.overwrite
-        ) as writer,
-    ):
-        records = RunInput(read, plan.shard or WHOLE)
-        rest = run.resume(records, writer)
-        if writer.is_complete:
-            logger.info("%s is complete already", plan.output)
-            return run.summary()
-        # Nobody waits for the lines of a file: its windows, and so its last bits, always repeat.
-        is_awaited = str(plan.output) == STANDARD_OUTPUT
+    with ActivationsWriter(
+        plan.output, plan.output_format, attributes, overwrite=plan.overwrite
+    ) as writer:
+        arguments = (embedder, plan, writer, selection, batch_size, on_progress, should_stop)
         try:
-            for window in embed_windows(
-                *(embedder, rest, selection, batch_size),
-                unit=plan.input_format.unit,
-                skip_errors=plan.skip_errors,
-                is_ready=is_ready if is_awaited else lambda: True,
-            ):
-                run.embed(window)
-                on_progress(run.summary())
-                run.checkpoint_if_due()
-                if should_stop():
-                    raise StoppedError
-        except StoppedError:
-            raise run.stopped() from None
-        except InputError:
-            run.checkpoint()
-            raise
-        run.finish(records.place)
-    return run.summary()
+            return _Run(*arguments).embed()
+        except OtherInputError:
+            if not plan.overwrite:
+                raise
+            writer.clear()
+            if size_in_bytes(plan.source) is None:  # the beginning of a stream is gone
+                raise
+            return _Run(*arguments).embed()
 
 
 def embed_windows(
@@ -320,27 +276,98 @@ def embed_windows(
 
 
 class _Run:
-    """The state of one run over a file."""
+    """One run over an input: how far it is, and what it keeps of that."""
 
-    def __init__(self, embedder: _Embedder, plan: FilePlan) -> None:
-        self._embedder, self._plan = embedder, plan
-        self._writer: ActivationsWriter
-        self._was_complete = False
+    def __init__(
+        self,
+        embedder: _Embedder,
+        plan: FilePlan,
+        writer: ActivationsWriter,
+        selection: Selection,
+        batch_size: int,
+        on_progress: Callable[[Summary], object],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self._embedder, self._plan, self._writer = embedder, plan, writer
+        self._selection, self._batch_size = selection, batch_size
+        self._on_progress, self._should_stop = on_progress, should_stop
+        self._summary = Summary()
         self._started = self._checkpointed = time.monotonic()
         self._place: Place | None = None  # where the record ends that was written last
         self._kept: Place | None = None  # that of the last checkpoint
+        self._is_ahead = False  # carried states are those of a later record
         self._skipped: dict[str, str] = {}
-        self._n_sentences = self._n_tokens = self._n_values = self._resumed_from = 0
-        self._n_bytes = 0  # of the input, that are read
-        self._n_bytes_before = 0  # that an earlier run had read
+        self._n_values = 0
+        self._n_bytes_before = 0  # of the input, that an earlier run had read
 
-    def count_bytes(self, n_bytes: int) -> None:
+    def embed(self) -> Summary:
+        """Read the input, and embed and write what the output does not have yet."""
+        plan = self._plan
+        with open_records(
+            *(plan.source, plan.input_format, self._count_bytes),
+            tokenizer=plan.tokenizer,
+            skip_errors=plan.skip_errors,
+            should_stop=self._should_stop,
+        ) as (read, is_ready):
+            records = RunInput(read, plan.shard or WHOLE)
+            rest = self._resume(records)
+            if self._summary.was_complete:
+                logger.info("%s is complete already", plan.output)
+                return self._told()
+            # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
+            is_awaited = str(plan.output) == STANDARD_OUTPUT
+            windows = embed_windows(
+                *(self._embedder, rest, self._selection, self._batch_size),
+                unit=plan.input_format.unit,
+                skip_errors=plan.skip_errors,
+                is_ready=is_ready if is_awaited else lambda: True,
+            )
+            self._write_windows(windows)
+            self._finish(records.place)
+        return self._told()
+
+    def _write_windows(self, windows: Iterable[Iterator[Embedded]]) -> None:
+        """Write windows, with checkpoints between them and one before an error or a stop."""
+        try:
+            for number, window in enumerate(windows):
+                self._write(window)
+                if number == 0:
+                    self._tell_size()
+                self._on_progress(self._told())
+                if time.monotonic() - self._checkpointed >= self._plan.checkpoint_seconds:
+                    self._checkpoint()
+                if self._should_stop():
+                    raise StoppedError
+        except StoppedError:
+            self._checkpoint()
+            kept = (
+                f", which is kept with all before it in {self._writer.partial}; "
+                "the same command resumes it"
+            )
+            raise StoppedError(
+                f"Stopped after {self._last_record()}{kept if self._writer.can_resume else ''}"
+            ) from None
+        except OutputError:
+            raise
+        except Exception as error:
+            with suppress(OutputError):
+                self._checkpoint()
+            if isinstance(error, ElmoError) or not _is_of_device(error):
+                raise
+            raise ComputationError(
+                f"the computation failed after {self._last_record()}: {first_line(error)}; "
+                "the same command resumes from the last checkpoint"
+            ) from error
+
+    def _count_bytes(self, n_bytes: int) -> None:
         """Count bytes that are read."""
-        self._n_bytes += n_bytes
+        self._summary.n_bytes += n_bytes
 
-    def resume(
-        self, records: RunInput, writer: ActivationsWriter
-    ) -> Iterable[tuple[Record, Place]]:
+    def _told(self) -> Summary:
+        """What the run has done."""
+        return replace(self._summary, seconds=time.monotonic() - self._started)
+
+    def _resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
         """Resume an earlier run, if there is one.
 
         Returns:
@@ -350,18 +377,15 @@ class _Run:
             OtherInputError: the earlier run was over another input.
             OutputError: the output is complete, and the input has more records.
         """
-        self._writer, self._was_complete = writer, writer.is_complete
+        writer, unit = self._writer, self._plan.input_format.unit
         if not writer.run_state:
             return records
-        place, unit = Place(*writer.run_state["place"]), self._plan.input_format.unit
+        place = Place(*writer.run_state["place"])
         for record in records.skip_to(place.n_records):
             writer.skip(record)
         if records.place != place:
-            if self._plan.overwrite:
-                writer.clear()
-            is_of = "is complete, of" if writer.is_complete else "is of an unfinished run over"
             raise OtherInputError(
-                f"{writer.path if writer.is_complete else writer.partial} {is_of} another input: "
+                f"{writer.path if writer.is_complete else writer.partial} is of another input: "
                 f"its first {place.n_records:,} {unit}s are not those of this one; --overwrite "
                 "starts anew"
             )
@@ -371,108 +395,58 @@ class _Run:
                     f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
                     "of this input; --overwrite replaces it"
                 )
+            self._summary.was_complete = True
             return ()
         self._embedder.restore_states(writer.run_state["states"])
         self._skipped = dict(writer.run_state["skipped"])
         self._place = self._kept = place
-        self._resumed_from = place.n_records
-        self._n_bytes_before = self._n_bytes
-        logger.info("Resumed after %s %s", unit, f"{place.n_records:,}")
+        self._summary.resumed_from = place.n_records
+        self._n_bytes_before = self._summary.n_bytes
+        logger.info("Resumed after %s", self._last_record())
         return records
 
-    def embed(self, window: Iterator[Embedded]) -> None:
-        """Write the records of a window, as they are embedded.
-
-        Raises:
-            ComputationError: memory does not suffice for one, or the GPU is lost.
-        """
-        is_first = self._n_sentences == 0
-        try:
-            for record, place, values in window:
-                self._write(record, place, values)
-        except OutputError:
-            raise
-        except Exception as error:
-            # What came before can be kept; carried states have moved on, and cannot.
-            if self._embedder.state != "carry":
-                with suppress(OutputError):
-                    self.checkpoint()
-            if isinstance(error, ElmoError) or not _is_of_device(error):
-                raise
-            raise ComputationError(
-                f"the computation failed after {self._plan.input_format.unit} "
-                f"{self._place.n_records if self._place else 0:,}: {first_line(error)}; "
-                "the same command resumes from the last checkpoint"
-            ) from error
-        if is_first:
-            self._tell_size()
-
-    def _write(self, record: Record, place: Place, values: NDArray[np.float32]) -> None:
-        input_format = self._plan.input_format
-        if record.error is not None:
-            self._skip(record, place, record.error)
-        # The packed layout keeps the place of one without a name; elsewhere it has none.
-        is_packed = self._plan.output_format.layout == "packed"
-        if record.key is not None or not input_format.has_keys or is_packed:
-            self._writer.write(record, values)
-        self._place = place
-        self._n_sentences += 1
-        self._n_tokens += len(record.tokens)
-        self._n_values += values.size
+    def _write(self, window: Iterator[Embedded]) -> None:
+        """Write the records of a window, as they are embedded."""
+        self._is_ahead = self._embedder.state == "carry"
+        for record, place, values in window:
+            if record.error is not None:
+                self._skip(record, place, record.error)
+            # The packed layout keeps the place of one without a name; elsewhere it has none.
+            is_packed = self._plan.output_format.layout == "packed"
+            if record.key is not None or not self._plan.input_format.has_keys or is_packed:
+                self._writer.write(record, values)
+            self._place = place
+            self._summary.n_sentences += 1
+            self._summary.n_tokens += len(record.tokens)
+            self._n_values += values.size
+        self._is_ahead = False
 
     def _skip(self, record: Record, place: Place, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
-        unit = self._plan.input_format.unit
-        has_keys = self._plan.input_format.has_keys
-        name = f"{unit} {place.n_records}" if has_keys else str(place.n_records - 1)
+        input_format = self._plan.input_format
+        number = place.n_records
+        name = f"{input_format.unit} {number}" if input_format.has_keys else str(number - 1)
         self._skipped[record.key or name] = reason
         if len(self._skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
-    def checkpoint_if_due(self) -> None:
-        """Make a checkpoint if it is time."""
-        if time.monotonic() - self._checkpointed >= self._plan.checkpoint_seconds:
-            self.checkpoint()
+    def _last_record(self) -> str:
+        """The record that was written last, as messages call it: `line 6`."""
+        return f"{self._plan.input_format.unit} {self._place.n_records if self._place else 0:,}"
 
-    def checkpoint(self) -> None:
-        """Make a checkpoint, where there is something new."""
-        if self._place is not None and self._place != self._kept:
+    def _checkpoint(self) -> None:
+        """Make a checkpoint, where there is something new that a run can resume from."""
+        if self._place is not None and self._place != self._kept and not self._is_ahead:
             self._writer.checkpoint(self._state(self._place))
             self._checkpointed, self._kept = time.monotonic(), self._place
 
-    def stopped(self) -> StoppedError:
-        """Make a checkpoint.
-
-        Returns:
-            What to say of the run that ends there.
-        """
-        self.checkpoint()
-        n_records = self._place.n_records if self._place else 0
-        kept = (
-            f", which is kept with all before it in {self._writer.partial}; "
-            "the same command resumes it"
-        )
-        return StoppedError(
-            f"Stopped after {self._plan.input_format.unit} {n_records:,}"
-            f"{kept if self._writer.can_resume else ''}"
-        )
-
-    def finish(self, place: Place) -> None:
+    def _finish(self, place: Place) -> None:
         """Complete the output, at the end of the input."""
         if len(self._skipped) > _MAX_SHOWN_ERRORS:
-            counted_records = counted(len(self._skipped), self._plan.input_format.unit)
-            logger.warning("Skipped %s in all", counted_records)
+            all_of_them = counted(len(self._skipped), self._plan.input_format.unit)
+            logger.warning("Skipped %s in all", all_of_them)
         attributes = end_attributes(self._writer.n_records, place, self._skipped)
         self._writer.finish(self._state(place), attributes)
-
-    def summary(self) -> Summary:
-        """What the run has done."""
-        return Summary(
-            *(self._n_sentences, self._n_tokens, self._n_bytes),
-            time.monotonic() - self._started,
-            self._resumed_from,
-            was_complete=self._was_complete,
-        )
 
     def _state(self, place: Place) -> dict[str, Any]:
         """What a run has to know to resume from a place."""
@@ -480,19 +454,16 @@ class _Run:
         return {"place": place, "states": states, "skipped": self._skipped}
 
     def _tell_size(self) -> None:
-        """Say how large the output will be, by the first window, and warn if there is no room."""
+        """Say how large the output will be, by what is written, and warn if there is no room."""
         n_input = size_in_bytes(self._plan.source)
-        n_read = self._n_bytes - self._n_bytes_before
+        n_read = self._summary.n_bytes - self._n_bytes_before
         if not n_input or not n_read or str(self._plan.output) == STANDARD_OUTPUT:
             return
-        output_format = self._plan.output_format
-        is_text = output_format.name == "jsonl"
-        value_bytes = _TEXT_VALUE_BYTES if is_text else np.dtype(output_format.dtype).itemsize
-        n_written = value_bytes * self._n_values + _RECORD_BYTES * self._n_sentences
+        value_bytes = self._plan.output_format.value_bytes
+        n_written = value_bytes * self._n_values + _RECORD_BYTES * self._summary.n_sentences
         n_bytes = n_written / n_read * (n_input - self._n_bytes_before)
         free = shutil.disk_usage(self._writer.path.parent).free
-        qualifier = "at most" if is_text or output_format.compression else "about"
-        text = f"{qualifier} {size_text(n_bytes)} to be written, {size_text(free)} free"
+        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
             logger.warning(

@@ -485,7 +485,7 @@ def test_a_file_is_replaced_where_asked_only(tiny: ElmoEmbedder, tmp_path: Path)
     with pytest.raises(OutputError, match="of the first 1 line of this input"):
         tiny.embed_file(io.StringIO("a\nb\n"), output)
     tiny.embed_file(io.StringIO("a\nb\n"), output, overwrite=True)
-    with pytest.raises(InputError, match="is complete, of another input"):
+    with pytest.raises(InputError, match="out is of another input"):
         tiny.embed_file(io.StringIO("c\n"), output)
     assert read_output(output)[1] == {"a": "0", "b": "1"}
 

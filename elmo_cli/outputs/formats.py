@@ -53,6 +53,11 @@ class OutputFormat:
         """Whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
 
+    @property
+    def value_bytes(self) -> int:
+        """About how many bytes a value takes, before compression."""
+        return 14 if self.name == "jsonl" else int(self.dtype.removeprefix("float")) // 8
+
     def keeps_tokens(self, attributes: Mapping[str, Any]) -> bool:
         """Whether records have their tokens beside them, in an output of these attributes."""
         return has_own_tokens(attributes) and not self.forget_sentences

@@ -160,20 +160,6 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
-def check_shard(text: str, state: str | None) -> None:
-    """Make sure that there is such a shard, and that sentences do not depend on one another.
-
-    Raises:
-        InputError: there is not, or they do.
-    """
-    parse_shard(text)
-    if state == "carry":
-        raise InputError(
-            "--shard requires --state zero or warm: carried states need all lines in their order; "
-            "leave out --shard"
-        )
-
-
 def shard_of(attributes: Mapping[str, Any]) -> Shard:
     """The shard that an output is of, by its attributes."""
     return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE

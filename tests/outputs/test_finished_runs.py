@@ -50,10 +50,10 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     ):
         embed(text, output, output_format="top")
     text.write_text("x" + LINES)
-    with pytest.raises(InputError, match=r"is complete, of another input: its first 5 lines"):
+    with pytest.raises(InputError, match=r"out is of another input: its first 5 lines"):
         embed(text, output)
     text.write_text(LINES[:9])  # shorter
-    with pytest.raises(InputError, match=r"is complete, of another input"):
+    with pytest.raises(InputError, match=r"out is of another input"):
         embed(text, output)
     text.write_text(LINES + "more\n")
     with pytest.raises(OutputError) as caught:
