@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -37,7 +37,8 @@ from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
-from elmo_cli.pretrained.loading import choose_model, load_bilm
+from elmo_cli.pretrained.hub import save_model
+from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -104,6 +105,30 @@ class ElmoEmbedder:
         bilm = load_bilm(self.files)
         self.options = bilm.options
         self._encoder = make_encoder(bilm, types, self.state)
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, revision: str | None = None, **options: Any
+    ) -> "ElmoEmbedder":
+        """Load a model by the name that it has here, on this disk or on the Hugging Face hub.
+
+        Args:
+            name: a name of `elmo models`, a folder or a zip, else `OWNER/NAME` on the hub.
+            revision: a branch, a tag or a commit of a model of the hub; `main` if not given.
+            options: as in the constructor.
+
+        Raises:
+            ElmoError: see the constructor.
+        """
+        return cls(model=find_pretrained(name, revision), **options)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model as folders of the hub are: config.json, model.safetensors, words.
+
+        Raises:
+            ElmoError: a file is there already, or the model has no such form.
+        """
+        save_model(self.files, folder)
 
     @cached_property
     def content_sha256(self) -> str:

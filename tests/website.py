@@ -1,5 +1,7 @@
 """A web server on this machine that answers as badly as a test wants, and files for it."""
 
+import hashlib
+import json
 import threading
 import zipfile
 from collections.abc import Callable
@@ -19,11 +21,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.site.requests.append((self.path, dict(self.headers)))
-        answers = self.site.answers.get(self.path, [])
+        path = self.path if self.path in self.site.files else self.path.partition("?")[0]
+        answers = self.site.answers.get(path, [])
         answer = answers.pop(0) if answers else whole
-        if self.path not in self.site.files:
+        if path not in self.site.files:
             answer = status(404)
-        answer(self, self.site.files.get(self.path, b""))
+        answer(self, self.site.files.get(path, b""))
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def log_message(self, *arguments: Any) -> None:
         pass
@@ -34,7 +40,8 @@ class _Handler(BaseHTTPRequestHandler):
             if value is not None:
                 self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command == "GET":
+            self.wfile.write(body)
 
 
 class _Server(ThreadingHTTPServer):
@@ -85,6 +92,34 @@ def status(code: int) -> Answer:
 
 def redirects(url: str) -> Answer:
     return lambda handler, _content: handler.send(302, b"", Location=url)
+
+
+COMMIT = "c0ffee" * 6 + "c0ff"
+
+
+def put_model_on_hub(site: Site, repository: str, files: dict[str, bytes]) -> None:
+    """Answer as the Hugging Face hub does for a model of one commit, `main`."""
+
+    def with_headers(handler: _Handler, content: bytes) -> None:
+        etag = hashlib.sha256(content).hexdigest()
+        handler.send(200, content, ETag=f'"{etag}"', X_Repo_Commit=COMMIT)
+
+    api = f"/api/models/{repository}"
+    siblings = [{"rfilename": name} for name in files]
+    facts = json.dumps({"id": repository, "sha": COMMIT, "siblings": siblings}).encode()
+    tree = [
+        {"type": "file", "path": name, "size": len(content), "oid": "0" * 40}
+        for name, content in files.items()
+    ]
+    for revision in ("main", COMMIT):
+        site.put(f"{api}/revision/{revision}", facts)
+        site.put(f"{api}/tree/{revision}", json.dumps(tree).encode())
+    for name, content in files.items():
+        site.put(f"/{repository}/resolve/{COMMIT}/{name}", content, *[with_headers] * 9)
+
+
+def not_on_hub(code: str) -> Answer:
+    return lambda handler, _content: handler.send(404, b"", X_Error_Code=code)
 
 
 def weights_file(path: Path, **options: Any) -> Path:

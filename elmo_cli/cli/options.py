@@ -192,7 +192,7 @@ file_options = option_group(
         "--model",
         metavar="NAME|FOLDER",
         excludes="--options-file",
-        help="A model of `elmo models`, or a folder or zip that holds one. "
+        help="A model of `elmo models`, hf:OWNER/NAME, or a folder or zip that holds one. "
         "[default: the bundled one, or ELMO_MODEL]",
     ),
     option(

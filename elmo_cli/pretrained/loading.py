@@ -23,6 +23,7 @@ from elmo_cli.pretrained.cache import (
     unpacked,
 )
 from elmo_cli.pretrained.download import OnProgress, silent
+from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
 from elmo_cli.pretrained.model_files import (
     TOKEN_ENCODER,
     ModelFiles,
@@ -195,6 +196,8 @@ def model_named(name: str) -> PublishedModel:
     Raises:
         ModelError: there is none.
     """
+    if name.startswith(HUB_PREFIX):
+        raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)
     if model is None:
         raise ModelError(_no_such_model(name))
@@ -210,8 +213,9 @@ def find_model(
     """Find the files of a model, and download them if they are not there.
 
     Args:
-        name: a name of the registry, a folder or a zip file. None is the environment
-            variable ELMO_MODEL, else the bundled model. A `Path` is never a name.
+        name: a name of the registry or of the hub (`hf:OWNER/NAME`), a folder or a zip file.
+            None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
+            never a name.
         on_progress: called for each piece of a download.
         with_softmax: download the softmax of a published model too, and its vocabulary.
 
@@ -226,12 +230,32 @@ def find_model(
         if os.path.isdir(name):
             logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)
         return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
+    if isinstance(name, str) and name.startswith(HUB_PREFIX):
+        return find_in_hub(name, on_progress, with_softmax=with_softmax)
     path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if os.path.isfile(path):
         return _in_archive(path, str(name))
     raise ModelError(_no_such_model(name))
+
+
+def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
+    """Find a model as `find_model` does; what is no name or path here is one of the hub.
+
+    Args:
+        name: as in `find_model`, or `OWNER/NAME`.
+        revision: of a model of the hub, which `name` need not give then.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    if isinstance(name, Path) or published_model(name) or os.path.exists(name):
+        if revision is not None:
+            raise ModelError(f"{name}: a revision is of a model of the hub; leave it out")
+        return find_model(name)
+    in_hub = HUB_PREFIX + name.removeprefix(HUB_PREFIX)
+    return find_model(in_hub if revision is None else f"{in_hub}@{revision}")
 
 
 def model_from_files(

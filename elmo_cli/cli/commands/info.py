@@ -25,7 +25,7 @@ def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.
 
     MODEL is a name (see `elmo models`), a folder or a zip file; without it, the default
-    model. Nothing is downloaded.
+    model. Nothing is downloaded, but for a model of the Hugging Face hub.
 
     \b
     $ elmo info mini

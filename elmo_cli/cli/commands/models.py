@@ -104,19 +104,19 @@ def _table(found: list[dict[str, Any]]) -> str:
 def download(name: str, with_softmax: bool) -> None:
     """Download the model NAME, and print the folder that it is in.
 
-    What is there is not downloaded again. `elmo models` lists the names; the environment
-    variable ELMO_CACHE names another folder to keep models in.
+    What is there is not downloaded again. `elmo models` lists the names, besides which
+    hf:OWNER/NAME is a model of the Hugging Face hub; the environment variable ELMO_CACHE
+    names another folder to keep models in, HF_HOME one for those of the hub.
 
     \b
     $ elmo download original
+    $ elmo download hf:lysandre/elmo
     """
     from elmo_cli.cli.progress import download_bars
-    from elmo_cli.pretrained.cache import download_model
-    from elmo_cli.pretrained.loading import model_named
+    from elmo_cli.pretrained.loading import find_model
 
-    model = model_named(name)
     with download_bars() as on_progress:
-        files = download_model(model, with_softmax=with_softmax, on_progress=on_progress)
+        files = find_model(name, on_progress, with_softmax=with_softmax)
     click.echo(files.weights.parent)
 
 

@@ -1,0 +1,93 @@
+"""Models of the Hugging Face hub, `hf:OWNER/NAME@REVISION`, and folders to put there.
+
+The hub's own package downloads them, to its own cache (HF_HOME), and knows private models,
+mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE. Only safetensors, HDF5, JSON and words are taken.
+"""
+
+import shutil
+from functools import partialmethod
+from pathlib import Path
+from typing import Any, Final
+
+from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.pretrained.download import OnProgress, silent
+from elmo_cli.pretrained.model_files import ModelFiles, read_folder
+
+HUB_PREFIX: Final = "hf:"
+_TAKEN: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
+
+
+def find_in_hub(name: str, on_progress: OnProgress, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the files of a model of the hub; those that are not here are downloaded.
+
+    Args:
+        name: `hf:OWNER/NAME`, with `@` and a branch, a tag or a commit, else `main`.
+        on_progress: `silent` shows no progress; else the bars of the hub's package do.
+        with_softmax: take the softmax too.
+
+    Raises:
+        ModelError: there is no such model, or the hub does not answer.
+        ElmoError: the package for it is not installed.
+    """
+    from tqdm import tqdm
+
+    class Bars(tqdm):  # type: ignore[misc]
+        # None: not where standard error is no terminal.
+        __init__ = partialmethod(tqdm.__init__, disable=True if on_progress is silent else None)
+
+    hub = _import_hub(name)
+    repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+    try:
+        folder = hub.snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=_TAKEN,
+            ignore_patterns=None if with_softmax else "*softmax*",
+            tqdm_class=Bars,
+        )
+    except hub.errors.RepositoryNotFoundError:
+        raise ModelError(
+            f"{name}: no such model on the hub; one that is private needs `hf auth login`"
+        ) from None
+    except hub.errors.RevisionNotFoundError:
+        raise ModelError(f"{name}: the model has no revision {revision}") from None
+    except Exception as error:  # which errors of the network there are depends on the version
+        reason = first_line(error.__cause__ or error)
+        raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
+    return read_folder(Path(folder), name)
+
+
+def _import_hub(name: str) -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ElmoError(
+            f"{name}: models of the hub need a package that is not installed; "
+            'pip install "elmo-cli[hub]"'
+        ) from None
+    return huggingface_hub
+
+
+def save_model(files: ModelFiles, folder: str | Path) -> None:
+    """Write a model as folders of the hub are: config.json, model.safetensors and its words.
+
+    Raises:
+        ModelError: it is one of ELMoForManyLangs, which has no such form.
+        OutputError: a file is there already, or cannot be written.
+        ElmoError: the package for safetensors is not installed.
+    """
+    from elmo_cli.pretrained.convert_weights import convert_weights
+
+    folder = Path(folder)
+    if files.weights.suffix == ".pkl":
+        raise ModelError(
+            f"{files.name}: a model of ELMoForManyLangs, which has no form as safetensors; copy "
+            f"the folder {files.weights.parent}"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    convert_weights(files.weights, folder / "model.safetensors")
+    shutil.copyfile(files.options, folder / "config.json")
+    if files.softmax is not None:
+        convert_weights(files.softmax, folder / "softmax.safetensors")
+    if files.vocabulary is not None:
+        shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)

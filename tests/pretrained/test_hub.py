@@ -1,0 +1,132 @@
+"""Models of the Hugging Face hub, from a server on this machine that answers as it does."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import TINY, assert_fails, elmo, start_elmo
+from conftest import GOLDEN
+from numpy.testing import assert_array_equal
+from strategies import make_language_model, small_architecture
+from website import COMMIT, Site, not_on_hub, put_model_on_hub, status
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import ElmoError, ModelError
+from elmo_cli.pretrained.hub import save_model
+from elmo_cli.pretrained.loading import choose_language_model, find_model
+
+constants = pytest.importorskip("huggingface_hub.constants")
+
+NAME = "hf:somebody/tiny-elmo"
+SENTENCE = ["The", "cat", "sat", "."]
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    server = Site()
+    # Read from HF_ENDPOINT and HF_HOME when the package is imported.
+    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    template = "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> dict[str, bytes]:
+    """The files of a golden model, as they are saved for the hub."""
+    ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
+    return {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
+
+
+def test_a_model_of_the_hub_is_that_which_was_saved(site: Site, saved: dict[str, bytes]) -> None:
+    assert set(saved) == {"config.json", "model.safetensors"}
+    put_model_on_hub(site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"})
+    expected = ElmoEmbedder(model=TINY).embed_sentence(SENTENCE)
+    found = ElmoEmbedder.from_pretrained("somebody/tiny-elmo")
+    assert_array_equal(found.embed_sentence(SENTENCE), expected)
+    assert found.files.name == NAME
+    assert {path.name for path in found.files.weights.parent.iterdir()} == set(saved)
+    again = ElmoEmbedder.from_pretrained(NAME, revision=COMMIT)
+    assert again.files.weights == found.files.weights
+
+
+def test_the_command_takes_a_model_of_the_hub(
+    site: Site, saved: dict[str, bytes], tmp_path: Path
+) -> None:
+    put_model_on_hub(site, "somebody/tiny-elmo", saved)
+    settings = {**os.environ, "HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path)}
+    process = start_elmo("download", NAME, env=settings, stdout=subprocess.PIPE)
+    folder = tmp_path / "hub" / "models--somebody--tiny-elmo" / "snapshots" / COMMIT
+    assert process.communicate() == (f"{folder}\n".encode(), b"")
+    (tmp_path / "text").write_text("The cat sat .\n")
+    result = elmo("embed", tmp_path / "text", tmp_path / "out.hdf5", "--model", f"{NAME}@main")
+    assert result.exit_code == 0
+    assert f"Model: {NAME}@main\n" in result.stderr
+    assert f'"path": "{folder}' in elmo("info", f"{NAME}@{COMMIT}", "--json").stdout
+
+
+def test_the_softmax_is_taken_where_words_are_predicted(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    save_model(make_language_model(small_architecture(), 0, tmp_path / "model"), tmp_path / "new")
+    saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
+    put_model_on_hub(site, "somebody/tiny-elmo", saved)
+    assert find_model(NAME).softmax is None
+    files = choose_language_model(NAME)
+    assert files.softmax is not None
+    assert files.vocabulary is not None
+    assert (files.softmax.name, files.vocabulary.name) == ("softmax.safetensors", "vocab.txt")
+
+
+def test_what_is_not_there_is_named(site: Site, saved: dict[str, bytes]) -> None:
+    put_model_on_hub(site, "somebody/tiny-elmo", saved)
+    message = f"{NAME}2: no such model on the hub; one that is private needs `hf auth login`"
+    api = "/api/models/somebody/tiny-elmo"
+    site.put(f"{api}2/revision/main", b"", not_on_hub("RepoNotFound"))
+    assert_fails(elmo("download", f"{NAME}2"), message)
+    site.put(f"{api}/revision/v2", b"", not_on_hub("RevisionNotFound"))
+    assert_fails(elmo("download", f"{NAME}@v2"), f"{NAME}@v2: the model has no revision v2")
+    message = f"{NAME}: is kept by the hub's own package; see `hf cache --help`"
+    assert_fails(elmo("models", "--remove", NAME), message)
+    put_model_on_hub(site, "somebody/notes", {"README.md": b"", "pytorch_model.bin": b""})
+    with pytest.raises(ModelError, match=r"expected a model .*, found no options.json and no wei"):
+        find_model("hf:somebody/notes")
+    with pytest.raises(ModelError, match=r"^hf:a/b/c: cannot download from the hub: Repo id .*$"):
+        find_model("hf:a/b/c")
+    with pytest.raises(ModelError, match=r"^mini: a revision is of a model of the hub; leave it"):
+        ElmoEmbedder.from_pretrained("mini", "main")
+
+
+def test_a_hub_that_fails_is_one_line(site: Site) -> None:
+    site.put("/api/models/somebody/tiny-elmo/revision/main", b"", *[status(500)] * 9)
+    with pytest.raises(ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*500"):
+        find_model(NAME)
+    site.close()
+    with pytest.raises(ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"):
+        find_model(NAME)
+
+
+def test_without_the_package_the_error_names_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ElmoError) as caught:
+        find_model(NAME)
+    assert str(caught.value) == (
+        f"{NAME}: models of the hub need a package that is not installed; "
+        'pip install "elmo-cli[hub]"'
+    )
+
+
+def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:
+    with pytest.raises(ElmoError, match=r"model.safetensors exists already"):
+        ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
+    embedder = ElmoEmbedder.from_pretrained(tmp_path / "saved", state="warm")
+    assert embedder.state == "warm"
+    many_langs = ElmoEmbedder(model=GOLDEN / "many-langs" / "both")
+    with pytest.raises(ModelError, match=r"a model of ELMoForManyLangs, which has no form as"):
+        many_langs.save_pretrained(tmp_path / "other")
