@@ -1,15 +1,14 @@
-"""`elmo distribute` beside one process of `elmo embed`: speed at work, start-up, memory.
+"""`elmo distribute` beside one process of `elmo embed`: speed, start-up, memory, many parts.
 
-python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch --part-size 150M
+python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch
 
 At work is from the end of the first part to that of the last, with the tokens of the parts
-between; of `elmo embed`, what it says itself. Memory is the peak of all processes together, each
-page shared out among those that share it. Ray's workers have one thread each, what runs in one
-process has `--threads`: 1 where others use the machine, since threads lose that wait for another.
+between; of `elmo embed`, what it says itself. Start-up is what remains of the run. Memory is the
+peak of each kind of process, each page shared out among those that share it: the driver, the
+workers, and Ray's own. The second table has a tiny model and parts of a line or some.
 """
 
 import argparse
-import json
 import os
 import pickle
 import re
@@ -17,97 +16,145 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from elmo_cli.distributed.folder import Folder
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import read_plan
-from elmo_cli.outputs.parts import part_name
+from elmo_cli.outputs.parts import Folder
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
+TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
 
 
-def memory_of(pid: int) -> int:
-    """The bytes of a process and all that it has started."""
-    total = 0
+def processes_of(pid: int) -> Iterator[int]:
+    """A process and all that it has started."""
+    yield pid
     with suppress(OSError):
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        total += 1024 * int(re.findall(r"^Pss: +(\d+)", rollup, re.MULTILINE)[0])
         for task in Path(f"/proc/{pid}/task").iterdir():
-            total += sum(map(memory_of, map(int, (task / "children").read_text().split())))
-    return total
+            for child in (task / "children").read_text().split():
+                yield from processes_of(int(child))
 
 
-def run(command: list[str], n_threads: int) -> tuple[float, int, str]:
-    """Seconds, peak bytes and what was said."""
+def memory_of(pid: int) -> Counter[str]:
+    """The bytes of a process and all that it has started, by kind."""
+    found: Counter[str] = Counter()
+    for process in processes_of(pid):
+        with suppress(OSError, IndexError):
+            name = Path(f"/proc/{process}/cmdline").read_bytes()
+            kind = "workers" if b"_Worker" in name else "driver" if process == pid else "Ray"
+            pages = Path(f"/proc/{process}/smaps_rollup").read_text()
+            found[kind] += 1024 * int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
+    return found
+
+
+def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
+    """Seconds, the peak bytes of each kind of process, and what was said."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
-    started, peak = time.perf_counter(), 0
+    started, peak = time.perf_counter(), Counter[str]()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         while process.poll() is None:
-            peak = max(peak, memory_of(process.pid))
+            peak |= memory_of(process.pid)  # the larger of both, kind by kind
             time.sleep(0.5)
+        seconds = time.perf_counter() - started
         assert process.stderr is not None
         said = process.stderr.read()
     if process.returncode:
         raise RuntimeError(said)
-    return time.perf_counter() - started, peak, said
+    return seconds, peak, said
 
 
-def speed_at_work(output: Path) -> float:
-    """Tokens a second between the ends of the first and the last part."""
+def at_work(output: Path) -> tuple[float, int]:
+    """Tokens a second between the ends of the first and the last part, and all tokens."""
     folder = Folder(str(output))
-    ends = {number: (output / part_name(number)).stat().st_mtime for number in folder.parts()}
-    first = min(ends, key=lambda number: ends[number])
-    n_tokens = sum(int(folder.part_attributes(part)["tokens"]) for part in ends if part != first)
-    return n_tokens / (max(ends.values()) - ends[first])
+    paths = sorted(output.glob("part-*"), key=lambda path: path.stat().st_mtime)
+    tokens = [int(folder.part_attributes(int(path.stem[5:]))["tokens"]) for path in paths]
+    seconds = paths[-1].stat().st_mtime - paths[0].stat().st_mtime
+    return sum(tokens[1:]) / seconds, sum(tokens)
 
 
 def sent_bytes(output: Path) -> int:
-    """What goes through the object store for a part: its row, and its result."""
+    """What goes through Ray for a part: the part, and its result."""
     plan = read_plan(Folder(str(output)))
     assert plan is not None
-    result = PartResult(0, "a-host-of-usual-name-12345", 10**6)
-    return len(pickle.dumps(plan.parts[-1]._asdict())) + len(pickle.dumps(result._asdict()))
+    result = PartResult(len(plan.parts), "a-host-of-usual-name-12345", 10**6)
+    return len(pickle.dumps(plan.parts[-1])) + len(pickle.dumps(result))
+
+
+def print_row(*cells: str) -> None:
+    """Print a row of a table in Markdown."""
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def measure_speed(corpus: str, output: Path, part_size: str, options: list[str]) -> None:
+    """Print a row for each way: one process of one thread and of two, one worker and two."""
+    distribute = [*ELMO, "distribute", corpus, str(output), "--part-size", part_size, *options]
+    speeds: dict[int, float] = {}
+    speed: float
+    for name, arguments, n_threads, n_cores in (
+        ("`elmo embed`, 1 thread", None, 1, 1),
+        ("`elmo embed`, 2 threads", None, 2, 2),
+        ("`--engine none`, 2 threads", ["--engine", "none"], 2, 2),
+        ("Ray, 1 worker of 1 thread", ["--workers", "1"], 1, 1),
+        ("Ray, 2 workers of 1 thread", ["--workers", "2"], 1, 2),
+    ):
+        if arguments is None:
+            plain = [*ELMO, "embed", corpus, f"{output}.h5", "--overwrite", *options]
+            seconds, peak, said = run(plain, n_threads)
+            found = re.findall(r"([\d,]+) tokens", said.splitlines()[-1])
+            n_tokens, speed = (int(number.replace(",", "")) for number in found)
+            speeds[n_cores] = speed
+        else:
+            seconds, peak, _ = run([*distribute, *arguments], n_threads)
+            speed, n_tokens = at_work(output)
+        memory = (f"{peak[kind] / 1e6:,.0f}" for kind in ("driver", "workers", "Ray"))
+        sent = f"{sent_bytes(output):,}" if name.startswith("Ray") else ""
+        ratio = f"{speed / speeds[n_cores]:.2f}"
+        start = f"{seconds - n_tokens / speed:.1f}"
+        print_row(name, f"{speed:,.0f}", ratio, f"{seconds:.1f}", start, *memory, sent)
+        shutil.rmtree(output, ignore_errors=True)
+        Path(f"{output}.h5").unlink(missing_ok=True)
+
+
+def measure_parts(output: Path, numbers: list[int]) -> None:
+    """Print a row for each number of parts, each part of five lines, by two workers."""
+    text = Path(f"{output}.txt")
+    arguments = [str(text), str(output), "--part-size", "0.001", "--model", str(TINY)]
+    for n_parts in numbers:
+        text.write_text("a b c d e f\n" * 2 * n_parts)
+        command = [*ELMO, "distribute", *arguments, "--workers", "2"]
+        seconds, peak, _ = run(command, 1)
+        n_found = len(list(output.glob("part-*")))
+        memory = f"{peak['driver'] / 1e6:,.0f}"
+        print_row(f"{n_found:,}", f"{seconds:.1f}", memory, f"{sent_bytes(output):,}")
+        shutil.rmtree(output)
+    text.unlink()
 
 
 def main() -> None:
-    """Measure each way in turn, and print a table."""
+    """Measure each way in turn, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus")
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--part-size", default="150M")
+    parser.add_argument("--part-size", default="150", help="MB")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--options", default="--layers average --dtype float16")
+    parser.add_argument("--parts", type=int, nargs="*", default=[10, 100, 1000, 2000])
     chosen = parser.parse_args()
-    options = chosen.options.split()
+    chosen.folder.mkdir(exist_ok=True)
     output = chosen.folder / "output"
-    parts = [chosen.corpus, str(output), "--part-size", chosen.part_size, *options]
-    ways = {
-        "elmo embed": ([*ELMO, "embed", chosen.corpus, f"{output}.h5"], chosen.threads),
-        "--engine none": ([*ELMO, "distribute", *parts, "--engine", "none"], chosen.threads),
-        "Ray, 1 worker of 1 thread": ([*ELMO, "distribute", *parts, "--workers", "1"], 1),
-        "Ray, 2 workers of 1 thread": ([*ELMO, "distribute", *parts, "--workers", "2"], 1),
-    }
-    print("| | whole, s | at work, tokens/s | memory, MB | parts | bytes sent a part |")
-    print("|---|--:|--:|--:|--:|--:|")
+    memory = ("driver, MB", "workers, MB", "Ray, MB")
+    print_row("", "tokens/s at work", "ratio", "whole, s", "start-up, s", *memory, "bytes a part")
+    print_row("---", *["--:"] * 8)
     for _ in range(chosen.repeats):
-        for name, (command, n_threads) in ways.items():
-            is_plain = "embed" in command
-            seconds, peak, said = run([*command, *options * is_plain], n_threads)
-            found = re.findall(r"([\d,]+) tokens/s", said)[-1]
-            speed = float(found.replace(",", "")) if is_plain else speed_at_work(output)
-            n_parts = 0 if is_plain else len(Folder(str(output)).parts())
-            n_bytes = sent_bytes(output) if "Ray" in name else 0
-            print(
-                f"| {name} | {seconds:.1f} | {speed:,.0f} | {peak / 1e6:,.0f} | {n_parts} "
-                f"| {n_bytes} |",
-                flush=True,
-            )
-            shutil.rmtree(output, ignore_errors=True)
-            Path(f"{output}.h5").unlink(missing_ok=True)
-    print(json.dumps({"cpus": os.cpu_count(), "load": os.getloadavg()}))
+        measure_speed(chosen.corpus, output, chosen.part_size, chosen.options.split())
+    print()
+    print_row("parts", "whole, s", "driver, MB", "bytes a part")
+    print_row("---", *["--:"] * 3)
+    measure_parts(output, chosen.parts)
+    print(f"\n{os.cpu_count()} CPUs, load {os.getloadavg()}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from elmo_cli.errors import OutputError
+from elmo_cli.errors import OutputError, system_reason
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -20,6 +20,13 @@ logger = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a file system without locks says."""
+
+_ADVICE = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room in your quota",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
+"""What to do about an output that cannot be written, by the number of the error."""
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
@@ -51,20 +58,28 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
-def write_synced(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file as `NAME.partial`, fsync it, and rename it.
+def output_error(path: Path, error: OSError) -> OutputError:
+    """What to say of an output that cannot be written."""
+    advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
+    return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
+
+
+def write_synced(
+    path: Path, write: Callable[[IO[bytes]], object], partial: Path | None = None
+) -> None:
+    """Write a file as `NAME.partial`, or under the name given, fsync it, and rename it.
 
     Raises:
-        OSError: it cannot be written; a file of that name is as it was. A RuntimeError of
-            `write` likewise.
+        OSError: it cannot be written; a file of that name is as it was. Another error of `write`
+            likewise.
     """
-    partial = path.with_name(f"{path.name}.partial")
+    partial = partial or path.with_name(f"{path.name}.partial")
     try:
         partial.unlink(missing_ok=True)
         with open(partial, "xb") as file:  # "x" follows no link
             write(file)
         rename_synced(partial, path)
-    except (OSError, RuntimeError):
+    except BaseException:
         partial.unlink(missing_ok=True)
         raise
 

@@ -1,9 +1,34 @@
-"""What a folder of `elmo distribute` is compared with."""
+"""What runs of `elmo distribute` are made of, and compared with."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
 
 from commands import TINY, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
+
+
+def parts_there() -> dict[str, int]:
+    """The parts in `out`, and when each was written."""
+    return {path.name: path.stat().st_mtime_ns for path in sorted(Path("out").glob("part-*"))}
+
+
+def wait_until(condition: Callable[[], object], process: "Popen[bytes]") -> None:
+    """Wait for something that a process does, while it runs."""
+    end = time.monotonic() + 120
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def end_of(process: "Popen[bytes]") -> tuple[int, list[str]]:
+    """The exit status, and what was said but for Ray's own log."""
+    assert process.stderr is not None
+    lines = process.stderr.read().decode().splitlines()
+    process.stderr.close()
+    return process.wait(timeout=120), [line for line in lines if not line.startswith("[20")]
 
 
 def assert_equal_to_embed(*options: str, source: str = "text.txt") -> None:

@@ -2,7 +2,6 @@
 
 inputs       text, FASTA, JSON lines and Parquet, cut into parts and read again
 plan         the parts and the settings of a folder, fixed by its first run
-folder       what lies in it: parts, the plan, attempts, runs
 part         one part, by a worker that holds a model
 run          all parts that are not there yet, by an engine
 ray_engine   Ray

@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -36,8 +37,7 @@ SUFFIXES: Final = {
 """Formats of inputs, and the suffixes of their files; `.gz` may follow, but for Parquet."""
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n\v\f"
 """What may stand before the `>` of FASTA."""
-_SAMPLE_BYTES: Final = 1 << 20
-_SAMPLE_ROWS: Final = 1000
+_BUFFER_BYTES: Final = 1 << 20
 
 
 class Input(NamedTuple):
@@ -64,20 +64,18 @@ class Part(NamedTuple):
     """The line of the file where it starts, or the row, from 1."""
 
     def __str__(self) -> str:
-        last = self.line + self.n_records - 1
-        return (
-            f"part {self.number} ({self.path}, {self.n_records:,} records from {self.line:,}"
-            f"{f' to {last:,}' if last > self.line else ''})"
-        )
+        records = f"{self.n_records:,} records from {self.line:,}"
+        return f"part {self.number} ({self.path}, {records})"
 
 
-class Columns(NamedTuple):
+@dataclass(frozen=True)
+class Columns:
     """What is read of an input, and how."""
 
     input_format: str | None = None
     """One of `SUFFIXES`; None goes by the suffix of each file."""
-    text: str = "text"
-    key: str | None = None
+    text_column: str = "text"
+    key_column: str | None = None
     skip_errors: bool = False
 
     def format_of(self, path: str) -> str:
@@ -94,58 +92,60 @@ def find_inputs(patterns: tuple[str, ...]) -> list[Input]:
         InputError: there is no such file.
     """
     found: list[Input] = []
-    for pattern in patterns:
-        for path in _matching(pattern):
-            file_system, inner = open_location(path)
-            info = file_system.get_file_info(inner)
-            if not info.is_file:
-                raise InputError(f"{path}: cannot read the input: expected a file, found none")
-            found.append(Input(path, info.size, str(info.mtime_ns)))
+    for path in (path for pattern in patterns for path in _matching(pattern)):
+        file_system, inner = open_location(path)
+        info = file_system.get_file_info(inner)
+        if not info.is_file:
+            raise InputError(f"{path}: cannot read the input: expected a file, found none")
+        found.append(Input(path, info.size, str(info.mtime_ns)))
     return found
 
 
 def _matching(pattern: str) -> list[str]:
+    if not glob.has_magic(pattern) or os.path.exists(pattern):
+        return [pattern if "://" in pattern else os.path.abspath(pattern)]
     if "://" not in pattern:
-        is_pattern = not os.path.exists(pattern) and glob.has_magic(pattern)
-        found = sorted(glob.glob(pattern, recursive=True)) if is_pattern else [pattern]
-        found = [os.path.abspath(path) for path in found]
-    elif glob.has_magic(pattern):
+        found = [os.path.abspath(path) for path in glob.glob(pattern, recursive=True)]
+    else:
         from pyarrow.fs import FileSelector
 
         base = pattern[: pattern.index(next(filter(glob.has_magic, pattern)))].rpartition("/")[0]
         file_system, inner = open_location(base)
         infos = file_system.get_file_info(FileSelector(inner, recursive=True))
         paths = (f"{base}{info.path.removeprefix(inner)}" for info in infos if info.is_file)
-        found = sorted(path for path in paths if fnmatch.fnmatchcase(path, pattern))
-    else:
-        found = [pattern]
-    if not found:
-        raise InputError(f"{pattern}: no such input")
-    return found
+        found = [path for path in paths if fnmatch.fnmatchcase(path, pattern)]
+    return sorted(found) or [pattern]  # which is not there
 
 
-def cut(path: str, columns: Columns, units: int) -> Iterator[Part]:
+def cut(path: str, columns: Columns, n_bytes: int) -> Iterator[Part]:
     """Cut an input into parts, each numbered from 0 in this input alone.
 
     Args:
         path: of the input, which is read to its end to count the records; of Parquet, the footer.
         columns: what is read of it.
-        units: bytes or rows of a part, at least; compressed data is never cut.
+        n_bytes: of text in a part, about; compressed data is never cut.
 
     Raises:
         InputError: it cannot be read.
     """
-    input_format = columns.format_of(path)
-    if input_format == "parquet":
-        with _open_parquet(path) as file:
+    if columns.format_of(path) == "parquet":
+        with _open_parquet(path, columns) as (file, names):
             n_rows = file.metadata.num_rows
-        for number, start in enumerate(range(0, n_rows, units)):
-            stop = min(start + units, n_rows)
+            groups = map(file.metadata.row_group, range(file.num_row_groups))
+            leaves = [group.column(i) for group in groups for i in range(group.num_columns)]
+            n_text = sum(
+                leaf.total_uncompressed_size
+                for leaf in leaves
+                if leaf.path_in_schema.partition(".")[0] == names[0]
+            )
+        step = max(1, n_rows * n_bytes // max(1, n_text))
+        for number, start in enumerate(range(0, n_rows, step)):
+            stop = min(start + step, n_rows)
             yield Part(number, path, start, stop, start, stop - start, start + 1)
         return
     with _open_stream(path) as stream:
-        limit = None if is_compressed(path) else units
-        yield from _cut_lines(path, stream, limit, input_format == "fasta")
+        limit = None if is_compressed(path) else n_bytes
+        yield from _cut_lines(path, stream, limit, columns.format_of(path) == "fasta")
 
 
 def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -> Iterator[Part]:
@@ -166,18 +166,6 @@ def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -
         n_records += is_new or (first == n_records == 0 and line.strip() != b"")
 
 
-def sample(path: str, columns: Columns) -> tuple[int, int, int]:
-    """Bytes or rows at the start of an input, and the records and tokens in them."""
-    is_parquet = columns.format_of(path) == "parquet"
-    stop = _SAMPLE_ROWS if is_parquet else _SAMPLE_BYTES
-    n_records = n_tokens = n_units = 0
-    for record in read_part(Part(0, path, 0, stop, 0, 0, 1), columns._replace(skip_errors=True)):
-        n_records += 1
-        n_tokens += len(record.tokens)
-        n_units += 1 if is_parquet else len(record.text.encode("utf-8", "replace")) + 1
-    return n_units, n_records, n_tokens
-
-
 def read_part(part: Part, columns: Columns) -> Iterator[Record]:
     """The records of a part; with `skip_errors`, those that cannot be read have their `error`.
 
@@ -189,9 +177,7 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
         yield from _read_rows(part, columns)
         return
     with _open_stream(part.path) as stream:
-        if is_compressed(part.path):
-            assert part.start == 0  # it is never cut
-        else:
+        if not is_compressed(part.path):  # which is never cut
             stream.seek(part.start)
         lines = _lines(part, stream, columns.skip_errors)
         if input_format == "fasta":
@@ -221,69 +207,68 @@ def _json_record(line: str, where: str, columns: Columns) -> Record:
         row = json.loads(line)
     except ValueError:
         row = None
-    return _row_record(row if isinstance(row, dict) else {columns.text: ...}, where, columns)
+    return _row_record(row if isinstance(row, dict) else {}, where, columns)
 
 
 def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
     """A record from its text, or its tokens in a list, and its key."""
-    text = row.get(columns.text, ...)
-    key = None if columns.key is None else str(row.get(columns.key, ""))
+    text = row.get(columns.text_column, ...)
+    key = None if columns.key_column is None else str(row.get(columns.key_column, ""))
     if isinstance(text, str) or text is None:
         return Record(text or "", tokens(text or ""), key)
     if isinstance(text, list) and all(isinstance(token, str) for token in text):
         return Record(" ".join(text), text, key)
     found = "none" if text is ... else repr(text)[:60]
-    error = f"{where}: expected a text or a list of tokens in {columns.text!r}, found {found}"
+    error = (
+        f"{where}: expected a text or a list of tokens in {columns.text_column!r}, found {found}"
+    )
     if not columns.skip_errors:
         raise InputError(error)
     return Record("", [], key, error=error)
 
 
 def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
-    names = [columns.text] if columns.key is None else [columns.text, columns.key]
-    with _open_parquet(part.path) as file:
-        missing = [name for name in names if name not in file.schema_arrow.names]
-        if missing:
-            found = ", ".join(file.schema_arrow.names[:20])
-            raise InputError(f"{part.path}: expected a column {missing[0]!r}, found {found}")
+    with _open_parquet(part.path, columns) as (file, names):
         end = 0
         for group in range(file.num_row_groups):
             start, end = end, end + file.metadata.row_group(group).num_rows
             if end <= part.start or start >= part.stop:
                 continue
-            table = file.read_row_group(group, columns=names)
-            rows = table.slice(max(part.start - start, 0), part.stop - max(part.start, start))
-            number = max(part.start, start) + 1
+            first = max(part.start, start)
+            rows = file.read_row_group(group, columns=names)
+            rows = rows.slice(first - start, part.stop - first)
             for batch in rows.to_batches(max_chunksize=1024):
                 for row in batch.to_pylist():
-                    yield _row_record(row, f"{part.path}, row {number}", columns)
-                    number += 1
+                    first += 1
+                    yield _row_record(row, f"{part.path}, row {first}", columns)
 
 
 @contextmanager
 def _open_stream(path: str) -> Iterator[BinaryIO]:
     file_system, inner = open_location(path)
     try:
-        # Not through pyarrow where it is a file of this machine: lines are read faster.
-        file: Any = (
-            io.BufferedReader(file_system.open_input_file(inner))
-            if "://" in path
-            else open(inner, "rb")  # noqa: SIM115
-        )
-        with file:
+        with io.BufferedReader(file_system.open_input_file(inner), _BUFFER_BYTES) as file:
             yield decompressed(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
 
 
 @contextmanager
-def _open_parquet(path: str) -> Iterator[Any]:
+def _open_parquet(path: str, columns: Columns) -> Iterator[tuple[Any, list[str]]]:
+    """Open a file of Parquet: give it, and the names of the columns that are read."""
     import pyarrow
     from pyarrow import parquet
 
     file_system, inner = open_location(path)
+    names = [name for name in (columns.text_column, columns.key_column) if name is not None]
     try:
-        with file_system.open_input_file(inner) as file:
-            yield parquet.ParquetFile(file)
+        with file_system.open_input_file(inner) as opened:
+            file = parquet.ParquetFile(opened)
+            there = file.schema_arrow.names
+            missing = [name for name in names if name not in there]
+            if missing:
+                found = ", ".join(there[:20])
+                raise InputError(f"{path}: expected a column {missing[0]!r}, found {found}")
+            yield file, names
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None

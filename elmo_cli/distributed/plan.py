@@ -6,25 +6,27 @@ from typing import Any, Final, NamedTuple
 import torch
 
 import elmo_cli
-from elmo_cli.distributed.folder import Folder
-from elmo_cli.distributed.inputs import Columns, Input, Part, cut, find_inputs, sample
+from elmo_cli.distributed.inputs import Columns, Input, Part, cut, find_inputs
 from elmo_cli.errors import OutputError, check_choice, shown
 from elmo_cli.inference.selection import Selection, select
 from elmo_cli.model.options import ModelOptions, read_options, start_of_sentences
 from elmo_cli.outputs.formats import DTYPES
-from elmo_cli.outputs.parts import PLAN
+from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import choose_model
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 
-PART_BYTES: Final = 1 << 30
+_PART_MB: Final = 1000.0
 """Size of a part, before compression."""
-_PART_TOKENS: Final = 1 << 20
+_PART_TOKENS: Final = 1_000_000
 """The maximum number of tokens in a part, unless its size is given: what a worker's death costs."""
+_TOKEN_BYTES: Final = 6
+"""Of text, about, with the space; of a residue 1."""
+_RECORD_TOKENS: Final = 25
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Columns):
     """What a worker has to know, in plain values; see `ElmoEmbedder` and its `embed_file`."""
 
     model: str | None = None
@@ -39,15 +41,6 @@ class Settings:
     gamma: float | None = None
     pooling: str | None = None
     dtype: str = "float32"
-    input_format: str | None = None
-    text_column: str = "text"
-    key_column: str | None = None
-    skip_errors: bool = False
-
-    @property
-    def columns(self) -> Columns:
-        """What is read of the inputs."""
-        return Columns(self.input_format, self.text_column, self.key_column, self.skip_errors)
 
     def selection(self, n_layers: int) -> Selection:
         """What is written of a model's layers."""
@@ -62,18 +55,13 @@ class Plan(NamedTuple):
     inputs: list[Input]
     parts: list[Part]
 
-    @property
-    def model_sha256(self) -> str:
-        """The hash of the model that workers must have."""
-        return self.settings["model_sha256"]
-
 
 def open_plan(
     folder: Folder,
     patterns: tuple[str, ...],
     settings: Settings,
     *,
-    part_bytes: int | None = None,
+    part_mb: float | None = None,
     overwrite: bool = False,
 ) -> Plan:
     """The plan of a folder, made where there is none.
@@ -82,7 +70,8 @@ def open_plan(
         folder: made where it is missing.
         patterns: the inputs: paths, URIs and patterns.
         settings: of the workers.
-        part_bytes: size of a part before compression; 1 GiB, or less, if not given.
+        part_mb: megabytes of a part before compression, about; 1,000, or a million tokens where
+            those are less, if not given.
         overwrite: remove what a run with another plan has written.
 
     Raises:
@@ -95,23 +84,24 @@ def open_plan(
     files = choose_model(
         *(settings.model, settings.options_file, settings.weight_file, settings.vocabulary_file)
     )
-    values = _recorded(settings, files)
+    options = read_options(files.options)
+    values = _recorded(settings, files, options)
     if overwrite:
         folder.clear()
     stored = read_plan(folder)
-    if stored is None:
-        if folder.names():
-            raise OutputError(
-                f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
-                "found other files in it"
-            )
-        plan = Plan(
-            values, inputs, _parts(inputs, settings, read_options(files.options), part_bytes)
+    if stored is not None:
+        _check_same(folder, stored, values, inputs)
+        return stored
+    if folder.names():
+        raise OutputError(
+            f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
+            "found other files in it"
         )
-        _write_plan(folder, plan)
-        return plan
-    _check_same(folder, stored, values, inputs)
-    return stored
+    n_tokens = _tokens_per_part(settings, options, part_mb)
+    plan = Plan(values, inputs, _parts(inputs, settings, n_tokens))
+    content = {**plan._asdict(), "parts": [part._asdict() for part in plan.parts]}
+    folder.write(PLAN, content)
+    return plan
 
 
 def read_plan(folder: Folder) -> Plan | None:
@@ -120,25 +110,11 @@ def read_plan(folder: Folder) -> Plan | None:
     if found is None:
         return None
     inputs = [Input(*each) for each in found["inputs"]]
-    parts = [
-        Part(number, inputs[file].path, start, stop, first, n_records, line)
-        for number, (file, start, stop, first, n_records, line) in enumerate(
-            (part[0], *part[1:]) for part in found["parts"]
-        )
-    ]
-    return Plan(found["settings"], inputs, parts)
+    return Plan(found["settings"], inputs, [Part(**each) for each in found["parts"]])
 
 
-def _write_plan(folder: Folder, plan: Plan) -> None:
-    files = {each.path: number for number, each in enumerate(plan.inputs)}
-    parts = [(files[part.path], *part[2:]) for part in plan.parts]
-    content = {"settings": plan.settings, "inputs": plan.inputs, "parts": parts}
-    folder.write(PLAN, content)
-
-
-def _recorded(settings: Settings, files: ModelFiles) -> dict[str, str]:
+def _recorded(settings: Settings, files: ModelFiles, options: ModelOptions) -> dict[str, str]:
     """What the values of a folder depend on, as attributes."""
-    options = read_options(files.options)
     values = {
         "model_sha256": content_sha256(files),
         **settings.selection(options.n_layers).attributes(),
@@ -164,24 +140,24 @@ def _check_same(
         )
 
 
-def _parts(
-    inputs: list[Input], settings: Settings, options: ModelOptions, part_bytes: int | None
-) -> list[Part]:
-    selection = settings.selection(options.n_layers)
-    one = Selection(selection.layers, "mean").empty(
+def _tokens_per_part(settings: Settings, options: ModelOptions, part_mb: float | None) -> float:
+    """How many tokens give a part of the size that is wanted, about."""
+    vector = Selection(settings.selection(options.n_layers).layers, "mean").empty(
         options.n_layers, options.width, torch.device("cpu")
     )
-    vector_bytes = one.numel() * (2 if settings.dtype == "float16" else 4)
+    vector_bytes = vector.numel() * (2 if settings.dtype == "float16" else 4)
+    n_vectors = (part_mb or _PART_MB) * 1e6 / vector_bytes
+    n_tokens = n_vectors * (_RECORD_TOKENS if settings.pooling else 1)
+    return n_tokens if part_mb else min(n_tokens, _PART_TOKENS)
+
+
+def _parts(inputs: list[Input], settings: Settings, n_tokens: float) -> list[Part]:
     parts: list[Part] = []
     n_records = 0
     for path, _, _ in inputs:
-        units, records, tokens = sample(path, settings.columns)
-        n_vectors = records if settings.pooling else tokens
-        limit = units * (part_bytes or PART_BYTES) // max(1, vector_bytes * n_vectors)
-        if part_bytes is None:
-            limit = min(limit, units * _PART_TOKENS // max(1, tokens))
-        for part in cut(path, settings.columns, max(1, limit)):
-            first = n_records + part.first
-            parts.append(part._replace(number=len(parts), first=first))
-        n_records = parts[-1].first + parts[-1].n_records if parts else 0
+        token_bytes = 1 if settings.format_of(path) == "fasta" else _TOKEN_BYTES
+        n_before = n_records
+        for part in cut(path, settings, max(1, int(n_tokens * token_bytes))):
+            parts.append(part._replace(number=len(parts), first=n_before + part.first))
+            n_records += part.n_records
     return parts

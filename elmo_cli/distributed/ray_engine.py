@@ -1,63 +1,64 @@
-"""Ray: parts to workers, wherever they run; it schedules, restarts and tries again."""
+"""Ray: parts to workers, wherever they run; it places them, restarts them and tries again."""
 
 import logging
 import os
-import queue
-import socket
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from elmo_cli.distributed.inputs import Part
-from elmo_cli.distributed.part import PartResult, PartWorker
+from elmo_cli.distributed.part import PartResult
 from elmo_cli.errors import DeviceError, ElmoError, first_line
 
+logger = logging.getLogger(__name__)
+
 _MIN_RAY: Final = (2, 51)
-_MAX_GROUP: Final = 16
-"""The maximum number of parts in a task of Ray."""
 _WAIT_SECONDS: Final = 1.0
+_CONNECT_SECONDS: Final = 20.0
+_SILENT_SECONDS: Final = 25.0
+"""Seconds without a result after which a run says so, where no worker is at work."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Where workers run, and what each takes."""
+    """Where workers run, what each takes, and how many a part may end."""
 
     address: str | None = None
     """Of a cluster; None starts one on this machine for the run."""
     workers: int | None = None
-    cpus: float = 1
-    gpus: float = 0
+    """The maximum; None is as many as there is room for."""
+    cpus_per_worker: float = 1
+    gpus_per_worker: float = 0
+    attempts: int = 5
 
 
-class _RayWorker:
-    """A `PartWorker` as Ray Data calls it."""
+class _Worker:
+    """An actor of Ray, the process of which holds a model."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        self._worker = PartWorker(*arguments, **named)
+    def __init__(self, embed: Callable[..., PartResult], resources: Resources) -> None:
+        on_gpu = resources.gpus_per_worker > 0  # Ray shows a worker no other GPU than its own
+        n_threads = max(1, int(resources.cpus_per_worker))
+        self._embed = partial(embed, device="cuda" if on_gpu else "cpu", n_threads=n_threads)
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
-        part = Part(*(batch[name][0] for name in Part._fields))
-        result = self._worker(Part(*(_plain(value) for value in part)))
-        return {name: [value] for name, value in result._asdict().items()}
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    def embed(self, part: Part | None) -> PartResult | None:
+        """Embed a part; without one, say that the worker is there."""
+        return None if part is None else self._embed(part)
 
 
 def embed_on_ray(
-    parts: Sequence[Part], resources: Resources, *arguments: Any, attempts: int
+    parts: Sequence[Part], embed: Callable[..., PartResult], resources: Resources
 ) -> Generator[PartResult | None, None, None]:
-    """Embed parts by workers of Ray.
+    """Embed parts by workers of Ray: an `Engine`.
 
     Args:
         parts: those that are missing.
+        embed: `embed_part` of a folder.
         resources: of the workers.
-        arguments: the first ones of `PartWorker`.
-        attempts: of a part.
 
     Yields:
         What became of each part; None while none ends.
@@ -69,46 +70,79 @@ def embed_on_ray(
     with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
         _connect(ray, resources.address or os.environ.get("RAY_ADDRESS"))
         try:
-            for row in _polled(_rows(ray, parts, resources, arguments, attempts)):
-                yield row if row is None else PartResult(**row)
+            yield from _results(ray, list(parts), embed, resources)
         finally:
             ray.shutdown()
 
 
-def _rows(
-    ray: Any, parts: Sequence[Part], resources: Resources, arguments: tuple[Any, ...], attempts: int
-) -> Callable[[], Iterator[dict[str, Any]]]:
-    """What iterates over the results as Ray gives them, once it is called."""
-    n_workers = _count_workers(ray.cluster_resources(), resources)
-    worker = {
-        "device": "cuda" if resources.gpus else "cpu",
-        "n_threads": max(1, int(resources.cpus)),
-        "attempts": attempts,
-    }
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    group = max(1, min(_MAX_GROUP, len(parts) // (64 * n_workers)))
-    workers = ray.data.ActorPoolStrategy(
-        min_size=1,
-        max_size=n_workers,
-        initial_size=n_workers,
-        max_tasks_in_flight_per_actor=2,
+def _results(
+    ray: Any, parts: list[Part], embed: Callable[..., PartResult], resources: Resources
+) -> Generator[PartResult | None, None, None]:
+    actor = ray.remote(_Worker).options(
+        num_cpus=resources.cpus_per_worker,
+        num_gpus=resources.gpus_per_worker,
+        max_restarts=-1,
+        max_task_retries=resources.attempts - 1,
     )
-    rows: Callable[[], Iterator[dict[str, Any]]] = (
-        ray.data.from_items(
-            [part._asdict() for part in parts], override_num_blocks=-(-len(parts) // group)
+    n_workers = resources.workers or _room(ray.cluster_resources(), resources)
+    calls: dict[Any, tuple[Any, Part | None]] = {}
+    for _ in range(min(n_workers, len(parts))):
+        worker = actor.remote(embed, resources)
+        calls[worker.embed.remote(None)] = (worker, None)
+    parts.reverse()
+    heard, is_told = time.monotonic(), False
+    # A worker gets a part once it is there, so that none waits for a worker that has no room.
+    while parts or any(part is not None for _, part in calls.values()):
+        ended, _ = ray.wait(list(calls), timeout=_WAIT_SECONDS)
+        for call in ended:
+            worker, part = calls.pop(call)
+            result = _result_of(ray, call, part, resources.attempts)
+            if result is not None:
+                yield result
+            if parts:
+                part = parts.pop()
+                calls[worker.embed.remote(part)] = (worker, part)
+            # Else nothing refers to the worker any more, and Ray ends it.
+        if ended:
+            heard = time.monotonic()
+            continue
+        yield None
+        if not is_told and time.monotonic() - heard > _SILENT_SECONDS:
+            is_told = _tell_waiting(ray, calls, resources)
+
+
+def _tell_waiting(ray: Any, calls: dict[Any, tuple[Any, Part | None]], wanted: Resources) -> bool:
+    """Say that no worker runs, where that is so."""
+    cpus, gpus = wanted.cpus_per_worker, wanted.gpus_per_worker
+    reason = f"no node has {cpus:g} CPUs and {gpus:g} GPUs free"
+    is_waiting = all(part is None for _, part in calls.values())  # for its first worker
+    try:
+        _room(ray.cluster_resources(), wanted)
+    except DeviceError as error:
+        is_waiting, reason = True, str(error)
+    if is_waiting:
+        logger.warning(
+            "Warning: no worker runs: %s; the run waits for them, Ctrl-C ends it", reason
         )
-        .map_batches(
-            _RayWorker,
-            fn_constructor_args=arguments,
-            fn_constructor_kwargs=worker,
-            batch_size=1,
-            compute=workers,
-            num_cpus=resources.cpus,
-            num_gpus=resources.gpus or None,
-        )
-        .iter_rows
-    )
-    return rows
+    return is_waiting
+
+
+def _result_of(ray: Any, call: Any, part: Part | None, attempts: int) -> PartResult | None:
+    """What a call gave; that the part is left out, where its workers died.
+
+    Raises:
+        ElmoError: a worker cannot start.
+    """
+    try:
+        result: PartResult | None = ray.get(call)
+        return result
+    except ray.exceptions.RayTaskError as error:  # of our code
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        if part is None:
+            raise ElmoError(f"Ray cannot start a worker: {first_line(error)}") from None
+        reason = f"{part}: ended {attempts} workers; it is left out"
+        return PartResult(part.number, "none", error=reason)
 
 
 def load_ray() -> Any:
@@ -122,7 +156,6 @@ def load_ray() -> Any:
     advice = 'pip install "elmo-cli[ray]"'
     try:
         import ray
-        import ray.data
     except ImportError as error:
         raise ElmoError(f"--engine ray: {first_line(error)}; {advice}") from None
     version = tuple(int(part) for part in ray.__version__.split(".")[:2])
@@ -130,61 +163,51 @@ def load_ray() -> Any:
         raise ElmoError(
             f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; {advice}"
         )
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    """Connect to a cluster, or start one on this machine."""
+    """Connect to a cluster, or start one on this machine.
+
+    Raises:
+        ElmoError: no cluster answers.
+    """
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         ray.init(address="local", include_dashboard=False, **settings)
         return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if port.isdecimal():  # Ray itself would try for minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=address, **settings)
-    except (RuntimeError, ValueError, OSError) as error:
+    errors: list[BaseException] = []
+
+    def connect() -> None:
+        try:
+            ray.init(address=address, **settings)
+        except BaseException as error:
+            errors.append(error)
+
+    # Ray itself tries for minutes.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(_CONNECT_SECONDS)
+    if thread.is_alive() or errors:
+        reason = first_line(errors[0]) if errors else f"nothing for {_CONNECT_SECONDS:.0f} seconds"
         raise ElmoError(
-            f"--address {address}: no cluster of Ray answers: {first_line(error)}; without "
-            "--address the run starts its own"
-        ) from None
+            f"--address {address}: expected a cluster of Ray, found {reason}; without --address "
+            "the run starts its own"
+        )
 
 
-def _count_workers(there: dict[str, float], wanted: Resources) -> int:
-    """How many workers a cluster has room for, or as many as are asked for."""
+def _room(there: dict[str, float], wanted: Resources) -> int:
+    """How many workers a cluster has room for, when nobody else uses it.
+
+    Raises:
+        DeviceError: for none.
+    """
     room = []
-    for name, unit, size in (("CPU", "CPUs", wanted.cpus), ("GPU", "GPUs", wanted.gpus)):
-        if size and there.get(name, 0) < size:
+    for name, size in (("CPU", wanted.cpus_per_worker), ("GPU", wanted.gpus_per_worker)):
+        if there.get(name, 0) < size:
             raise DeviceError(
                 f"--{name.lower()}s-per-worker {size:g}: the cluster has {there.get(name, 0):g} "
-                f"{unit} in all"
+                f"{name}s in all"
             )
-        room += [int(there.get(name, 0) / size)] if size else []
-    return wanted.workers or max(1, min(room, default=1))
-
-
-def _polled(rows: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    """The items of an iterator that may never give one; None each second without any."""
-    found: queue.Queue[Any] = queue.Queue()
-    end = object()
-
-    def read() -> None:
-        try:
-            for row in rows():
-                found.put(row)
-            found.put(end)
-        except BaseException as error:
-            found.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    row = None
-    while row is not end:
-        if isinstance(row, BaseException):
-            raise row
-        yield row
-        try:
-            row = found.get(timeout=_WAIT_SECONDS)
-        except queue.Empty:
-            row = None
+        room += [int(there[name] / size)] if size else []
+    return min(room)

@@ -2,25 +2,25 @@
 
 import logging
 import time
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from elmo_cli.distributed.folder import ATTEMPTS, BEAT_SECONDS, FAILED, RUNS, Folder, process_name
-from elmo_cli.distributed.part import PartResult, PartWorker
+from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import Plan, Settings, read_plan
-from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-from elmo_cli.errors import ElmoError, InputError, StoppedError
-from elmo_cli.inference.device import Device
-from elmo_cli.outputs.parts import COMPLETE
+from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.outputs.parts import COMPLETE, Folder
 from elmo_cli.quantities import counted
 from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 
-SILENT_SECONDS: Final = 25.0
-"""Seconds without a part begun after which a run says so."""
+Engine = Callable[[Sequence[Part], Callable[..., PartResult]], Iterable[PartResult | None]]
+"""Parts, and what embeds one -> what became of each; None now and then, while none ends."""
+_NOTE_SECONDS: Final = 10.0
+"""Seconds between the notes of a run that is at work."""
 
 
 @dataclass
@@ -28,6 +28,8 @@ class Progress:
     """How far a folder is, and what this run did."""
 
     n_parts: int
+    n_before: int
+    """Parts that were there before."""
     n_done: int
     """Parts that are there."""
     n_tokens: int = 0
@@ -42,22 +44,38 @@ class Progress:
         """Of this run."""
         return self.n_tokens / max(time.monotonic() - self.started, 1e-9)
 
+    @property
+    def seconds_left(self) -> float:
+        """By the parts of this run."""
+        seconds = time.monotonic() - self.started
+        return seconds * (self.n_parts - self.n_done) / max(1, self.n_done - self.n_before)
+
     def text(self) -> str:
         """What is said of a run beside the number of parts."""
-        n_failed, n_workers = len(self.failed), len(self.workers)
-        return f"{self.tokens_per_second:,.0f} tokens/s, {n_workers} workers, {n_failed} failed"
+        return (
+            f"{self.tokens_per_second:,.0f} tokens/s, {counted(len(self.workers), 'worker')}, "
+            f"{len(self.failed):,} failed"
+        )
+
+    def add(self, result: PartResult) -> None:
+        """Count a part."""
+        self.workers.add(result.worker)
+        self.n_tokens += result.n_tokens
+        if result.error is None:
+            self.n_done += 1
+            self.workers.add(result.worker)
+        else:
+            self.failed[result.number] = result.error
+            logger.warning("Failed: %s", result.error)
 
 
 def run_parts(
     folder: Folder,
     plan: Plan,
     settings: Settings,
+    engine: Engine,
     *,
-    engine: str = "none",
-    resources: Resources | None = None,
-    device: Device = "cpu",
     shard: Shard = WHOLE,
-    attempts: int = 5,
     on_progress: Callable[[Progress], object] = lambda progress: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Progress:
@@ -66,139 +84,94 @@ def run_parts(
     Args:
         folder: with its plan.
         plan: what `open_plan` gave.
-        settings: of the workers, those of the plan.
-        engine: `ray`, or `none`: this process.
-        resources: of Ray's workers.
-        device: of this process.
+        settings: those of the plan.
+        engine: has workers embed parts, which may be in other processes.
         shard: every N-th part from the I-th.
-        attempts: workers that a part may end.
-        on_progress: told of each part, and each second.
+        on_progress: told of each part, and now and then.
         should_stop: asked as often; True gives up the parts in work.
 
     Returns:
-        What became of the parts; those missing are in `failed`.
+        What became of the parts.
 
     Raises:
         StoppedError: it was told to stop.
         ElmoError: an error that all parts would have.
     """
-    name = None if shard == WHOLE else str(shard)
-    _prepare(folder, shard, folder.other_runs(name))
-    there = folder.parts()
-    progress = Progress(len(plan.parts), len(there))
-    missing = [part for part in plan.parts if part.number not in there and shard.has(part.number)]
-    beat = _Beat(folder, progress, name, should_stop)
-
-    def on_window(n_tokens: int) -> None:
-        progress.n_tokens += n_tokens
-        on_progress(progress)
-        beat()
-
-    arguments = (folder.location, plan.model_sha256, settings)
-    results: Generator[PartResult | None, None, None]
-    if engine == "ray":
-        results = embed_on_ray(missing, resources or Resources(), *arguments, attempts=attempts)
-    else:
-        worker = PartWorker(*arguments, device=device, on_window=on_window)
-        results = (worker(part) for part in missing)
+    missing = folder.missing(len(plan.parts))
+    n_there = len(plan.parts) - len(missing)
+    progress = Progress(len(plan.parts), n_there, n_there)
+    parts = [plan.parts[number] for number in missing if shard.has(number)]
+    embed = partial(embed_part, folder.location, plan.settings["model_sha256"], settings)
+    note = _Note(folder, progress, shard)
     try:
-        beat()
-        with closing(results):
-            for result in results if missing else ():
-                if result is not None:
-                    _add(progress, result, counts_tokens=engine == "ray")
-                on_progress(progress)
-                beat()
+        for result in engine(parts, embed) if parts else ():
+            if result is not None:
+                progress.add(result)
+            on_progress(progress)
+            note.write_if_due()
+            if should_stop():
+                raise StoppedError(
+                    f"Stopped after {progress.n_done:,} of {progress.n_parts:,} parts, which are "
+                    "kept; the same command resumes"
+                )
+        _finish(folder, plan, progress)
     finally:
-        folder.remove(f"{RUNS}/{process_name()}")
-    _finish(folder, plan, progress)
+        note.write(is_at_work=False)
+    if folder.has(COMPLETE):
+        folder.remove_temporary()
     return progress
 
 
-def _prepare(folder: Folder, shard: Shard, others: list[str]) -> None:
-    """Warn of another run on the same parts; else forget what killed ones have left of them."""
-    if others:
-        logger.warning(
-            "Warning: %s: another run (%s) is at work; parts may be done twice, and are the same",
-            *(folder.location, others[0]),
-        )
-    elif shard == WHOLE:
-        folder.remove_leftovers()
-    else:
-        attempts = folder.names(ATTEMPTS)
-        folder.remove(*(f"{ATTEMPTS}/{name}" for name in attempts if shard.has(int(name))))
+class _Note:
+    """What a run says of itself now and then, for `status` and for a second run."""
 
-
-def _add(progress: Progress, result: PartResult, *, counts_tokens: bool) -> None:
-    progress.workers.add(result.worker)
-    progress.n_tokens += result.n_tokens if counts_tokens else 0
-    if result.ends_run:
-        raise ElmoError(result.error)
-    if result.error is not None:
-        progress.failed[result.number] = result.error
-        logger.warning("Failed: %s", result.error)
-    else:
-        progress.n_done += 1
-
-
-class _Beat:
-    """Says now and then that a run lives; and stops it."""
-
-    def __init__(
-        self, folder: Folder, progress: Progress, shard: str | None, should_stop: Callable[[], bool]
-    ) -> None:
+    def __init__(self, folder: Folder, progress: Progress, shard: Shard) -> None:
         self._folder, self._progress = folder, progress
-        self._shard, self._should_stop = shard, should_stop
-        self._last = float("-inf")
-        self._is_silent = True
-
-    def __call__(self) -> None:
-        progress, folder = self._progress, self._folder
-        if self._should_stop():
-            raise StoppedError(
-                f"Stopped after {progress.n_done:,} of {progress.n_parts:,} parts, which are kept; "
-                "the same command goes on"
+        is_whole = shard == WHOLE
+        self._name = f"_elmo/run{'' if is_whole else f'-{shard.number}-{shard.total}'}.json"
+        before = folder.read(self._name) or {}
+        seconds = time.time() - before.get("time", 0)
+        if before.get("is_at_work") and seconds < 2 * _NOTE_SECONDS:
+            logger.warning(
+                "Warning: %s: another run was at work %.0f seconds ago; if it still is, parts are "
+                "done twice, and are the same",
+                *(folder.location, seconds),
             )
-        now = time.monotonic()
-        if self._is_silent and now - progress.started > SILENT_SECONDS:
-            self._is_silent = False
-            if not progress.workers and not folder.names(ATTEMPTS):
-                logger.warning(
-                    "Warning: the engine has begun no part for %.0f seconds: it waits for "
-                    "resources, which others may use; Ctrl-C ends the run",
-                    SILENT_SECONDS,
-                )
-        if now - self._last >= BEAT_SECONDS:
-            self._last = now
-            values: dict[str, Any] = {
-                "time": time.time(),
-                "shard": self._shard,
-                "tokens_per_second": progress.tokens_per_second,
-                "workers": len(progress.workers),
-            }
-            folder.write(f"{RUNS}/{process_name()}", values)
+        elif is_whole:
+            folder.remove_temporary()
+        self.write()
+
+    def write_if_due(self) -> None:
+        if time.monotonic() - self._written >= _NOTE_SECONDS:
+            self.write()
+
+    def write(self, *, is_at_work: bool = True) -> None:
+        self._written = time.monotonic()
+        content: dict[str, Any] = {
+            "time": time.time(),
+            "is_at_work": is_at_work,
+            "text": self._progress.text(),
+            "seconds_left": self._progress.seconds_left,
+            "failed": self._progress.failed,
+        }
+        self._folder.write(self._name, content)
 
 
 def _finish(folder: Folder, plan: Plan, progress: Progress) -> None:
     """Complete the folder where no part is missing."""
-    there = folder.parts()
-    progress.n_done = len(there)
-    if progress.failed:
-        folder.write(FAILED, progress.failed)
-    else:
-        folder.remove(FAILED)
-    if any(part.number not in there for part in plan.parts) or folder.has(COMPLETE):
+    progress.n_done = len(plan.parts) - len(folder.missing(len(plan.parts)))
+    if progress.n_done < len(plan.parts) or folder.has(COMPLETE):
         return
     attributes = [folder.part_attributes(part.number) for part in plan.parts]
-    own = ("part", "first", "records", "tokens", "input_records", "input_sha256", "skipped")
-    common = {name: value for name, value in (attributes or [{}])[0].items() if name not in own}
     totals = {
         "parts": str(len(attributes)),
         "records": str(sum(part.n_records for part in plan.parts)),
         "tokens": str(sum(int(each["tokens"]) for each in attributes)),
     }
-    folder.write(COMPLETE, {**common, **totals})
-    folder.remove_leftovers()
+    own = ("part", "first", "input_records", "input_sha256", "skipped")
+    of_all = {name: value for each in attributes[:1] for name, value in each.items()}
+    common = {name: value for name, value in of_all.items() if name not in own}
+    folder.write(COMPLETE, {**plan.settings, **common, **totals})
 
 
 def status(folder: Folder) -> list[str]:
@@ -210,16 +183,13 @@ def status(folder: Folder) -> list[str]:
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none")
-    there = folder.parts()
-    runs = [folder.read(f"{RUNS}/{name}") or {} for name in folder.other_runs(None)]
-    failed = folder.read(FAILED) or {}
-    missing = [str(part) for part in plan.parts if part.number not in there]
-    n_parts, n_workers = len(plan.parts), sum(run.get("workers", 0) for run in runs)
-    speed = sum(run.get("tokens_per_second", 0.0) for run in runs)
-    return [
-        f"{n_parts - len(missing):,} of {counted(n_parts, 'part')}, "
-        f"{counted(len(runs), 'run')} at work, {counted(n_workers, 'worker')}, "
-        f"{speed:,.0f} tokens/s, {len(failed):,} failed",
-        *(f"Failed: {error}" for error in failed.values()),
-        *(f"Missing: {part}" for part in missing),
-    ]
+    n_parts, missing = len(plan.parts), folder.missing(len(plan.parts))
+    lines = [f"{n_parts - len(missing):,} of {counted(n_parts, 'part')}"]
+    for name in folder.names("_elmo"):
+        if name.startswith("run"):
+            note = folder.read(f"_elmo/{name}")
+            left = f", {note['seconds_left'] / 60:,.0f} minutes left" * note["is_at_work"]
+            seconds = time.time() - note["time"]
+            lines.append(f"{note['text']}{left}, {seconds:,.0f} seconds ago")
+            lines += [f"Failed: {error}" for error in note["failed"].values()]
+    return [*lines, *(f"Missing: {plan.parts[number]}" for number in missing)]

@@ -1,33 +1,40 @@
-"""A folder of Parquet parts as one file of activations; `elmo distribute` writes it."""
+"""A folder of Parquet parts, which `elmo distribute` writes, and the folder as one file.
+
+part-00000000.parquet ...
+_elmo/plan.json          inputs, settings and parts
+_elmo/complete.json      written last
+_elmo/run.json           how far a run is, and which parts it has left out
+_elmo/tmp/               files that are not complete
+"""
 
 import json
 import os
+import uuid
 from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Final
+from pathlib import Path
+from typing import IO, Any, Final
 
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.atomic import output_error, write_synced
+from elmo_cli.errors import InputError, OutputError
 from elmo_cli.outputs.formats import load_pyarrow
 from elmo_cli.outputs.hdf5 import DamagedError
 from elmo_cli.text.lines import Record
 
 PLAN: Final = "_elmo/plan.json"
 COMPLETE: Final = "_elmo/complete.json"
+_TEMPORARY: Final = "_elmo/tmp"
 _MAX_SHOWN: Final = 10
 
 
 def part_name(number: int) -> str:
     """The file of a part."""
     return f"part-{number:08d}.parquet"
-
-
-def part_number(name: str) -> int | None:
-    """The number of the part that a file is; None for any other file."""
-    digits = name.removeprefix("part-").removesuffix(".parquet")
-    return int(digits) if digits.isdecimal() and name == part_name(int(digits)) else None
 
 
 def open_location(location: str) -> tuple[Any, str]:
@@ -44,12 +51,100 @@ def open_location(location: str) -> tuple[Any, str]:
     return file_system, path.rstrip("/")
 
 
+class Folder:
+    """A folder on a local or shared disk, or on any file system that pyarrow knows."""
+
+    def __init__(self, location: str) -> None:
+        self.is_local = "://" not in location
+        self.location = os.path.abspath(location) if self.is_local else location
+        self._file_system, self.root = open_location(location)
+
+    def read(self, name: str) -> Any:
+        """What a file of JSON holds; None where it is missing."""
+        try:
+            with self._file_system.open_input_stream(f"{self.root}/{name}") as file:
+                return json.loads(file.read())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise OutputError(f"{self.location}: cannot read the folder: {error}") from None
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a file of JSON."""
+        self.publish(name, lambda file: file.write(json.dumps(content).encode()))
+
+    def publish(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
+        """Write a file under another name, and rename it.
+
+        Raises:
+            OutputError: it cannot be written; one of that name is as it was.
+        """
+        path, partial = f"{self.root}/{name}", f"{self.root}/{_TEMPORARY}/{uuid.uuid4().hex}"
+        try:
+            self._file_system.create_dir(os.path.dirname(partial), recursive=True)
+            if self.is_local:
+                write_synced(Path(path), write, Path(partial))
+                return
+            with self._file_system.open_output_stream(partial) as file:
+                write(file)
+            self._file_system.move(partial, path)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and self.has(name):
+                return  # another run has written it, and removed what was left of this one
+            raise output_error(Path(path), error) from None
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        return bool(self._file_system.get_file_info(f"{self.root}/{name}").is_file)
+
+    def names(self, folder: str = "") -> list[str]:
+        """The names in a folder of the folder."""
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(f"{self.root}/{folder}", allow_not_found=True)
+        return sorted(info.base_name for info in self._file_system.get_file_info(selector))
+
+    def missing(self, n_parts: int) -> list[int]:
+        """The parts that are not there."""
+        there = {*self.names()}
+        return [number for number in range(n_parts) if part_name(number) not in there]
+
+    def open_part(self, number: int) -> Any:
+        """A part, as pyarrow reads it."""
+        import pyarrow
+        from pyarrow import parquet
+
+        name = part_name(number)
+        try:
+            return parquet.ParquetFile(f"{self.root}/{name}", filesystem=self._file_system)
+        except pyarrow.ArrowInvalid as error:
+            raise DamagedError(f"{name}: {error}") from None
+
+    def part_attributes(self, number: int) -> dict[str, str]:
+        """What a part says of its making."""
+        found: dict[str, str] = json.loads(self.open_part(number).metadata.metadata[b"elmo"])
+        return found
+
+    def clear(self) -> None:
+        """Remove all that runs have written, the plan last."""
+        if self.has(PLAN):
+            names = [name for name in self.names() if name.startswith("part-")]
+            for name in [COMPLETE, *names, PLAN]:
+                with suppress(FileNotFoundError):
+                    self._file_system.delete_file(f"{self.root}/{name}")
+            self._file_system.delete_dir(f"{self.root}/_elmo")
+
+    def remove_temporary(self) -> None:
+        """Remove what killed runs have left, where none is at work."""
+        with suppress(FileNotFoundError):
+            self._file_system.delete_dir(f"{self.root}/{_TEMPORARY}")
+
+
 def is_parts_folder(location: str) -> bool:
     """Whether there is a folder of parts, finished or not."""
     if "://" not in location:
         return os.path.exists(f"{location}/{PLAN}")
-    file_system, path = open_location(location)
-    return bool(file_system.get_file_info(f"{path}/{PLAN}").is_file)
+    return Folder(location).has(PLAN)
 
 
 class PartsFolder:
@@ -63,16 +158,24 @@ class PartsFolder:
         Raises:
             InputError: parts are missing.
         """
-        self._file_system, self._root = open_location(location)
-        plan = self._json(PLAN)
-        self._ends = list(accumulate(part[4] for part in plan["parts"]))
+        self._folder = Folder(location)
+        plan, complete = self._folder.read(PLAN), self._folder.read(COMPLETE)
+        if complete is None:
+            missing = self._folder.missing(len(plan["parts"]))
+            shown = ", ".join(map(str, missing[:_MAX_SHOWN])) + ", ..." * (
+                missing[_MAX_SHOWN:] != []
+            )
+            raise InputError(
+                f"{location}: the folder is not complete: {len(missing):,} of "
+                f"{len(plan['parts']):,} parts are missing ({shown or 'its run has not ended'}); "
+                "`elmo distribute` resumes"
+            )
+        self._ends = list(accumulate(part["n_records"] for part in plan["parts"]))
         self.n_records = self._ends[-1] if self._ends else 0
-        if not self._file_system.get_file_info(f"{self._root}/{COMPLETE}").is_file:
-            self._raise_missing(location)
         self._is_open = True
+        self._file: tuple[int, Any] = (-1, None)  # part, open
         self._held: tuple[int, int, Any] = (-1, -1, None)  # part, row group, table
-        self._file: tuple[int, Any] = (-1, None)
-        self.attributes: dict[str, Any] = {**plan["settings"], **self._json(COMPLETE)}
+        self.attributes: dict[str, Any] = complete
         names = self._opened(0).schema_arrow.names if self._ends else []
         self.has_keys, self.has_sentences = "key" in names, "sentence" in names
 
@@ -90,7 +193,11 @@ class PartsFolder:
 
     def block(self, start: int, stop: int) -> list[NDArray[Any]]:
         """The values of some records."""
-        return [self._values(number) for number in range(start, stop)]
+        found = []
+        for number in range(start, stop):
+            table, row = self._located(number)
+            found.append(flat_row(table.column("activations").chunk(0), row))
+        return found
 
     def block_end(self, start: int) -> int:
         """Where the records end that are held with this one."""
@@ -99,20 +206,18 @@ class PartsFolder:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
-        found = []
-        for number in range(start, stop):
-            table, row = self._located(number)
-            words = table.column("tokens")[row].as_py()
-            found.append(Record(self.text(number) or "", words, self.key(number)))
-        return found
+        return [
+            Record(
+                self.text(number) or "",
+                self._cell("tokens", number),
+                self._cell("key", number) or None if self.has_keys else None,
+            )
+            for number in range(start, stop)
+        ]
 
     def text(self, number: int) -> str | None:
         """The sentence of a record; None where the folder has none."""
         return self._cell("sentence", number) if self.has_sentences else None
-
-    def key(self, number: int) -> str | None:
-        """The key of a record; None where it has none."""
-        return (self._cell("key", number) or None) if self.has_keys else None
 
     def find(self, name: str) -> int | None:
         """The number of the last record of that key, or of that text where there are no keys."""
@@ -132,10 +237,6 @@ class PartsFolder:
         table, row = self._located(number)
         return table.column(column)[row].as_py()
 
-    def _values(self, number: int) -> NDArray[Any]:
-        table, row = self._located(number)
-        return flat_rows(table.column("activations").chunk(0), row)
-
     def _located(self, number: int) -> tuple[Any, int]:
         """The rows that are held with a record, and its place in them."""
         part = bisect_right(self._ends, number)
@@ -152,34 +253,11 @@ class PartsFolder:
 
     def _opened(self, part: int) -> Any:
         if self._file[0] != part:
-            import pyarrow
-            from pyarrow import parquet
-
-            path = f"{self._root}/{part_name(part)}"
-            try:
-                self._file = (part, parquet.ParquetFile(path, filesystem=self._file_system))
-            except pyarrow.ArrowInvalid as error:
-                raise DamagedError(f"{part_name(part)}: {error}") from None
+            self._file = (part, self._folder.open_part(part))
         return self._file[1]
 
-    def _json(self, name: str) -> Any:
-        with self._file_system.open_input_stream(f"{self._root}/{name}") as file:
-            return json.loads(file.read())
 
-    def _raise_missing(self, location: str) -> None:
-        from pyarrow.fs import FileSelector
-
-        infos = self._file_system.get_file_info(FileSelector(self._root))
-        there = {part_number(info.base_name) for info in infos}
-        missing = [part for part in range(len(self._ends)) if part not in there]
-        shown = ", ".join(map(str, missing[:_MAX_SHOWN])) + ", ..." * (len(missing) > _MAX_SHOWN)
-        raise InputError(
-            f"{location}: the folder is not complete: {len(missing):,} of {len(self._ends):,} "
-            f"parts are missing ({shown or 'its run has not ended'}); `elmo distribute` goes on"
-        )
-
-
-def flat_rows(column: Any, row: int) -> NDArray[Any]:
+def flat_row(column: Any, row: int) -> NDArray[Any]:
     """The values of a row of nested lists, of which at most one has no fixed length."""
     values = column.slice(row, 1)
     shape: list[int] = []

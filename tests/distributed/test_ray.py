@@ -4,18 +4,17 @@ Each run is a process of its own, so that Ray's warnings are not errors here.
 """
 
 import importlib.util
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from commands import TINY, start_elmo
-from distributed_runs import assert_equal_to_embed
+from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,9 +23,9 @@ pytestmark = [
     ),
 ]
 
-LINES = "".join(f"The cat {i} sat\n\n" for i in range(200)) + f"{'word ' * 10_000}\n" * 4
-RUN = ("distribute", "text.txt", "out", "--part-size", "20k", "--model", TINY)
-ONE_WORKER = ("--workers", "1", "--attempts", "2")
+SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
+LONG = f"{'word ' * 10_000}\n"
+RUN = ("distribute", "text.txt", "out", "--part-size", "0.02", "--model", TINY)
 
 CLUSTER = """
 import sys
@@ -45,31 +44,52 @@ cluster.shutdown()
 
 TWO_GPUS = """
 import os, sys, time
-import ray
-from elmo_cli.distributed import ray_engine
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
-class Worker:
-    def __init__(self, *arguments, **named):
-        self.device = named["device"]
-    def __call__(self, part):
-        time.sleep(0.5)
-        return PartResult(part.number, f"{self.device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
-ray_engine.PartWorker = Worker
-ray.cloudpickle.register_pickle_by_value(ray_engine)
+from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
+def embed(part, device, n_threads):
+    time.sleep(0.5)
+    return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
 parts = [Part(number, "", 0, 1, number, 1, 1) for number in range(12)]
-resources = ray_engine.Resources(sys.argv[1], gpus=1)
-found = [each for each in ray_engine.embed_on_ray(parts, resources, attempts=5) if each]
+resources = Resources(sys.argv[1], gpus_per_worker=1)
+found = [each for each in embed_on_ray(parts, embed, resources) if each]
 assert {each.number for each in found} == set(range(12)), found
 print(*sorted({each.worker for each in found}), sep="; ")
 """
+
+DEADLY = """
+import os, sys
+from functools import partial
+from elmo_cli.distributed.plan import Settings, open_plan
+from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
+from elmo_cli.distributed.run import run_parts
+from elmo_cli.outputs.parts import Folder
+def deadly(embed, part, **named):
+    if part.number == 2:
+        os.kill(os.getpid(), 9)
+    return embed(part, **named)
+def engine(parts, embed):
+    return embed_on_ray(parts, partial(deadly, embed), Resources(sys.argv[1], 1, attempts=2))
+settings, folder = Settings(model=sys.argv[2]), Folder("out")
+plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
+print(run_parts(folder, plan, settings, engine).failed)
+"""
+"""The third part kills its workers."""
+
+HASTY = """
+from elmo_cli.cli import main
+from elmo_cli.distributed import ray_engine
+ray_engine._CONNECT_SECONDS = ray_engine._SILENT_SECONDS = 3
+main()
+"""
+"""`elmo` that waits for 3 seconds where it would for 20 or 25."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text(LINES)
+    (tmp_path / "text.txt").write_text(SHORT + LONG * 4)
     return tmp_path
 
 
@@ -90,55 +110,50 @@ def address(cluster: "subprocess.Popen[str]") -> str:
     return cluster.stdout.readline().strip()
 
 
-def parts_there() -> list[str]:
-    return sorted(path.name for path in Path("out").glob("part-*"))
+def start_hasty(*arguments: object) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-c", HASTY, *map(str, arguments)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE)
 
 
-def begun(number: int) -> list[int]:
-    """The processes that have begun a part and not ended it."""
-    try:
-        names = json.loads(Path(f"out/_elmo/attempts/{number}").read_bytes())
-    except FileNotFoundError:
-        return []
-    return [int(name.rpartition("-")[2]) for name in names]
+def workers_of(process: int) -> list[int]:
+    """The processes under another one that embed a part: Ray names them so."""
+    found = []
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        try:
+            is_worker = b"_Worker.embed" in Path(f"/proc/{child}/cmdline").read_bytes()
+            found += [int(child)] if is_worker else workers_of(int(child))
+        except OSError:  # it has ended
+            continue
+    return found
 
 
-def wait_until(condition: Callable[[], object], process: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + 120
-    while not condition() and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
-
-
-def end_of(process: "subprocess.Popen[bytes]") -> tuple[int, list[str]]:
-    """The exit status, and what was said but for Ray's own log."""
-    assert process.stderr is not None
-    lines = process.stderr.read().decode().splitlines()
-    process.stderr.close()
-    return process.wait(timeout=120), [line for line in lines if "core_worker" not in line]
-
-
-def test_kills_of_the_driver_and_of_every_worker_of_a_part(address: str) -> None:
-    driver = start_elmo(*RUN, *ONE_WORKER, "--address", address)
+def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
+    cluster: "subprocess.Popen[str]", address: str
+) -> None:
+    one_worker = (*RUN, "--workers", "1", "--address", address)
+    driver = start_elmo(*one_worker)
     wait_until(lambda: len(parts_there()) >= 3, driver)
     driver.kill()
     end_of(driver)
-    before = {name: Path("out", name).stat().st_mtime_ns for name in parts_there()}
+    before = parts_there()
     assert before
-    run = start_elmo(*RUN, *ONE_WORKER, "--address", address)
-    n_parts = len(json.loads(Path("out/_elmo/plan.json").read_bytes())["parts"])
-    poison = n_parts - 2  # a long one
-    wait_until(lambda: len(begun(poison)) == 1, run)
-    os.kill(begun(poison)[-1], signal.SIGKILL)
-    wait_until(lambda: len(begun(poison)) == 2, run)
-    os.kill(begun(poison)[-1], signal.SIGKILL)
-    status, said = end_of(run)
-    assert status == 1
-    assert any(f"part {poison} (" in line and "ended 2 workers" in line for line in said)
-    assert len(parts_there()) == n_parts - 1
-    assert all(Path("out", name).stat().st_mtime_ns == at for name, at in before.items())
+    run = start_elmo(*one_worker)
+    wait_until(lambda: len(parts_there()) >= 11, run)  # the next ones are long
+    wait_until(lambda: workers_of(cluster.pid), run)
+    os.kill(workers_of(cluster.pid)[0], signal.SIGKILL)
+    assert end_of(run)[0] == 0
+    assert before.items() <= parts_there().items()
+    assert_equal_to_embed()
+
+
+def test_a_part_that_ends_every_worker_is_left_out_and_named(address: str) -> None:
+    command = [sys.executable, "-c", DEADLY, address, str(TINY)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
+    assert result.stdout == f"{{2: '{text}: ended 2 workers; it is left out'}}\n", result.stderr
+    assert len(parts_there()) == 13
     status, said = end_of(start_elmo(*RUN, "--address", address))
     assert (status, said[0], len(said)) == (0, f"Model: {TINY}", 2)
-    assert_equal_to_embed()
 
 
 def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", address: str) -> None:
@@ -154,32 +169,45 @@ def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", addr
 def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
     command = [sys.executable, "-c", TWO_GPUS, address]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert result.stdout == "0 of 0; 0 of 1\n", result.stderr
+    assert result.stdout == "cuda of 0; cuda of 1\n", result.stderr
 
 
-def test_ctrl_c_ends_a_run(address: str) -> None:
-    Path("text.txt").write_text(LINES + f"{'word ' * 30_000}\n" * 40)
-    run = start_elmo(*RUN, *ONE_WORKER, "--address", address)
+def test_a_run_without_room_says_so_and_ctrl_c_ends_it_and_the_one_at_work(address: str) -> None:
+    Path("text.txt").write_text(SHORT + LONG * 40)
+    all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
+    run = start_elmo(*RUN, *all_cpus)
     wait_until(parts_there, run)
-    run.send_signal(signal.SIGINT)
-    status, said = end_of(run)
-    assert status == 130
-    assert "parts, which are kept; the same command goes on" in said[-1]
+    waiting = start_hasty(*RUN[:2], "other", *RUN[3:], *all_cpus)
+    assert waiting.stderr is not None
+    lines = iter(waiting.stderr.readline, b"")
+    assert any(b"no worker runs: no node has 2 CPUs and 0 GPUs free" in line for line in lines)
+    for process in (waiting, run):
+        process.send_signal(signal.SIGINT)
+        status, said = end_of(process)
+        assert status == 130
+        assert "parts, which are kept; the same command resumes" in said[-1]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--address", "127.0.0.1:9"), "--address 127.0.0.1:9: no cluster of Ray answers: "),
+        (("--address", "127.0.0.1:9"), "--address 127.0.0.1:9: expected a cluster of Ray, found "),
         (("--gpus-per-worker", "1"), "--gpus-per-worker 1: the cluster has 0 GPUs in all"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(options: tuple[str, ...], message: str) -> None:
-    started = time.monotonic()
-    status, said = end_of(start_elmo(*RUN, *options))
+    status, said = end_of(start_hasty(*RUN, *options))
     assert (status, len(said)) == (1, 2)
     assert said[1].startswith(f"Error: {message}")
-    assert time.monotonic() - started < 30
+
+
+def test_an_address_where_something_else_listens_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        status, said = end_of(start_hasty(*RUN, "--address", address))
+    error = f"Error: --address {address}: expected a cluster of Ray, found nothing for 3 seconds"
+    assert (status, len(said)) == (1, 2)
+    assert said[1].startswith(error)
 
 
 def test_resources_that_a_cluster_has_not_are_said(address: str) -> None:

@@ -1,10 +1,11 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,18 +15,7 @@ from elmo_cli.cli.options import choice, count, flag, option, option_group
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.plan import Settings
-    from elmo_cli.distributed.run import Progress
-
-_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Read a number of bytes: `500M`, `8G`."""
-    found = re.fullmatch(r"(\d+)([kMGT]?)B?", text or "0")
-    if text is None or (found and int(found[1])):
-        return None if text is None or found is None else int(found[1]) * _UNITS[found[2]]
-    raise click.BadParameter(f"expected a size such as 500M, found {text!r}", ctx, parameter)
+    from elmo_cli.distributed.run import Engine, Progress
 
 
 @options.command()
@@ -105,10 +95,10 @@ def _size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> i
     "Output",
     option(
         "--part-size",
-        callback=_size,
-        metavar="SIZE",
-        help="Size of a part before compression, such as 500M. [default: 1 GiB, or less where a "
-        "worker would be at it for long]",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MB",
+        help="Size of a part before compression, about. [default: 1000, or that of a million "
+        "tokens]",
     ),
     flag("--overwrite", help="Remove the parts of an earlier run."),
 )
@@ -131,7 +121,7 @@ def distribute(
     INPUT is text (a sentence a line), FASTA, JSON lines or Parquet: a path, a pattern
     or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all of them.
     FOLDER is a path that all workers see, or a URI. A part that is there is complete:
-    the same command goes on, whatever ended the last one. Exit status 1 where parts
+    the same command resumes, whatever ended the last one. Exit status 1 where parts
     are missing at the end; they are named. `open_activations` reads FOLDER as one.
 
     \b
@@ -141,8 +131,8 @@ def distribute(
     $ elmo distribute --status vectors
     """
     if status:
-        from elmo_cli.distributed.folder import Folder
         from elmo_cli.distributed.run import status as status_of
+        from elmo_cli.outputs.parts import Folder
 
         first, *rest = status_of(Folder(folder))
         click.echo("\n".join([f"{folder}: {first}", *rest]))
@@ -153,55 +143,56 @@ def distribute(
         raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
 
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.distributed.folder import Folder
-    from elmo_cli.distributed.plan import open_plan
-    from elmo_cli.distributed.ray_engine import Resources, load_ray
+    from elmo_cli.distributed.plan import Settings, open_plan
     from elmo_cli.distributed.run import run_parts
+    from elmo_cli.outputs.parts import Folder
     from elmo_cli.text.records import WHOLE, parse_shard
 
-    engine, shard = named.pop("engine"), named.pop("shard")
-    if engine == "ray":
-        load_ray()  # before anything is read: it may not be there
-    resources = Resources(
-        named.pop("address"),
-        named.pop("workers"),
-        named.pop("cpus_per_worker"),
-        named.pop("gpus_per_worker"),
-    )
-    run: dict[str, Any] = {name: named.pop(name) for name in ("attempts", "device")}
-    settings = _take_settings(named)
+    shard = parse_shard(named.pop("shard") or str(WHOLE))
+    unit = "part" if named["engine"] == "none" else "moment"
+    engine = _take_engine(named)
+    settings = Settings(**_with_paths(named))
     there = Folder(folder)
-    plan = open_plan(there, inputs, settings, part_bytes=part_size, overwrite=overwrite)
-    with stop_on_signal("moment") as should_stop, _parts_bar(quiet=options.is_quiet()) as show:
+    plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
+    with stop_on_signal(unit) as should_stop, _parts_bar(quiet=options.is_quiet()) as show:
         progress = run_parts(
-            *(there, plan, settings),
-            engine=engine,
-            resources=resources,
-            shard=parse_shard(shard) if shard else WHOLE,
+            *(there, plan, settings, engine),
+            shard=shard,
             on_progress=show,
             should_stop=should_stop,
-            **run,
         )
-    _say_end(folder, progress, is_shard=shard is not None)
+    _say_end(folder, progress, is_shard=shard != WHOLE)
 
 
-def _take_settings(named: dict[str, Any]) -> "Settings":
-    """The settings of the workers; the model is downloaded here, with a bar, if it is not there."""
-    from elmo_cli.distributed.plan import Settings
-    from elmo_cli.pretrained.registry import MODELS
+def _take_engine(named: dict[str, Any]) -> "Engine":
+    """What runs the workers, by the options for it, which are taken out."""
+    from elmo_cli.distributed.ray_engine import Resources, embed_on_ray, load_ray
 
-    chosen = {name: named[name] for name in ("model", "options_file", "weight_file")}
-    chosen["vocabulary_file"] = named["vocabulary_file"]
+    engine, device = named.pop("engine"), named.pop("device")
+    resources = Resources(**{each.name: named.pop(each.name) for each in fields(Resources)})
+    if engine == "none":
+        return lambda parts, embed: map(partial(embed, device=device), parts)
+    load_ray()  # before anything is read: it may not be there
+    return partial(embed_on_ray, resources=resources)
+
+
+def _with_paths(named: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the paths of the model, which is downloaded if it is not there.
+
+    Workers run elsewhere, in another folder; a published model they find by its name.
+    """
+    from elmo_cli.pretrained.registry import published_model
+
+    chosen = {**named, "layers": named["layers"] or "all"}
     files = options.take_files(named)
     options.say_model(files.name)
     if chosen["options_file"] is None:
         chosen["model"] = files.name
-    known = {model.name for model in MODELS}
-    for name, path in chosen.items():  # workers run elsewhere, in another folder
-        if path is not None and path not in known and os.path.exists(path):
+    for name in ("model", "options_file", "weight_file", "vocabulary_file"):
+        path = chosen[name]
+        if path is not None and published_model(path) is None and os.path.exists(path):
             chosen[name] = os.path.abspath(path)
-    named["layers"] = named["layers"] or "all"
-    return Settings(**chosen, **named)
+    return chosen
 
 
 def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
