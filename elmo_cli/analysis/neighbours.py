@@ -143,25 +143,6 @@ def settings_of(activations: Activations) -> dict[str, Any]:
     return {"model": attributes.get("model"), "state": state}
 
 
-def check_pooling(activations: Activations, *, pooled: bool) -> None:
-    """Make sure that a file has a vector a sentence, or a vector a token.
-
-    Raises:
-        InputError: it has the other.
-    """
-    path, pooling = activations.paths[0], activations.attributes.get("pooling")
-    if pooled and pooling is None:
-        raise InputError(
-            f"{path}: expected a vector a sentence, as of `elmo embed --pooling mean`, found a "
-            "vector a token"
-        )
-    if not pooled and pooling is not None:
-        raise InputError(
-            f"{path}: expected a vector a token, found one a sentence, by --pooling {pooling}; "
-            "--sentence searches such"
-        )
-
-
 def _embed(
     embedder: ElmoEmbedder,
     activations: Activations,

@@ -4,12 +4,13 @@ Several layers become one vector by their mean; the token layer is left out of i
 that there is, for it finds words of like spelling first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.errors import InputError, shown
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.lines import Record
@@ -25,6 +26,42 @@ class Vectors(NamedTuple):
     record: Record
     vectors: Array
     """Of its tokens, shape (T, W); (1, W) where they are pooled."""
+
+
+class Use(NamedTuple):
+    """A word in a sentence of a file."""
+
+    occurrence: Occurrence
+    record: int
+    """The number of its sentence, from 0."""
+    vector: Array
+    """Shape (W,)."""
+
+
+def find_uses(
+    activations: Activations, words: Mapping[str, str], layers: str | None = None
+) -> dict[str, list[Use]]:
+    """Find all uses of words.
+
+    Args:
+        activations: of tokens.
+        words: their forms, as they are written, and the name of each.
+        layers: as in `read_vectors`.
+
+    Returns:
+        The uses by the name of the word, in the order of the file.
+
+    Raises:
+        InputError: see `read_vectors` and `check_pooling`.
+    """
+    check_pooling(activations, pooled=False)
+    found: dict[str, list[Use]] = {name: [] for name in words.values()}
+    for number, record, vectors in read_vectors(activations, layers):
+        for index, token in enumerate(record.tokens):
+            if token in words:
+                occurrence = Occurrence(record.tokens, index)
+                found[words[token]].append(Use(occurrence, number, vectors[index].copy()))
+    return found
 
 
 def read_vectors(activations: Activations, layers: str | None = None) -> Iterator[Vectors]:
@@ -59,6 +96,25 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
                 f"{activations.paths[0]}, line {number + 1:,}: expected "
                 f"{len(record.tokens):,} tokens, as its sentence has, found {len(vectors):,}"
             )
+
+
+def check_pooling(activations: Activations, *, pooled: bool) -> None:
+    """Make sure that a file has a vector a sentence, or a vector a token.
+
+    Raises:
+        InputError: it has the other.
+    """
+    path, pooling = activations.paths[0], activations.attributes.get("pooling")
+    if pooled and pooling is None:
+        raise InputError(
+            f"{path}: expected a vector a sentence, as of `elmo embed --pooling mean`, found a "
+            "vector a token"
+        )
+    if not pooled and pooling is not None:
+        raise InputError(
+            f"{path}: expected a vector a token, found one a sentence, by --pooling {pooling}, "
+            "which `elmo neighbours --sentence` searches"
+        )
 
 
 def layer_rows(activations: Activations, layers: str | None = None) -> list[int] | None:

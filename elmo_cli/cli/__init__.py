@@ -24,6 +24,7 @@ COMMAND_GROUPS = {
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
         "neighbours": "Find the uses nearest to a word in a sentence.",
+        "plot": "Draw the uses of a word as points.",
         "word-vectors": "Write one vector a word.",
     },
     "Language models": {

@@ -107,8 +107,8 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
     assert_fails(
         elmo("neighbours", "bank", NEW, "pooled.hdf5"),
-        "pooled.hdf5: expected a vector a token, found one a sentence, by --pooling mean; "
-        "--sentence searches such",
+        "pooled.hdf5: expected a vector a token, found one a sentence, by --pooling mean, "
+        "which `elmo neighbours --sentence` searches",
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),

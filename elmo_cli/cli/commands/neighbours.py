@@ -89,8 +89,8 @@ def neighbours(
     elif n_before == 2:
         query = _find(arguments[0], arguments[1], occurrence, cut)
 
-    from elmo_cli.analysis.neighbours import check_pooling, word_neighbours
-    from elmo_cli.analysis.uses import has_token_layer
+    from elmo_cli.analysis.neighbours import word_neighbours
+    from elmo_cli.analysis.uses import check_pooling, has_token_layer
     from elmo_cli.outputs.reader import open_activations
 
     with open_activations(*files) as activations:

@@ -1,0 +1,225 @@
+"""Pictures of a word's uses: what is drawn, read back from SVG and HTML."""
+
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from commands import assert_fails, assert_misused, elmo
+from layouts import Corpus, write
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoError, open_activations
+from elmo_cli.analysis import plot as module
+from elmo_cli.analysis.plot import Picture, plot_uses
+from elmo_cli.text.lines import line_record
+
+pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
+
+SVG = "{http://www.w3.org/2000/svg}"
+Array = NDArray[Any]
+
+
+def senses(n_each: int, seed: int = 0) -> Corpus:
+    """Lines with "bank" in two senses, far apart in direction 0, and other words."""
+    random = np.random.default_rng(seed)
+    texts = [f"river bank <{i}> &" for i in range(n_each)] + [
+        f"bank $ {i} $" for i in range(n_each)
+    ]
+    values = []
+    for text in texts:
+        vectors = random.normal(size=(len(text.split()), 6))
+        vectors[text.split().index("bank"), 0] += 20 if "river" in text else -20
+        values.append(vectors.astype(np.float32))
+    return Corpus(list(map(line_record, texts)), values, {"layers": "top"})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(senses(20), "v.hdf5", "packed")
+
+
+def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
+    with open_activations(*(files or ("v.hdf5",))) as activations:
+        return plot_uses(activations, word, output, **options)
+
+
+def points(path: str) -> list[list[tuple[str, float]]]:
+    """The title and the x of each point, group by group."""
+    root = ElementTree.parse(path)
+    groups = [g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("uses-")]
+    return [
+        [
+            (use.findtext(f"{SVG}title") or "", float(use.get("x", "")))
+            for use in g.iter(f"{SVG}use")
+        ]
+        for g in groups
+    ]
+
+
+def texts(path: str) -> list[str]:
+    return [text.text or "" for text in ElementTree.parse(path).iter(f"{SVG}text")]
+
+
+def test_every_use_is_a_point_with_its_sentence_and_senses_part() -> None:
+    picture = plot("bank.svg")
+    (group,) = points("bank.svg")
+    titles = dict(group)
+    assert len(titles) == 40
+    sides = {title.startswith("line") and "river" in title: set[bool]() for title in titles}
+    for title, x in titles.items():
+        sides["river" in title].add(bool(x > np.mean(list(titles.values()))))
+    assert sorted(map(list, sides.values())) == [[False], [True]]
+    assert "line 1: river [bank] <0> &" in titles
+    assert (picture.n_uses, picture.n_drawn) == (40, 40)
+    vectors = np.stack([v[r.tokens.index("bank")] for r, v in zip(*senses(20)[:2], strict=True)])
+    values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
+    np.testing.assert_allclose(picture.variance, (values / values.sum())[:2], rtol=1e-4)
+    assert f"principal component 1: {picture.variance[0]:.0%} of the variance" in texts("bank.svg")
+
+
+def test_labels_are_words_in_their_sentences_and_not_too_many() -> None:
+    write(senses(60), "many.hdf5")
+    plot("bank.svg", "many.hdf5")
+    labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
+    assert 5 < len(labels) <= module.MAX_LABELS
+    assert any(label.startswith("bank $") for label in labels)  # which is no formula
+
+
+def test_clusters_find_the_senses_and_files_have_a_colour_each() -> None:
+    plot("clusters.svg", clusters=2)
+    one, other = points("clusters.svg")
+    assert {"river" in title for title, _ in one} != {"river" in title for title, _ in other}
+    assert (len(one), len(other)) == (20, 20)
+    assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
+    write(senses(3, seed=1), "w.hdf5")
+    plot("files.svg", "v.hdf5", "w.hdf5")
+    assert [len(group) for group in points("files.svg")] == [40, 6]
+    assert points("files.svg")[1][0][0] == "w.hdf5, line 1: river [bank] <0> &"
+    assert {"v.hdf5 (40)", "w.hdf5 (6)"} <= set(texts("files.svg"))
+
+
+def test_a_picture_is_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("pca", "tsne"):
+        pictures = [plot(f"{n}.svg", method=method, clusters=2, overwrite=True) for n in (1, 2)]
+        assert Path("1.svg").read_bytes() == Path("2.svg").read_bytes()
+        assert (pictures[0].variance == ()) == (method == "tsne")
+    monkeypatch.setattr(module, "MAX_POINTS", 7)
+    picture = plot("few.svg")
+    assert (picture.n_uses, picture.n_drawn) == (40, 7)
+    assert "bank: 40 uses, 7 of them drawn" in texts("few.svg")
+
+
+class Page(HTMLParser):
+    """The tags of a page that are open at its end, its titles, and what it would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.titles: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta",):
+            self.open.append(tag)
+        self.loads += [
+            value or "" for name, value in attrs if name in ("src", "href", "data", "xlink:href")
+        ]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] == ["title"]:
+            self.titles.append(data)
+
+
+def test_a_page_stands_for_itself() -> None:
+    plot("bank.html")
+    page = Page()
+    page.feed(Path("bank.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert page.titles[0] == "bank: 40 uses"
+    assert "line 1: river [bank] <0> &" in page.titles
+    assert len(page.titles) == 41
+    assert {load[0] for load in page.loads} == {"#"}
+
+
+def test_text_that_xml_cannot_hold_is_replaced() -> None:
+    odd = senses(2)
+    records = [line_record(f"{r.text}\0 \ud800") for r in odd.records]
+    values = [np.concatenate([v, v[:1]]) for v in odd.values]
+    write(odd._replace(records=records, values=values), "odd.hdf5", "packed")
+    plot("odd.svg", "odd.hdf5")
+    assert points("odd.svg")[0][0][0] == "line 1: river [bank] <0> &\ufffd \ufffd"
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])
+def test_other_formats(suffix: str, magic: bytes) -> None:
+    for _ in range(2):
+        plot(f"bank{suffix}", overwrite=True)
+    assert Path(f"bank{suffix}").read_bytes().startswith(magic)
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    message = r'^plot needs packages that are not installed; pip install "elmo-cli\[plot\]"$'
+    with pytest.raises(ElmoError, match=message):
+        plot("bank.svg")
+    assert not Path("bank.svg").exists()
+
+
+def test_the_command() -> None:
+    result = elmo("plot", "bank", "v.hdf5", "bank.svg")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("bank.svg: 40 uses of 40; the axes show 9")
+    write(senses(5), "few.hdf5")
+    pooled = Corpus(senses(5).records, [v[0] for v in senses(5).values], {"layers": "top"})
+    write(pooled._replace(attributes={"layers": "top", "pooling": "max"}), "pooled.hdf5")
+    same = senses(5)._replace(values=[np.ones_like(v) for v in senses(5).values])
+    write(same._replace(attributes={"layers": "word_emb"}), "same.hdf5")
+
+    def refused(*arguments: str, message: str) -> None:
+        assert_fails(elmo("plot", *arguments), message)
+        assert not Path("x.svg").exists()
+
+    refused(
+        *("bank", "few.hdf5", "x.svg", "--method", "tsne"),
+        message="'bank': expected 30 uses or more to draw, found 10 uses in few.hdf5; "
+        "--method pca takes 3",
+    )
+    refused(
+        *("Bank", "few.hdf5", "v.hdf5", "x.svg"),
+        message="'Bank': expected 3 uses or more to draw, found none in few.hdf5 and the others",
+    )
+    refused(
+        *("river", "few.hdf5", "x.svg", "--clusters", "6"),
+        message="'river': expected 6 uses or more to draw, found 5 uses in few.hdf5",
+    )
+    refused(
+        *("bank", "pooled.hdf5", "x.svg"),
+        message="pooled.hdf5: expected a vector a token, found one a sentence, by --pooling max, "
+        "which `elmo neighbours --sentence` searches",
+    )
+    refused(
+        *("bank", "v.hdf5", "x.gif"),
+        message="x.gif: expected a name that ends in .svg, .png, .pdf, .html",
+    )
+    refused(
+        *("bank", "v.hdf5", "bank.svg"),
+        message="bank.svg exists already; --overwrite replaces it",
+    )
+    refused(
+        *("bank", "same.hdf5", "x.svg", "-q"),
+        message="'bank': the vectors of all uses are the same, as those of layer 0 are",
+    )
+    assert_misused(elmo("plot", "bank", "x.svg"), "expected WORD FILE... OUT")
