@@ -1,13 +1,32 @@
 """The elementwise part of an LSTM step, in float64, and what holds for each of its nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.inference.kernels import kernel
+
 Array = NDArray[np.float64]
+INSTRUCTIONS = ("AVX2", "AVX512")
+PROCESSORS = (
+    INSTRUCTIONS[: 1 + INSTRUCTIONS.index(torch.backends.cpu.get_cpu_capability())]
+    if kernel("step", "")
+    else ()
+)
+"""The kinds of processor that this one can be taken for; none without kernels."""
+
+
+@contextmanager
+def processor(capability: str) -> Iterator[None]:
+    """Take the processor for one of a kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+        yield
 
 
 def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:

@@ -21,7 +21,8 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import Device, choose_device, result_or_raise
-from elmo_cli.inference.linear import replace_linear_modules
+from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
@@ -99,8 +100,7 @@ Chunks = Iterator[Array]
 def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tuple[int, Chunks]:
     """The width of a model's token vectors, and those of the words in chunks."""
     bilm = load_bilm(files)
-    encoder = bilm.token_encoder.to(device)
-    replace_linear_modules(encoder, torch.float32)
+    encoder = prepare_token_encoder(bilm.token_encoder, compute_types("float32", device))
 
     @torch.inference_mode()
     def encode(tokens: Sequence[str]) -> torch.Tensor:

@@ -75,7 +75,7 @@ class FastBiLm:
         layers[0, :, 1:] = layers[0, :, :1]
         # Memory that has been used is faster than new: its pages are there.
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
-        workspace = vectors.new_empty(n_tokens, 4 * self.options.lstm.dim)
+        workspace = vectors.new_empty(n_tokens, self._stacks[0][0].input_gates.n_outputs)
         finals = [list(starts) for starts in zip(*state, strict=True)]
         # One direction after the other, each with all cores: so its weights are in the caches.
         for place, direction in enumerate(directions):

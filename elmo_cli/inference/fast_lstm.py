@@ -14,14 +14,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo_cli.inference.kernels import address, kernel
+from elmo_cli.inference.kernels import address, kernel, kernel_constant
 from elmo_cli.inference.linear import CompiledLinear, Linear, linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
-LANES = 16
-"""Values of each gate that are computed together in C."""
 _STEP = "nnn" + 6 * "p" + "fpp"
 _NEXT_CELLS = "nn" + 5 * "p" + "fpp"
 
@@ -84,7 +82,7 @@ class FastLstm:
         """The layers of both parts of the gates; the order of their outputs is ours alone."""
         self._kernel = None
         if types.device.type == "cpu":
-            name = f"{types.values}_to_{self._output}".replace("torch.", "")
+            name = f"cells_{types.values}_to_{self._output}".replace("torch.", "")
             self._kernel = kernel(name, _NEXT_CELLS)
         dtypes = types.gate_weights, types.values
         return linear(weight_ih, bias, *dtypes), linear(weight_hh, None, *dtypes)
@@ -163,7 +161,7 @@ class FastLstm:
 class CompiledLstm(FastLstm):
     """The same in float32 with steps in C: gates become cells while a core's cache has them.
 
-    They come in blocks of `LANES` values of each gate: (D / LANES, 4, LANES).
+    They come in blocks of a few values of each gate: see `_in_blocks`.
     """
 
     def _gate_layers(
@@ -195,8 +193,7 @@ class CompiledLstm(FastLstm):
 def fast_lstm(lstm: Lstm, types: ComputeTypes) -> FastLstm:
     """Prepare a layer for inference, in the fastest way."""
     float32 = {types.values, types.weights, types.gate_weights} == {torch.float32}
-    in_blocks = lstm.options.dim % LANES == 0 and types.device.type == "cpu"
-    if float32 and in_blocks and kernel("step", _STEP) is not None:
+    if float32 and types.device.type == "cpu" and kernel("step", _STEP) is not None:
         return CompiledLstm(lstm, types)
     return FastLstm(lstm, types)
 
@@ -223,5 +220,15 @@ def next_cells(
 
 
 def _in_blocks(values: Tensor) -> Tensor:
-    """Weights of gates or their bias, (4 D, ...), in the order of blocks, the same shape."""
-    return values.reshape(4, -1, LANES, *values.shape[1:]).transpose(0, 1).flatten(0, 2)
+    """Weights of gates or their bias, (4 D, ...), as the step in C takes them.
+
+    Returns:
+        They come in blocks of n = `n_lanes` values of each gate, with zeros to fill the last block:
+        (ceil(D / n) * 4 * n, ...).
+    """
+    n_lanes = kernel_constant("n_lanes")
+    gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)
+    if missing := -gates.shape[1] % n_lanes:
+        gates = torch.cat([gates, gates.new_zeros(4, missing, *values.shape[1:])], dim=1)
+    blocks = gates.reshape(4, -1, n_lanes, *values.shape[1:]).transpose(0, 1)
+    return blocks.flatten(0, 2)

@@ -1,11 +1,33 @@
-/* The elementwise part of an LSTM step, of which fast_lstm.py says what is computed; and, with AVX-512,
- * products with constant weights (kernels_product.h) and whole steps.
+/* What of inference is in C: products with constant weights (kernels_product.h), steps of an LSTM and
+ * highways. fast_lstm.py and token_encoder.py say what is computed.
  *
- * Work is shared out among the threads of OpenMP, whose library is the one that torch has loaded.
- * The loops over values are written so that a compiler makes vectors of them.
+ * A result depends on its own row alone, to the bit: not on other rows, nor on the number of threads.
+ *
+ * Each function takes a structure of numbers and addresses, 8 bytes each, and does its share of the work
+ * in each thread of OpenMP, whose library is the one that torch has loaded: see `run`. Vectors are those
+ * of GCC and Clang, of 16 values with AVX-512 and of 8 with AVX2. The loops over single values are
+ * written so that a compiler makes vectors of them.
  */
 
 #include <stdint.h>
+#include <string.h>
+
+extern void GOMP_parallel(void (*work)(void *), void *arguments, unsigned n_threads, unsigned flags);
+extern int omp_get_thread_num(void);
+extern int omp_get_num_threads(void);
+
+/* Call a function of this file in each thread. */
+void run(void (*work)(void *), void *arguments) { GOMP_parallel(work, arguments, 0, 0); }
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where the share of this thread starts, of n pieces of work; that of the next one is where it ends. */
+static inline int64_t share(int64_t n, int next)
+{
+    return n * (omp_get_thread_num() + next) / omp_get_num_threads();
+}
+
+#define EACH_OF_SHARE(I, N) for (int64_t I = share(N, 0), end_##I = share(N, 1); I < end_##I; I++)
 
 /* exp(x) - 1, with a relative error of 2e-7, for small x too. exp(x) is 2^z; z is split into a whole
  * number and a fraction of at most 1/2, whose power is a polynomial (Taylor's, to the seventh). */
@@ -61,144 +83,234 @@ static inline float next_cell(float i, float j, float f, float o, float before, 
     return cell;
 }
 
-/* For n nodes. input_gates: (V, 4 D), of which node i has row input_rows[i], or row i where that is
- * NULL; cells: those before, (k, D), with rows like these; hidden_gates: (n, 4 D).
- * new_cells, out: (n, D). */
-#define NEXT_CELLS(NAME, GATE, FROM_GATE, OUT, TO_OUT)                                        \
-    void NAME(int64_t n, int64_t dim, const GATE *input_gates, const int64_t *input_rows,     \
-              const GATE *hidden_gates, const float *cells, const int64_t *cell_rows,         \
-              float clip, float *new_cells, OUT *out)                                         \
-    {                                                                                         \
-        _Pragma("omp parallel for schedule(static) if (n > 1)")                               \
-        for (int64_t node = 0; node < n; node++) {                                            \
-            const GATE *a = input_gates + 4 * dim * (input_rows ? input_rows[node] : node);   \
-            const GATE *b = hidden_gates + 4 * dim * node;                                    \
-            const float *before = cells + dim * (cell_rows ? cell_rows[node] : node);         \
-            float *after = new_cells + dim * node;                                            \
-            OUT *node_out = out + dim * node;                                                 \
-            _Pragma("omp simd")                                                               \
-            for (int64_t i = 0; i < dim; i++) {                                               \
-                const int64_t j = i + dim, f = j + dim, o = f + dim;                          \
-                float value;                                                                  \
-                after[i] = next_cell(FROM_GATE(a[i]) + FROM_GATE(b[i]),                       \
-                                     FROM_GATE(a[j]) + FROM_GATE(b[j]),                       \
-                                     FROM_GATE(a[f]) + FROM_GATE(b[f]),                       \
-                                     FROM_GATE(a[o]) + FROM_GATE(b[o]), before[i], clip,      \
-                                     &value);                                                 \
-                node_out[i] = TO_OUT(value);                                                  \
-            }                                                                                 \
-        }                                                                                     \
+/* The elementwise part of a step of n nodes. input_gates: (V, 4 D), of which node i has row
+ * input_rows[i], or row i where that is NULL; cells: those before, (k, D), with rows like these;
+ * hidden_gates: (n, 4 D). new_cells, out: (n, D). */
+struct cells {
+    int64_t n, dim;
+    const void *input_gates;
+    const int64_t *input_rows;
+    const void *hidden_gates;
+    const float *cells;
+    const int64_t *cell_rows;
+    double clip;
+    float *new_cells;
+    void *out;
+};
+
+#define NEXT_CELLS(NAME, GATE, FROM_GATE, OUT, TO_OUT)                                            \
+    void NAME(const struct cells *s)                                                              \
+    {                                                                                             \
+        const int64_t dim = s->dim;                                                               \
+        const float clip = s->clip;                                                               \
+        EACH_OF_SHARE(node, s->n) {                                                               \
+            const int64_t input_row = s->input_rows ? s->input_rows[node] : node;                 \
+            const int64_t cell_row = s->cell_rows ? s->cell_rows[node] : node;                    \
+            const GATE *restrict a = (const GATE *)s->input_gates + 4 * dim * input_row;          \
+            const GATE *restrict b = (const GATE *)s->hidden_gates + 4 * dim * node;              \
+            const float *restrict before = s->cells + dim * cell_row;                             \
+            float *restrict after = s->new_cells + dim * node;                                    \
+            OUT *restrict out = (OUT *)s->out + dim * node;                                       \
+            _Pragma("omp simd")                                                                   \
+            for (int64_t i = 0; i < dim; i++) {                                                   \
+                const int64_t j = i + dim, f = j + dim, o = f + dim;                              \
+                float value;                                                                      \
+                after[i] = next_cell(FROM_GATE(a[i]) + FROM_GATE(b[i]),                           \
+                                     FROM_GATE(a[j]) + FROM_GATE(b[j]),                           \
+                                     FROM_GATE(a[f]) + FROM_GATE(b[f]),                           \
+                                     FROM_GATE(a[o]) + FROM_GATE(b[o]), before[i], clip, &value); \
+                out[i] = TO_OUT(value);                                                           \
+            }                                                                                     \
+        }                                                                                         \
     }
 
-NEXT_CELLS(float32_to_float32, float, same, float, same)
-NEXT_CELLS(float32_to_bfloat16, float, same, uint16_t, to_bfloat16)
-NEXT_CELLS(bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
+NEXT_CELLS(cells_float32_to_float32, float, same, float, same)
+NEXT_CELLS(cells_float32_to_bfloat16, float, same, uint16_t, to_bfloat16)
+NEXT_CELLS(cells_bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
+
+/* What a highway does with its two products, each (n, dim): out = g relu(t) + (1 - g) x, where g is the
+ * sigmoid of `carry`. */
+struct highway {
+    int64_t n, dim;
+    const float *inputs, *carry, *transform;
+    float *out;
+};
+
+void highway(const struct highway *s)
+{
+    EACH_OF_SHARE(row, s->n) {
+        const float *restrict x = s->inputs + row * s->dim, *restrict carry = s->carry + row * s->dim;
+        const float *restrict transform = s->transform + row * s->dim;
+        float *restrict out = s->out + row * s->dim;
+        #pragma omp simd
+        for (int64_t i = 0; i < s->dim; i++) {
+            const float gate = 1 / (2 + exp_minus_1(-carry[i]));
+            out[i] = x[i] + gate * ((transform[i] > 0 ? transform[i] : 0) - x[i]);
+        }
+    }
+}
+
+/* tanh, in place. */
+struct values {
+    int64_t n, dim;
+    float *values;
+};
+
+void tanh_float32(const struct values *s)
+{
+    EACH_OF_SHARE(row, s->n) {
+        float *values = s->values + row * s->dim;
+        #pragma omp simd
+        for (int64_t i = 0; i < s->dim; i++) {
+            const float b = exp_minus_1(-2 * values[i]);
+            values[i] = -b / (2 + b);
+        }
+    }
+}
+
+/* Products: see kernels_product.h. */
 
 #ifdef __AVX512F__
 #include <immintrin.h>
-#include <omp.h>
+enum { LANES = 16, WIDTH = 4 }; /* of 32 registers 24 are for sums, 4 for weights, 1 for an input */
+#else
+enum { LANES = 8, WIDTH = 2 }; /* of 16 registers 12, 2 and 1 */
+#endif
 
 enum {
-    LANES = 16,
-    BLOCK = 4 * LANES, /* outputs that are computed together, and whose weights lie together */
-    ROWS = 6,          /* rows that are: 24 registers of sums, 4 of weights, 1 of an input */
-    SLICE = 256,       /* rows whose sums stay in a core's cache */
-    DEPTH = 256,       /* units summed by themselves: the fewer, the less is lost */
-    AHEAD = 2048,      /* units from the weights that are asked for ahead to those in use */
-    EVERY = 8,         /* units of an input row after which one more place is asked for */
+    PANEL = WIDTH * LANES, /* outputs that are computed together, and whose weights lie together */
+    ROWS = 6,              /* rows that are */
+    SLICE = 256,           /* rows whose sums stay in a core's cache */
+    DEPTH = 256,           /* units summed by themselves: the fewer, the less is lost */
+    AHEAD = 2048,          /* units from the weights that are asked for ahead to those in use */
+    EVERY = 8,             /* units of an input row after which one more place is asked for */
+    PANELS = 4 / WIDTH,    /* of the gates of LANES cells */
 };
+
+const int64_t n_lanes = LANES, panel = PANEL;
 
 #define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* Of n rows, SLICE or, where there are more threads than blocks, so many that all have work. */
-static inline int64_t rows_at_once(int64_t n, int64_t n_blocks)
+/* out = inputs W^T + bias: from n rows of so many units to n rows of out_dim values. Weights come in
+ * panels: (outputs / PANEL, units of an input row, PANEL), with zeros to fill the last one. bias: as many
+ * values, or NULL. */
+struct product {
+    int64_t n, n_units, out_dim;
+    const float *inputs, *weights;
+    const void *bias;
+    void *out;
+};
+
+/* Of n rows, SLICE or, where there are more threads than panels, so many that all have work. */
+static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
 {
-    const int64_t n_slices = (omp_get_max_threads() + n_blocks - 1) / n_blocks;
+    const int64_t n_slices = (omp_get_num_threads() + n_panels - 1) / n_panels;
     const int64_t n_rows = (n + n_slices - 1) / n_slices;
     return least(SLICE, (n_rows / ROWS + 1) * ROWS);
 }
 
-typedef __m512 lanes; /* float32 */
-
-static inline lanes load_float32(const float *values) { return _mm512_loadu_ps(values); }
-static inline void store_float32(float *out, lanes values) { _mm512_storeu_ps(out, values); }
-static inline lanes add_product_float32(lanes sums, lanes a, lanes b)
-{
-    return _mm512_fmadd_ps(a, b, sums);
-}
+static inline lanes load_float32(const float *values) { return *(const lanes *)values; }
+static inline void store_float32(float *out, lanes values) { *(lanes *)out = values; }
+static inline lanes add_product_float32(lanes sums, lanes a, lanes b) { return a * b + sums; }
 
 #define NAMED(NAME) NAME##_float32
+#define TARGET
 #define VALUE float
 #include "kernels_product.h"
 
-#if __GNUC__ >= 10 /* the first with these instructions; not every processor has them */
-#pragma GCC push_options
-#pragma GCC target("avx512bf16")
+#ifdef __AVX512F__
+#define NAMED(NAME) NAME##_bfloat16
+#define TARGET __attribute__((target("avx512bf16"))) /* not every processor has it */
+#define VALUE uint16_t
 
-static inline lanes load_bfloat16(const uint16_t *values)
+static inline TARGET lanes load_bfloat16(const uint16_t *values)
 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)values));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+    return (lanes)_mm512_slli_epi32(wide, 16);
 }
-static inline void store_bfloat16(uint16_t *out, lanes values)
+static inline TARGET void store_bfloat16(uint16_t *out, lanes values)
 {
-    _mm256_storeu_si256((__m256i *)out, (__m256i)_mm512_cvtneps_pbh(values));
+    _mm256_storeu_si256((__m256i *)out, (__m256i)_mm512_cvtneps_pbh((__m512)values));
 }
-static inline lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
+static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 {
-    return _mm512_dpbf16_ps(sums, (__m512bh)a, (__m512bh)b);
+    return (lanes)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
 }
-
-#define NAMED(NAME) NAME##_bfloat16
-#define VALUE uint16_t
 #include "kernels_product.h"
-
-#pragma GCC pop_options
 #endif
 
-/* A step of n nodes: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS does,
- * while the sums are in the cache of a core. Gates come in blocks of LANES of each:
- * (D / LANES, 4, LANES). All else is as in NEXT_CELLS. */
-void step(int64_t n, int64_t dim, int64_t hidden_dim, const float *input_gates,
-          const int64_t *input_rows, const float *hidden, const float *weights,
-          const float *cells, const int64_t *cell_rows, float clip, float *new_cells, float *out)
+/* A step of n nodes in one go: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS
+ * does, while the sums are in the cache of a core. Gates come in blocks of LANES of each, with zeros to
+ * fill the last one: (blocks, 4, LANES). All else is as in `struct cells`. */
+struct step {
+    int64_t n, dim, hidden_dim;
+    const float *input_gates;
+    const int64_t *input_rows;
+    const float *hidden, *weights, *cells;
+    const int64_t *cell_rows;
+    double clip;
+    float *new_cells, *out;
+};
+
+/* The gates of a node from its cell `first` on, and the cells before. */
+static inline const float *step_gates(const struct step *s, int64_t node, int64_t first)
 {
-    #pragma omp parallel for schedule(static)
-    for (int64_t first = 0; first < dim; first += LANES)
-        for (int64_t row = 0; row < n; row += ROWS) {
-            const int64_t n_rows = least(ROWS, n - row);
-            const float *gates[ROWS], *before[ROWS];
-            const void *soon[7 * ROWS];
-            int64_t n_soon = 0;
-            for (int64_t r = 0, node = row; r < n_rows; r++, node++) {
-                gates[r] = input_gates + 4 * (dim * (input_rows ? input_rows[node] : node) + first);
-                before[r] = cells + dim * (cell_rows ? cell_rows[node] : node) + first;
-                for (int gate = 0; gate < 4; gate++)
-                    soon[n_soon++] = gates[r] + gate * LANES;
-                soon[n_soon++] = before[r];
-                soon[n_soon++] = new_cells + dim * node + first;
-                soon[n_soon++] = out + dim * node + first;
-            }
-            float sums[ROWS * BLOCK] = {0};
-            for (int64_t k = 0; k < hidden_dim; k += DEPTH)
-                multiply_rows_float32[n_rows](least(DEPTH, hidden_dim - k),
-                                              hidden + row * hidden_dim + k, hidden_dim,
-                                              weights + 4 * first * hidden_dim + k * BLOCK, sums,
-                                              soon, k + DEPTH < hidden_dim ? 0 : n_soon);
-            for (int64_t r = 0; r < n_rows; r++) {
-                const float *a = gates[r], *b = sums + BLOCK * r;
-                const int64_t place = dim * (row + r) + first;
-                #pragma omp simd
-                for (int i = 0; i < LANES; i++) {
-                    const int j = i + LANES, f = j + LANES, o = f + LANES;
-                    new_cells[place + i] = next_cell(a[i] + b[i], a[j] + b[j], a[f] + b[f],
-                                                     a[o] + b[o], before[r][i], clip,
-                                                     &out[place + i]);
-                }
-            }
-        }
+    const int64_t width = (s->dim + LANES - 1) / LANES * LANES;
+    return s->input_gates + 4 * (width * (s->input_rows ? s->input_rows[node] : node) + first);
+}
+static inline const float *step_cells(const struct step *s, int64_t node, int64_t first)
+{
+    return s->cells + s->dim * (s->cell_rows ? s->cell_rows[node] : node) + first;
 }
 
-#endif
+/* Up to LANES cells of a node from `first` on; hidden_gates: (4, LANES). */
+static inline __attribute__((always_inline)) void next_cells(
+    const struct step *s, int64_t node, int64_t first, int count, const float *hidden_gates)
+{
+    const float *a = step_gates(s, node, first), *b = hidden_gates;
+    const float *before = step_cells(s, node, first), clip = s->clip;
+    float *after = s->new_cells + s->dim * node + first, *out = s->out + s->dim * node + first;
+    #pragma omp simd
+    for (int i = 0; i < count; i++) {
+        const int j = i + LANES, f = j + LANES, o = f + LANES;
+        after[i] = next_cell(a[i] + b[i], a[j] + b[j], a[f] + b[f], a[o] + b[o], before[i], clip,
+                             &out[i]);
+    }
+}
+
+/* LANES cells, from `first` on, of up to ROWS nodes from `row` on. */
+static inline void step_rows(const struct step *s, int64_t first, int64_t row, int64_t n_rows)
+{
+    const int64_t depth = s->hidden_dim, count = least(LANES, s->dim - first);
+    const void *soon[7 * ROWS];
+    int64_t n_soon = 0;
+    for (int64_t node = row; node < row + n_rows; node++) {
+        for (int gate = 0; gate < 4; gate++)
+            soon[n_soon++] = step_gates(s, node, first) + gate * LANES;
+        soon[n_soon++] = step_cells(s, node, first);
+        soon[n_soon++] = s->new_cells + s->dim * node + first;
+        soon[n_soon++] = s->out + s->dim * node + first;
+    }
+    float sums[ROWS * 4 * LANES] = {0};
+    for (int p = 0; p < PANELS; p++)
+        for (int64_t k = 0; k < depth; k += DEPTH) {
+            const int is_last = p == PANELS - 1 && k + DEPTH >= depth;
+            multiply_rows_float32[n_rows](least(DEPTH, depth - k), s->hidden + row * depth + k, depth,
+                                          s->weights + (4 * first + p * PANEL) * depth + k * PANEL,
+                                          sums + p * PANEL, 4 * LANES, soon, is_last ? n_soon : 0);
+        }
+    for (int64_t r = 0; r < n_rows; r++)
+        if (count == LANES)
+            next_cells(s, row + r, first, LANES, sums + 4 * LANES * r);
+        else
+            next_cells(s, row + r, first, count, sums + 4 * LANES * r);
+}
+
+void step(const struct step *s)
+{
+    EACH_OF_SHARE(block, (s->dim + LANES - 1) / LANES)
+        for (int64_t row = 0; row < s->n; row += ROWS)
+            step_rows(s, block * LANES, row, least(ROWS, s->n - row));
+}

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 _SOURCE = Path(__file__).with_suffix(".c")
-_TYPES: dict[str, Any] = {"n": ctypes.c_int64, "f": ctypes.c_float, "p": ctypes.c_void_p}
+_TYPES: dict[str, Any] = {"n": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
 
 
 def kernel(name: str, arguments: str) -> Callable[..., None] | None:
-    """A function by its name, if there is one.
+    """A function by its name, if there is one; it runs on all threads of torch.
 
     Args:
         arguments: a letter for each: a number (n), a float (f) or a place in memory (p).
@@ -23,13 +23,23 @@ def kernel(name: str, arguments: str) -> Callable[..., None] | None:
     return _function(name, arguments, torch.backends.cpu.get_cpu_capability())
 
 
+def kernel_constant(name: str) -> int:
+    """A number that the source has under a name; there must be kernels."""
+    library = _library(torch.backends.cpu.get_cpu_capability())
+    assert library is not None
+    return ctypes.c_int64.in_dll(library, name).value
+
+
 @cache
 def _function(name: str, arguments: str, processor: str) -> Callable[..., None] | None:
     library = _library(processor)
     if library is None or not hasattr(library, name):
         return None
-    prototype = ctypes.CFUNCTYPE(None, *(_TYPES[letter] for letter in arguments))
-    return prototype((name, library))
+    work = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+    fields = [(f"{letter}{i}", _TYPES[letter]) for i, letter in enumerate(arguments)]
+    structure = type(name, (ctypes.Structure,), {"_fields_": fields})
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
+    return lambda *values: run(work, ctypes.byref(structure(*values)))
 
 
 def processor_has(instructions: str) -> bool:
@@ -49,6 +59,7 @@ def address(values: Tensor | None, dtype: torch.dtype) -> int | None:
     return values.data_ptr()
 
 
+@cache
 def _library(processor: str) -> ctypes.CDLL | None:
     """What `hatch_build.py` has made of the source for a kind of processor."""
     try:

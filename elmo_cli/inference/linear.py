@@ -4,18 +4,16 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.inference.kernels import address, kernel, processor_has
+from elmo_cli.inference.kernels import address, kernel, kernel_constant, processor_has
 
 MAX_ROWS = 256
 """Rows of one matrix product, of one step or of several that share it: beyond, it gets no faster,
 and its result takes memory."""
 MIN_PACKED_WEIGHTS = 1 << 17
 """Weights with fewer values are not packed for oneDNN: the plain product is as fast."""
-MIN_COMPILED_WEIGHTS = 1 << 14
-"""Weights with fewer values are not multiplied in C: the plain product is as fast."""
 ROW_STEPS = {8: 1, 128: 8, MAX_ROWS: 16}
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
 each of these are rounded up to a multiple, which costs as much time as it saves."""
@@ -25,6 +23,7 @@ class Linear:
     """x W^T + b for constant weights."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.n_outputs = len(weight)
         self.weight = weight.contiguous()  # (out, in)
         self.bias = bias
 
@@ -45,6 +44,7 @@ class OneDnnLinear(Linear):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.n_outputs = len(weight)
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), MAX_ROWS)
         self.bias = bias
 
@@ -69,24 +69,27 @@ class CompiledLinear(Linear):
     (`docs/performance.md`), and any number of rows will do.
     """
 
-    BLOCK = 64
-    """Outputs that are computed together, and whose weights lie together."""
-
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        n_values = _values_per_unit(weight.dtype)
-        blocks = weight.reshape(-1, self.BLOCK, weight.shape[1] // n_values, n_values)
-        self.weight = blocks.transpose(1, 2).contiguous()  # (out / 64, units, 64, values a unit)
-        self.bias = bias
+        self.n_outputs = len(weight)
+        panel, n_values = kernel_constant("panel"), 4 // weight.dtype.itemsize
+        missing = -len(weight) % panel
+        self._odd = weight.shape[1] % n_values
+        if missing or self._odd:
+            weight = functional.pad(weight, (0, self._odd, 0, missing))
+        panels = weight.reshape(-1, panel, weight.shape[1] // n_values, n_values)
+        self.weight = panels.transpose(1, 2).contiguous()  # (panels, units, panel, values a unit)
+        self.bias = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
 
     def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
         """See `Linear.__call__`."""
-        dtype, inputs = self.weight.dtype, inputs.contiguous()
+        dtype = self.weight.dtype
+        inputs = functional.pad(inputs, (0, self._odd)) if self._odd else inputs.contiguous()
         function = linear_kernel(dtype)
         assert function is not None
         if out is None:
-            out = inputs.new_empty(inputs.shape[0], self.BLOCK * self.weight.shape[0])
+            out = inputs.new_empty(inputs.shape[0], self.n_outputs)
         function(
-            *(out.shape[0], inputs.shape[1] // _values_per_unit(dtype), out.shape[1]),
+            *(out.shape[0], self.weight.shape[1], out.shape[1]),
             address(inputs, dtype),
             address(self.weight, dtype),
             address(self.bias, dtype),
@@ -107,7 +110,7 @@ class Int8Linear(Linear):
     """oneDNN's fast product takes inputs without a sign: this is added to them."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.bias = bias
+        self.n_outputs, self.bias = len(weight), bias
         scales = _largest(weight) / self.LARGEST  # (out, 1)
         rounded = (weight / scales).round_().to(torch.int8).contiguous()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
@@ -140,24 +143,13 @@ class RoundedLinear(Linear):
     """A linear layer of a lower precision for float32 in and out."""
 
     def __init__(self, layer: Linear, dtype: torch.dtype) -> None:
+        self.n_outputs = layer.n_outputs
         self._layer = layer
         self._dtype = dtype
 
     def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         return self._layer(inputs.to(self._dtype)).float()
-
-
-class LinearModule(nn.Module):
-    """A `Linear` in the place of `nn.Linear`, for inference."""
-
-    def __init__(self, layer: Linear) -> None:
-        super().__init__()
-        self._layer = layer
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Float32, shape (N, in), to float32, shape (N, out)."""
-        return self._layer(inputs)
 
 
 def linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torch.dtype) -> Linear:
@@ -172,17 +164,6 @@ def linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torc
     bias = None if bias is None else bias.to(dtype)
     layer = _fastest(weight.to(dtype), bias)
     return layer if values == dtype else RoundedLinear(layer, dtype)
-
-
-def replace_linear_modules(module: nn.Module, dtype: torch.dtype) -> None:
-    """Put a `LinearModule` that multiplies in `dtype` in the place of each `nn.Linear`."""
-    for name, child in module.named_children():
-        if isinstance(child, nn.Linear):
-            bias = None if child.bias is None else child.bias.detach()
-            layer = linear(child.weight.detach(), bias, dtype, torch.float32)
-            setattr(module, name, LinearModule(layer))
-        else:
-            replace_linear_modules(child, dtype)
 
 
 def linear_kernel(dtype: torch.dtype) -> Callable[..., None] | None:
@@ -218,19 +199,11 @@ def pad_rows(inputs: Tensor) -> Tensor:
 
 
 def _fastest(weight: Tensor, bias: Tensor | None) -> Linear:
-    if _compiles(weight):
+    if weight.device.type == "cpu" and linear_kernel(weight.dtype) is not None:
         return CompiledLinear(weight, bias)
     if _packs(weight):
         return OneDnnLinear(weight, bias)
     return Linear(weight, bias)
-
-
-def _compiles(weight: Tensor) -> bool:
-    """Whether these weights can be multiplied in C."""
-    if weight.device.type != "cpu" or linear_kernel(weight.dtype) is None:
-        return False
-    fits = not len(weight) % CompiledLinear.BLOCK and not weight.shape[1] % 2
-    return fits and weight.numel() >= MIN_COMPILED_WEIGHTS
 
 
 def _packs(weight: Tensor) -> bool:
@@ -246,10 +219,6 @@ def _packs(weight: Tensor) -> bool:
     # With many inputs the plain product is as fast, and its sums lose half as much.
     widens = len(weight) > weight.shape[1]
     return capability in ("AVX2", "AVX512") and weight.dtype == torch.float32 and widens
-
-
-def _values_per_unit(dtype: torch.dtype) -> int:
-    return 4 // dtype.itemsize
 
 
 def _largest(rows: Tensor) -> Tensor:

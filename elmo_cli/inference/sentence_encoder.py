@@ -17,7 +17,7 @@ from torch import Tensor
 from elmo_cli.errors import check_choice, first_line
 from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.linear import replace_linear_modules
+from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import TokenCache
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
@@ -73,8 +73,7 @@ class SentenceEncoder:
         _has_started_threads = True
         self.device = types.device
         self._values = types.values
-        self._token_encoder = bilm.token_encoder.to(self.device)
-        replace_linear_modules(self._token_encoder, types.weights)
+        self._token_encoder = prepare_token_encoder(bilm.token_encoder, types)
         self.boundaries = bilm.token_encoder.boundaries
         self._bilm = FastBiLm(bilm, types)
         self._cache = TokenCache(self._encode_tokens, cached_tokens)

@@ -22,7 +22,7 @@ CHUNK_TOKENS = 256
 PADDING_INDEX: Final = 0
 UNKNOWN_WORD: Final = "@@UNKNOWN@@"
 
-_ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
+_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 class TokenEncoder(nn.Module):
@@ -47,6 +47,7 @@ class CharacterFeatures(nn.Module):
         self.convolutions = nn.ModuleList(
             Convolution(options.embedding_dim, count, width) for width, count in options.filters
         )
+        self.activation = _ACTIVATIONS[options.activation]()
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
 
     def features(self, ids: Tensor) -> Tensor:
@@ -65,9 +66,9 @@ class CharacterFeatures(nn.Module):
         Returns:
             float, shape (N, F).
         """
-        activation = _ACTIVATIONS[self.options.activation]
         features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count) each
-        return activation(torch.cat(features, dim=1))
+        activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
+        return activated
 
     def _crop(self, ids: Tensor) -> Tensor:
         """Drop columns that cannot change the maximum.
@@ -117,12 +118,11 @@ class Convolution(nn.Conv1d):
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Float, shape (N, K, C), to float, shape (N, K - width + 1, count)."""
-        windows = embedded.unfold(1, self.kernel_size[0], 1).flatten(2)  # (N, ..., C * width)
-        return self.multiply(windows)
+        return functional.linear(self.windows(embedded), self.weight.flatten(1), self.bias)
 
-    def multiply(self, windows: Tensor) -> Tensor:
-        """Float, shape (N, ..., C * width), to float, shape (N, ..., count)."""
-        return functional.linear(windows, self.weight.flatten(1), self.bias)
+    def windows(self, embedded: Tensor) -> Tensor:
+        """Float, shape (N, K, C), to float, shape (N, K - width + 1, C * width)."""
+        return embedded.unfold(1, self.kernel_size[0], 1).flatten(2)
 
 
 class Highway(nn.Module):

@@ -1,0 +1,66 @@
+"""The fast token encoder against the readable one."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from cell_formulas import PROCESSORS, processor
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from strategies import random_tensor
+
+from elmo_cli.inference.fast_token_encoder import FastTanh, LinearModule, prepare_token_encoder
+from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.model.options import CharacterOptions
+from elmo_cli.model.token_encoder import CharacterEncoder
+
+CPU = torch.device("cpu")
+
+
+def types(dtype: torch.dtype = torch.float32) -> ComputeTypes:
+    return ComputeTypes(CPU, dtype, dtype, dtype)
+
+
+def encoder(activation: str, seed: int) -> CharacterEncoder:
+    torch.manual_seed(seed)
+    filters = ((1, 3), (2, 5), (4, 9))
+    options = CharacterOptions(5, filters, n_highway=2, activation=activation)
+    return CharacterEncoder(options, projection_dim=7).requires_grad_(False)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("name", PROCESSORS)
+@given(
+    words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9), seed=st.integers(0, 9)
+)
+def test_token_vectors_are_the_readable_ones_and_do_not_depend_on_other_tokens(
+    name: str, activation: str, words: list[str], seed: int
+) -> None:
+    readable = encoder(activation, seed)
+    ids = readable.token_ids(words)
+    with processor(name), torch.inference_mode():
+        fast = prepare_token_encoder(copy.deepcopy(readable), types())
+        found = fast(ids)
+        alone = torch.cat([fast(row[None]) for row in ids])
+    assert_allclose(found, readable(ids), atol=1e-6)
+    assert torch.equal(found, alone)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_linear_layers_multiply_in_the_precision(dtype: torch.dtype) -> None:
+    readable = encoder("relu", 0)
+    fast = prepare_token_encoder(copy.deepcopy(readable), types(dtype))
+    assert type(fast.projection) is LinearModule
+    ids = readable.token_ids(["one", "another"])
+    found = fast(ids)
+    assert found.dtype == torch.float32
+    assert_allclose(found, readable(ids), atol=1e-6 if dtype == torch.float32 else 0.05)
+
+
+@pytest.mark.skipif(not PROCESSORS, reason="needs a C compiler when installed, on x86-64")
+def test_a_tanh_keeps_the_digits_of_small_values() -> None:
+    values = torch.logspace(-30, 2, 400).reshape(4, 100) * random_tensor(4, 100).sign()
+    expected = np.tanh(values.double().numpy())
+    assert_allclose(FastTanh()(values.clone()), expected, rtol=5e-7)

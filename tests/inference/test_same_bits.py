@@ -1,0 +1,78 @@
+"""With kernels, the activations of a sentence are the same bits whatever else is computed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+from cell_formulas import PROCESSORS, processor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from strategies import architectures, make_model, seeds, sentences, word_architectures
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.inference.linear import has_int8, linear_kernel
+
+PRECISIONS = [
+    ("float32", True),
+    ("bfloat16", linear_kernel(torch.bfloat16) is not None),
+    ("int8", has_int8()),
+]
+RUNS = [
+    *((name, "float32") for name in PROCESSORS),
+    *((PROCESSORS[-1], name) for name, is_there in PRECISIONS[1:] if is_there and PROCESSORS),
+]
+"""Kinds of processor, and the precisions that have kernels there."""
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("name", "precision"), RUNS)
+@settings(max_examples=15)
+@given(
+    content=st.one_of(architectures(), word_architectures()),
+    text=st.lists(sentences(max_size=9), min_size=1, max_size=8),
+    order=st.randoms(use_true_random=False),
+    batch_tokens=st.integers(1, 12),
+    n_threads=st.integers(1, 5),
+    state=st.sampled_from(["zero", "warm"]),
+    seed=seeds,
+)
+def test_bits_depend_on_the_sentence_alone(
+    name: str,
+    precision: Any,
+    content: dict[str, Any],
+    text: list[list[str]],
+    order: Any,
+    batch_tokens: int,
+    n_threads: int,
+    state: Any,
+    seed: int,
+) -> None:
+    with TemporaryDirectory() as folder, processor(name):
+        files = make_model(content, seed, Path(folder))
+
+        def embedder(**options: Any) -> ElmoEmbedder:
+            return ElmoEmbedder(model=files, precision=precision, state=state, **options)
+
+        expected = embedder().embed_batch(text)
+        shuffled = order.sample(range(len(text)), len(text))
+        other = embedder(batch_tokens=batch_tokens)
+        with threads(n_threads):
+            among_others = other.embed_batch([text[i] for i in shuffled])
+        alone = other.embed_sentence(text[shuffled[0]])
+    for i, found in zip(shuffled, among_others, strict=True):
+        assert_array_equal(found, expected[i])
+    assert_array_equal(alone, expected[shuffled[0]])
