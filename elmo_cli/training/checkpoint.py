@@ -5,15 +5,16 @@ It is written under another name, synced, and renamed over the checkpoint before
 
 import pickle
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
-from elmo_cli.atomic import lock, unlock, write_synced
+from elmo_cli.atomic import lock, unlock
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
+from elmo_cli.model.tensor_files import replaced
 from elmo_cli.pretrained.model_files import candidates
 from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
 
@@ -54,14 +55,8 @@ def check_same_run(
 ) -> None:
     """Make sure that a checkpoint is of this run, but for its length.
 
-    Args:
-        state: what `load_checkpoint` gave.
-        identity: what must be the same, by its name.
-        options: which must be the same too.
-        folder: of the checkpoint.
-
     Raises:
-        ModelError: it is of another.
+        ModelError: the folder's has another identity, or other options.
     """
     changed = [name for name in identity if state["identity"].get(name) != identity[name]]
     settings = {
@@ -77,30 +72,27 @@ def check_same_run(
         )
 
 
+def save_checkpoint(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write the checkpoint of a folder: tensors, numbers, text, and containers of them.
+
+    Raises:
+        OutputError: it cannot be written; the checkpoint before is as it was.
+    """
+    with replaced(folder / CHECKPOINT) as partial, open(partial, "xb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # of torch, while it handles that of the file
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of text, whole or not at all.
 
     Raises:
         OutputError: it cannot be written.
     """
-    write_whole(path, lambda file: file.write(text.encode()))
-
-
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file, which appears under its name when it is complete and on the disk.
-
-    Raises:
-        OutputError: it cannot be written; a file of that name is as it was.
-    """
-    try:
-        write_synced(path, write)
-    except (OSError, RuntimeError) as error:
-        # Torch raises a RuntimeError of its own while it handles that of the file.
-        reason = error if isinstance(error, OSError) else error.__context__
-        if not isinstance(reason, OSError):
-            raise
-        kept = "; the one before is kept" if path.exists() else ""
-        raise OutputError(f"{path}: cannot be written: {system_reason(reason)}{kept}") from None
+    with replaced(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Settings come from three places: what is given, else the training keys of a bilm
 options.json, else the defaults, some of which go with the optimizer.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -135,12 +136,9 @@ def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOption
 
 def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
     """The settings in an options.json of bilm-tf."""
-    if content.get("bidirectional") is False:
-        raise OptionsError("bidirectional: expected true, found false; models have two directions")
-    if content.get("share_embedding_softmax"):
-        raise OptionsError(
-            "share_embedding_softmax: expected false, found true, which is not offered"
-        )
+    for key, value in {"bidirectional": "false", "share_embedding_softmax": "true"}.items():
+        if json.dumps(content.get(key)) == value:
+            raise OptionsError(f"{key}: found {value}, which is not offered")
     keys = dict(_PUBLISHED_KEYS)
     if optimizer != "adagrad":  # its learning rate and norm mean nothing to another
         del keys["learning_rate"], keys["all_clip_norm_val"]

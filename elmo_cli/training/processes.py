@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import distributed, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import distributed
 
 from elmo_cli.inference.device import Device, choose_device
 
@@ -32,10 +31,6 @@ class Processes:
     def is_first(self) -> bool:
         """Whether this one writes what is written once."""
         return self.rank == 0
-
-    def parallel(self, module: nn.Module) -> nn.Module:
-        """A module whose gradients are averaged over all processes."""
-        return DistributedDataParallel(module) if self.count > 1 else module
 
     def any(self, *values: bool) -> list[bool]:
         """Whether each value is true in any process."""

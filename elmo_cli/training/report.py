@@ -91,7 +91,7 @@ class Report:
                 "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
                 *(run.step, 100 * run.progress, run.n_tokens / 1e6, loss),
                 f"{numbers['tokens_per_second']:,.0f}",
-                _duration(seconds * (1 - run.progress) / done),
+                timedelta(seconds=round(seconds * (1 - run.progress) / done)),
             )
 
     def evaluate(self, max_tokens: int | None = None) -> dict[str, float] | None:
@@ -186,11 +186,6 @@ def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iter
             return
 
 
-def _duration(seconds: float) -> str:
-    """A time for people: `1:05:03`."""
-    return str(timedelta(seconds=round(seconds)))
-
-
 def summary_writer() -> Any:
     """What writes for TensorBoard, a class.
 
@@ -230,7 +225,7 @@ def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Voc
         "text": ", ".join(f"`{path}`" for path in record["text"]),
         **record["tokenizer"],
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
-        f"{_duration(record['seconds'])}",
+        f"{timedelta(seconds=round(record['seconds']))}",
         "sentences start": _STATES[settings["state"]],
         "trained with": f"{batch}, {softmax}, {settings['optimizer']} at "
         f"{settings['learning_rate']:g}, dropout {settings['dropout']:g}, "

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.checkpoint import CHECKPOINT, write_whole
+from elmo_cli.training.checkpoint import save_checkpoint
 from elmo_cli.training.corpus import Place, Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.loss import Objective, Samples, draw_words
-from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import Processes
 
@@ -42,9 +42,9 @@ class Run:
         """Start a run.
 
         Args:
-            objective: the language model.
-            vocabulary: of its softmax.
-            options: how to train.
+            objective: with a softmax of the vocabulary.
+            vocabulary: the words to predict.
+            options: the settings.
             identity: what must be the same for a checkpoint to fit, by its name.
             processes: this process among all.
             text_tokens: of a pass over the text; where the length is in epochs.
@@ -55,7 +55,9 @@ class Run:
         self._identity = identity
         self.objective = objective.to(processes.device).train()
         self._parameters = list(self.objective.parameters())
-        self._parallel = processes.parallel(self.objective)
+        self._parallel: nn.Module = self.objective
+        if processes.count > 1:
+            self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
         self._text_tokens = text_tokens
         self.step = 0
@@ -85,7 +87,9 @@ class Run:
     def train_step(self, rows: Sequence[Row], position: Position) -> None:
         """One step of the optimizer; see `corpus.portions`."""
         options, processes = self.options, self.processes
-        self.learning_rate = set_learning_rate(self._optimizer, self.step, self.progress, options)
+        self.learning_rate = learning_rate(self.step, self.progress, options)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.learning_rate
         batch = make_batch(self._share(rows), self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
         autocast = options.precision == "bfloat16"
@@ -187,7 +191,7 @@ class Run:
             "optimizer": self._optimizer.state_dict(),
         }
         if self.processes.is_first:
-            write_whole(folder / CHECKPOINT, lambda file: torch.save(state, file))
+            save_checkpoint(folder, state)
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from what `load_checkpoint` gave."""
@@ -204,3 +208,27 @@ class Run:
             values = iter([v[rows].to(self.processes.device) for v in state["carried"]])
             zero = self.objective.bilm.initial_state(rows.stop - rows.start)
             self._carried = map_state(zero, lambda _: next(values))
+
+
+def make_optimizer(
+    parameters: Sequence[nn.Parameter], options: TrainingOptions
+) -> torch.optim.Optimizer:
+    """AdamW, or Adagrad as published."""
+    rate, decay = options.learning_rate, options.weight_decay
+    if options.optimizer == "adagrad":  # TensorFlow's: it starts with 1, so that steps are small
+        return torch.optim.Adagrad(parameters, lr=rate, initial_accumulator_value=1.0)
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.98), weight_decay=decay, fused=True)
+
+
+def learning_rate(step: int, progress: float, options: TrainingOptions) -> float:
+    """The learning rate after so many steps, which are a share of the run, 0 to 1.
+
+    It rises over the first `warmup_steps`, but a tenth of the run at most, stays, and falls
+    to 0 in a straight line over the last `decay_share` of the run.
+    """
+    share = 1.0
+    if options.warmup_steps:
+        share = min(1.0, max((step + 1) / options.warmup_steps, progress / 0.1))
+    if options.decay_share:
+        share = min(share, (1 - progress) / options.decay_share)
+    return options.learning_rate * share

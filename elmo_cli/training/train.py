@@ -127,8 +127,6 @@ def _check_validation(
 ) -> None:
     if validation_file is not None and validation_share:
         raise InputError("expected validation_file or validation_share, found both")
-    if not 0 <= validation_share < 1:
-        raise InputError(f"validation_share: expected 0 to below 1, found {validation_share}")
     if validation_file is None:
         return
     # All of the file is read, to find what is wrong with it before there is a model.
@@ -146,10 +144,11 @@ def _start_run(
 ) -> Run:
     """The run of a folder, at its last checkpoint; `n_words` to count, where none are given."""
     given = start.vocabulary
+    words = [] if given is None else given.words
     identity = {
         "architecture": start.content,
         "text": [text.identity(), text.validation_share],
-        "vocabulary": n_words if given is None else _digest(given.words),
+        "vocabulary": n_words or hashlib.sha256("\n".join(words).encode()).hexdigest(),
     }
     state = load_checkpoint(folder)
     if state is not None:
@@ -166,10 +165,6 @@ def _start_run(
         end = ", the last one: nothing is left to train" if run.is_done else ""
         logger.info("resuming after step %d%s", run.step, end)
     return run
-
-
-def _digest(words: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 def _train(

@@ -20,8 +20,8 @@ from elmo_cli.training.loss import (
     Softmax,
     draw_words,
 )
-from elmo_cli.training.optimizers import make_optimizer, set_learning_rate
 from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.run import learning_rate, make_optimizer
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
@@ -190,18 +190,13 @@ def test_adagrad_steps_as_tensorflow_does() -> None:
 
 def test_the_learning_rate_rises_stays_and_falls() -> None:
     options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
-    optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))], options)
-    rates = [set_learning_rate(optimizer, step, step / 100, options) for step in range(100)]
+    rates = [learning_rate(step, step / 100, options) for step in range(100)]
     assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
-    assert optimizer.param_groups[0]["lr"] == rates[-1]
-    constant = replace(options, warmup_steps=0, decay_share=0.0)
-    assert set_learning_rate(optimizer, 99, 0.99, constant) == 2.0
+    assert learning_rate(99, 0.99, replace(options, warmup_steps=0, decay_share=0.0)) == 2.0
 
 
 def test_a_short_run_warms_up_over_a_tenth_of_it() -> None:
     options = TrainingOptions(learning_rate=1.0, warmup_steps=200, decay_share=0.0)
-    optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))], options)
-    assert set_learning_rate(optimizer, 5, 0.05, options) == 0.5
-    assert set_learning_rate(optimizer, 10, 0.1, options) == 1.0
+    assert [learning_rate(n, n / 100, options) for n in (5, 10)] == [0.5, 1.0]

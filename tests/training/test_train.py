@@ -341,7 +341,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(folder: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
-        with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: .*; the one"):
+        with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: File too large"):
             train("model", epochs=None, steps=5)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -625,7 +625,7 @@ def test_the_training_settings_of_bilm_tf_are_taken() -> None:
     assert (used["max_grad_norm"], used["learning_rate"], used["negative_samples"]) == (5.0, 0.1, 7)
     assert used["unroll"] == 4  # given
     Path("options.json").write_text(json.dumps({**small_architecture(), "bidirectional": False}))
-    with pytest.raises(ValueError, match=r"^bidirectional: expected true, found false"):
+    with pytest.raises(ValueError, match=r"^bidirectional: found false, which is not offered"):
         train_model(["text.txt"], "other", options_file="options.json")
 
 
@@ -648,10 +648,7 @@ def test_training_that_fails_says_so_and_keeps_the_checkpoint(
 ) -> None:
     train("model", epochs=None, steps=2)
     before = Path("model/checkpoint.pt").read_bytes()
-    monkeypatch.setattr(
-        "elmo_cli.training.run.set_learning_rate",
-        lambda optimizer, *_: optimizer.param_groups[0].update(lr=float("nan")),
-    )
+    monkeypatch.setattr("elmo_cli.training.run.learning_rate", lambda *_: float("nan"))
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, training has failed"):
         train("model", epochs=None, steps=5)
     assert Path("model/checkpoint.pt").read_bytes() == before
