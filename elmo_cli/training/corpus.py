@@ -18,7 +18,6 @@ Every batch comes with the place where the text goes on after it.
 import glob
 import random
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,17 +40,26 @@ _Item = TypeVar("_Item")
 # Files to windows of sentences.
 
 
-class Place(NamedTuple):
-    """A place between two lines of the text."""
+Stream = tuple[Sentence, int]
+"""The sentence that is being read, and its steps that are done."""
+
+
+class Position(NamedTuple):
+    """Where the text goes on."""
 
     epoch: int = 0
     """Passes over the text that are complete."""
     file: int = 0
     """Files of this pass that are complete, in its own order."""
     offset: int = 0
-    """Bytes of the file before it, decompressed."""
+    """Bytes of the file before the window that is being read, decompressed."""
     line: int = 0
     """Lines of the file before it."""
+    n_windows: int = 0
+    """Windows before it."""
+    done: int = 0
+    """Batches, or with streams sentences, of the window that are used."""
+    streams: tuple[Stream, ...] = ()
 
 
 class Window(NamedTuple):
@@ -59,7 +67,7 @@ class Window(NamedTuple):
 
     sentences: list[Sentence]
     """None of them empty."""
-    end: Place
+    end: Position
     """Where the next window starts."""
 
 
@@ -72,41 +80,43 @@ class TrainingText:
     seed: int = 0
     tokenizer: Tokenizer = WHITESPACE
 
-    def windows(self, start: Place, max_tokens: int) -> Iterator[Window]:
-        """The text from a place on, over and over; a pass closes its last window.
+    def windows(self, start: Position, max_tokens: int) -> Iterator[Window]:
+        """The text from the start of a window on, over and over; a pass closes its last window.
 
         Each pass goes through the files in an order of its own.
 
         Raises:
             InputError: a file cannot be read, or holds no sentence to train on.
         """
-        place = start
+        place, n_windows = start, start.n_windows
         while True:
             window: list[Sentence] = []
             n_tokens = 0
             for sentences, end in self._rest_of_pass(place):
                 if n_tokens >= max_tokens:  # not before: the last window closes the pass
-                    yield Window(window, place)
+                    n_windows += 1
+                    yield Window(window, place._replace(n_windows=n_windows))
                     window, n_tokens = [], 0
                 window += sentences
                 n_tokens += sum(map(len, sentences))
                 place = end
-            place = Place(place.epoch + 1)
+            place = Position(place.epoch + 1)
             if window:
-                yield Window(window, place)
+                n_windows += 1
+                yield Window(window, place._replace(n_windows=n_windows))
             elif place.epoch > start.epoch + 1:
                 raise InputError(f"{', '.join(map(str, self.paths))}: no sentence to train on")
 
-    def _rest_of_pass(self, start: Place) -> Iterator[tuple[list[Sentence], Place]]:
+    def _rest_of_pass(self, start: Position) -> Iterator[tuple[list[Sentence], Position]]:
         """The sentences of each line from a place on, and the place after it."""
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
-            place = start if number == start.file else Place(start.epoch, number)
-            for line, offset, n_lines in _lines_from(order[number], place.offset, place.line):
+            place = start if number == start.file else Position(start.epoch, number)
+            for line, offset, n_lines in lines_from(order[number], place.offset, place.line):
                 sentences = [] if self.is_validation(line) else self.sentences(line)
                 if sentences:
-                    yield sentences, Place(start.epoch, number, offset, n_lines)
+                    yield sentences, Position(start.epoch, number, offset, n_lines)
 
     def sentences(self, line: str) -> list[Sentence]:
         """The sentences of a line, none of them empty."""
@@ -122,7 +132,7 @@ class TrainingText:
         return files + [[name, value] for name, value in self.tokenizer.settings().items()]
 
 
-def _lines_from(path: Path, offset: int, number: int) -> Iterator[tuple[str, int, int]]:
+def lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
     """The lines of a file from an offset on, each with the offset and number after it."""
     with open_text(path) as file:
         stream = decompressed(path, file)
@@ -152,32 +162,6 @@ def find_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def count_text(
-    text: TrainingText, add_validation: Callable[[str], object]
-) -> tuple[int, Counter[str]]:
-    """Count the sentences and the words to train on.
-
-    Args:
-        text: read once.
-        add_validation: told of each line that is held out.
-
-    Raises:
-        InputError: a file cannot be read, or there is nothing to train on.
-    """
-    words: Counter[str] = Counter()
-    n_sentences = 0
-    for line in (line for path in text.paths for line, _, _ in _lines_from(path, 0, 0) if line):
-        if text.is_validation(line):
-            add_validation(line)
-            continue
-        for sentence in text.sentences(line):
-            words.update(sentence)
-            n_sentences += 1
-    if n_sentences == 0:
-        raise InputError(f"{', '.join(map(str, text.paths))}: no sentence to train on")
-    return n_sentences, words
-
-
 # Windows to batches.
 
 
@@ -190,8 +174,6 @@ class Piece(NamedTuple):
 
 
 Row = list[Piece]
-Stream = tuple[Sentence, int]
-"""The sentence that is being read, and its steps that are done."""
 
 
 class Batch(NamedTuple):
@@ -208,18 +190,6 @@ class Batch(NamedTuple):
     """Steps of each row, shape (B,)."""
 
 
-class Position(NamedTuple):
-    """Where the text goes on after a batch."""
-
-    window: Place = Place()
-    """The start of the window that is being read."""
-    n_windows: int = 0
-    """Windows before it."""
-    done: int = 0
-    """Batches, or with streams sentences, of this window that are used."""
-    streams: tuple[Stream, ...] = ()
-
-
 Portion = tuple[list[Row], Position]
 """The rows of a batch, and where the text goes on after it."""
 
@@ -228,7 +198,7 @@ def portions(text: TrainingText, options: TrainingOptions, start: Position) -> I
     """The batches of a run from a position on, without end."""
     # Enough for batches of like length, and for the streams of a block.
     max_tokens = max(200_000, 50 * options.batch_tokens, 50 * options.batch_size)
-    windows = text.windows(start.window, max_tokens)
+    windows = text.windows(start, max_tokens)
     if options.state == "carry":
         return blocks(_shuffled(windows, list, options, start), options, start)
     return _shuffled(windows, lambda window: _batches(window, options), options, start)
@@ -241,14 +211,14 @@ def _shuffled(
     start: Position,
 ) -> Iterator[tuple[_Item, Position]]:
     """What each window is split into, in random order, each with the position after it."""
-    place, done = start.window, start.done
-    for n_windows, window in enumerate(windows, start.n_windows):
+    position = start
+    for window in windows:
         items = split(window.sentences)
-        random.Random(f"{options.seed} window {n_windows}").shuffle(items)
-        for number in range(done + 1, len(items)):
-            yield items[number - 1], Position(place, n_windows, number)
-        yield items[-1], Position(window.end, n_windows + 1)
-        place, done = window.end, 0
+        random.Random(f"{options.seed} window {position.n_windows}").shuffle(items)
+        for number in range(position.done + 1, len(items)):
+            yield items[number - 1], position._replace(done=number)
+        yield items[-1], window.end
+        position = window.end
 
 
 def _batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:

@@ -76,11 +76,6 @@ class TrainingOptions:
     """`float32`, or `bfloat16` for autocast."""
     seed: int = 0
 
-    @property
-    def loss_scale(self) -> float:
-        """What the mean loss is multiplied by: bilm-tf's sum over the steps, for its Adagrad."""
-        return float(self.unroll) if self.optimizer == "adagrad" else 1.0
-
 
 _OF_OPTIMIZER: Final[Mapping[str, dict[str, Any]]] = {
     "adamw": {},

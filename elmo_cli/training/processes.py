@@ -32,14 +32,6 @@ class Processes:
         """Whether this one writes what is written once."""
         return self.rank == 0
 
-    def any(self, *values: bool) -> list[bool]:
-        """Whether each value is true in any process."""
-        if self.count == 1:
-            return list(values)
-        sums = torch.tensor(values, dtype=torch.float32, device=self.device)
-        distributed.all_reduce(sums)
-        return (sums > 0).tolist()
-
     def gather(self, value: Any) -> list[Any]:
         """The value of each process; it waits for all."""
         values: list[Any] = [value]

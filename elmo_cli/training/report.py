@@ -207,7 +207,11 @@ def summary_writer() -> Any:
 def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Vocabulary) -> str:
     """The card, in Markdown, from what training.json and options.json say."""
     options = parse_options(dict(content))
-    settings = record["options"]
+    lstm, cnn, settings = options.lstm, options.char_cnn, record["options"]
+    source = "a table of words"
+    if cnn is not None:
+        source = f"character CNN ({len(cnn.filters)} filter widths, {cnn.n_filters} filters, "
+        source += f"{cnn.n_highway} highway layers)"
     n_parameters = sum(parameters_by_part(options, len(vocabulary)).values())
     batch = f"batches of {settings['batch_tokens']:,} tokens"
     if settings["state"] == "carry":
@@ -217,7 +221,8 @@ def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Voc
         softmax = f"a sampled softmax of {settings['negative_samples']:,} words"
     rows = {
         "made": f"{time.strftime('%Y-%m-%d')}, by elmo-cli {__version__}",
-        "architecture": _architecture(content),
+        "architecture": f"{source}, 2 x {lstm.n_layers} LSTMs of {lstm.dim} with projections to "
+        f"{lstm.projection_dim}",
         "activations": f"{options.n_layers} layers x {options.width}",
         "parameters": f"{n_parameters:,}, the softmax aside",
         "words to predict": f"{len(vocabulary):,}",
@@ -233,21 +238,6 @@ def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Voc
     }
     table = "".join(f"| {name} | {value} |\n" for name, value in rows.items())
     return f"# A model trained with elmo train\n\n| | |\n|---|---|\n{table}\n{_quality(record)}"
-
-
-def _architecture(content: Mapping[str, Any]) -> str:
-    lstm, char_cnn = content["lstm"], content.get("char_cnn")
-    source = "a table of words"
-    if char_cnn is not None:
-        n_filters = sum(count for _, count in char_cnn["filters"])
-        source = (
-            f"character CNN ({len(char_cnn['filters'])} filter widths, {n_filters} filters, "
-            f"{char_cnn['n_highway']} highway layers)"
-        )
-    return (
-        f"{source}, 2 x {lstm['n_layers']} LSTMs of {lstm['dim']} with projections to "
-        f"{lstm['projection_dim']}"
-    )
 
 
 def _quality(record: Mapping[str, Any]) -> str:

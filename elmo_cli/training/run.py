@@ -20,7 +20,7 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import save_checkpoint
-from elmo_cli.training.corpus import Place, Position, Row, make_batch, n_steps, n_tokens
+from elmo_cli.training.corpus import Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.loss import Objective, Samples, draw_words
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import Processes
@@ -82,7 +82,7 @@ class Run:
         """Whether this was the last step."""
         if self.options.steps is not None:
             return self.step >= self.options.steps
-        return self.position.window.epoch >= self.options.epochs
+        return self.position.epoch >= self.options.epochs
 
     def train_step(self, rows: Sequence[Row], position: Position) -> None:
         """One step of the optimizer; see `corpus.portions`."""
@@ -97,7 +97,8 @@ class Run:
             forward, backward, state = self._parallel(batch, self._carried, self._draw())
         n_predictions = n_steps(rows)  # of all processes
         # Gradients are averaged over the processes, each of which has its share of the sum.
-        scale = 0.5 * options.loss_scale / n_predictions * processes.count
+        weight = options.unroll if options.optimizer == "adagrad" else 1  # as bilm-tf's sum
+        scale = 0.5 * weight / n_predictions * processes.count
         self._optimizer.zero_grad()
         ((forward + backward) * scale).backward()
         torch.nn.utils.clip_grad_norm_(self._parameters, options.max_grad_norm)
@@ -184,7 +185,7 @@ class Run:
             "step": self.step,
             "n_tokens": self.n_tokens,
             "seconds": self.seconds,
-            "position": (tuple(self.position.window), *self.position[1:]),
+            "position": tuple(self.position),
             "loss_sums": self.check_loss(),
             "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
             "objective": self.objective.state_dict(),
@@ -197,8 +198,7 @@ class Run:
         """Resume from what `load_checkpoint` gave."""
         self.step, self.n_tokens = state["step"], state["n_tokens"]
         self.seconds = state["seconds"]
-        place, *rest = state["position"]
-        self.position = Position(Place(*place), *rest)
+        self.position = Position(*state["position"])
         self.objective.load_state_dict(state["objective"])
         self._optimizer.load_state_dict(state["optimizer"])
         if self.processes.is_first:

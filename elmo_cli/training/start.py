@@ -19,7 +19,7 @@ from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
 from elmo_cli.training.checkpoint import write_text
-from elmo_cli.training.corpus import TrainingText, count_text
+from elmo_cli.training.corpus import TrainingText, lines_from
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.options import PRESETS, TrainingOptions
 
@@ -103,12 +103,13 @@ def _read_distinct(path: str | Path) -> Vocabulary:
 def count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
     """The tokens of a text, counted unless an earlier run did.
 
-    The folder gets the lines that are held out, and the most frequent words as vocab.txt.
-
     Args:
         text: the text.
-        folder: keeps what was counted.
-        n_words: the words of vocab.txt; None writes none.
+        folder: keeps what was counted, and gets the lines that are held out.
+        n_words: the most frequent words, which it gets as vocab.txt; None writes none.
+
+    Raises:
+        InputError: a file cannot be read, there is nothing to train on or to hold out.
     """
     made_of = {
         "text": text.identity(),
@@ -120,22 +121,36 @@ def count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
         if found["made_of"] == made_of:
             return int(found["n_tokens"])
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
-    held_out: list[str] = []
-    n_sentences, words = count_text(text, held_out.append)
-    if text.validation_share and not held_out:
-        raise InputError(
-            f"validation_share {text.validation_share}: expected a line to hold out, found none "
-            f"among {counted(n_sentences, 'sentence')}; try a larger share, or name a validation "
-            "file"
-        )
+    n_tokens = _count(text, folder, n_words)
+    write_text(folder / COUNTS, json.dumps({"made_of": made_of, "n_tokens": n_tokens}) + "\n")
+    return n_tokens
+
+
+def _count(text: TrainingText, folder: Path, n_words: int | None) -> int:
+    words: Counter[str] = Counter()
+    held_out, n_sentences = [], 0
+    lines = (line for path in text.paths for line, _, _ in lines_from(path))
+    for line in filter(None, lines):
+        if text.is_validation(line):
+            held_out.append(line)
+        else:
+            for sentence in text.sentences(line):
+                words.update(sentence)
+                n_sentences += 1
+    if n_sentences == 0:
+        raise InputError(f"{', '.join(map(str, text.paths))}: no sentence to train on")
     if text.validation_share:
+        if not held_out:
+            raise InputError(
+                f"validation_share {text.validation_share}: expected a line to hold out, found "
+                f"none among {counted(n_sentences, 'sentence')}; try a larger share, or name a "
+                "validation file"
+            )
         write_text(folder / VALIDATION, "".join(f"{line}\n" for line in held_out))
     if n_words is not None:
         frequent = (word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS)
         chosen = [*SPECIAL_TOKENS, *frequent][:n_words]
         write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in chosen))
-    found = {"made_of": made_of, "n_tokens": words.total()}
-    write_text(folder / COUNTS, json.dumps(found) + "\n")
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
     return words.total()

@@ -193,7 +193,7 @@ def _train(
             if report is not None:
                 report.evaluate(FEW_TOKENS)
         late = time.monotonic() - saved_at >= checkpoint_seconds
-        stops, late = run.processes.any(should_stop(), late)
+        stops, late = map(any, zip(*run.processes.gather((should_stop(), late)), strict=True))
         if stops or late:
             run.save(folder)
             saved_at = time.monotonic()

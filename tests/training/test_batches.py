@@ -39,7 +39,7 @@ def text(tmp_path: Path) -> TrainingText:
 def one_pass(text: TrainingText, options: TrainingOptions) -> Iterator[list[Row]]:
     for rows, position in portions(text, options, Position()):
         yield rows
-        if position.window.epoch:
+        if position.epoch:
             return
 
 
@@ -145,7 +145,7 @@ def test_batches_go_on_from_any_position_over_several_passes(
     whole = list(islice(portions(text, options, Position()), 40))
     for number, (_, position) in enumerate(whole[:30], start=1):
         assert list(islice(portions(text, options, position), 8)) == whole[number : number + 8]
-    assert whole[-1][1].window.epoch > 1
+    assert whole[-1][1].epoch > 1
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.corpus import Place, TrainingText, Window, count_text, find_files
+from elmo_cli.training.corpus import Position, TrainingText, Window, find_files
+from elmo_cli.training.start import count_once
 
 
 def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> tuple[Path, ...]:
@@ -23,7 +24,7 @@ def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> 
     return tuple(paths)
 
 
-def some_windows(text: TrainingText, start: Place, n: int, max_tokens: int = 3) -> list[Window]:
+def some_windows(text: TrainingText, start: Position, n: int, max_tokens: int = 3) -> list[Window]:
     return list(islice(text.windows(start, max_tokens), n))
 
 
@@ -41,7 +42,7 @@ def test_a_text_goes_on_from_the_end_of_any_window(
     folder = tmp_path_factory.mktemp("text")
     paths = write_files(folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed)
     text = TrainingText(paths, seed=seed)
-    all_windows = some_windows(text, Place(), 12)
+    all_windows = some_windows(text, Position(), 12)
     for number in range(1, 6):
         assert (
             some_windows(text, all_windows[number - 1].end, 4) == all_windows[number : number + 4]
@@ -51,7 +52,7 @@ def test_a_text_goes_on_from_the_end_of_any_window(
 def test_a_pass_has_every_sentence_once_and_closes_its_last_window(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\n"]))
     sentences = []
-    for window in text.windows(Place(), 2):
+    for window in text.windows(Position(), 2):
         sentences += window.sentences
         if window.end.epoch == 1:
             break
@@ -63,18 +64,17 @@ def test_the_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
     tokenizer = make_tokenizer("moses", split_sentences=True)
     paths = write_files(tmp_path, ["Ab cd. He ef! Oh?\n\nFo go.\n"])
     text = TrainingText(paths, tokenizer=tokenizer)
-    first, second = some_windows(text, Place(), 2)
+    first, second = some_windows(text, Position(), 2)
     assert first.sentences == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
     assert second.sentences == [["Fo", "go", "."]]
     assert some_windows(text, first.end, 1) == [second]
-    n_sentences, words = count_text(text, print)
-    assert (n_sentences, words.total(), words["."]) == (4, 11, 2)
+    assert count_once(text, tmp_path, None) == 11
     assert text.identity() != TrainingText(paths).identity()
 
 
 def test_files_come_in_another_order_in_another_pass(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, [f"{n}\n" for n in range(8)]))
-    passes = [window.sentences for window in some_windows(text, Place(), 3, 100)]
+    passes = [window.sentences for window in some_windows(text, Position(), 3, 100)]
     assert sorted(passes[0]) == sorted(passes[1]) == sorted(passes[2])
     assert passes[0] != passes[1] or passes[1] != passes[2]
 
@@ -84,21 +84,26 @@ def test_held_out_lines_are_in_no_window_and_all_copies_of_a_line_go_together(
 ) -> None:
     lines = [f"line {number}" for number in range(400)]
     text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
-    validation: list[str] = []
-    n_sentences, words = count_text(text, validation.append)
-    window = some_windows(text, Place(), 1, 10_000)[0]
+    n_tokens = count_once(text, tmp_path, None)
+    validation = (tmp_path / "validation.txt").read_text().splitlines()
+    window = some_windows(text, Position(), 1, 10_000)[0]
     trained = {" ".join(sentence) for sentence in window.sentences}
     assert trained.isdisjoint(validation)
     assert trained | set(validation) == set(lines)
     assert 20 <= len(set(validation)) <= 60  # 40 expected, of 400
     assert len(validation) == 2 * len(set(validation))
-    assert n_sentences == len(window.sentences) == 800 - len(validation)
-    assert words.total() == 2 * n_sentences
+    assert n_tokens == 2 * len(window.sentences) == 2 * (800 - len(validation))
 
 
-def test_words_are_counted(tmp_path: Path) -> None:
-    text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc"]))
-    assert count_text(text, lambda line: None) == (2, {"b": 3, "a": 2, "c": 1})
+def test_words_are_counted_once(tmp_path: Path) -> None:
+    text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc <S>"]))
+    assert count_once(text, tmp_path, 5) == 7
+    words = (tmp_path / "vocab.txt").read_text().splitlines()
+    assert words == ["<S>", "</S>", "<UNK>", "b", "a"]
+    for path in text.paths:  # of the same size, so that the text is known
+        path.write_text("-" * path.stat().st_size)
+    assert count_once(text, tmp_path, 5) == 7
+    assert count_once(text, tmp_path, None) == 2
 
 
 def test_patterns_give_files_in_order_each_once(tmp_path: Path) -> None:
@@ -120,16 +125,16 @@ def test_a_pattern_that_fits_nothing_is_named(tmp_path: Path) -> None:
 def test_text_without_a_sentence_is_named(tmp_path: Path, content: str) -> None:
     text = TrainingText(write_files(tmp_path, [content]))
     with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
-        count_text(text, lambda line: None)
+        count_once(text, tmp_path, 9)
     with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):
-        some_windows(text, Place(), 1)
+        some_windows(text, Position(), 1)
 
 
 def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
     path = tmp_path / "0.txt"
     path.write_bytes(b"a\nb\nc\n\xff\n")
     text = TrainingText((path,))
-    windows = text.windows(Place(0, 0, 2, 1), 1)
+    windows = text.windows(Position(0, 0, 2, 1), 1)
     assert next(windows).sentences == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
         next(windows)
@@ -139,7 +144,7 @@ def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
 def test_a_window_that_ends_with_the_text_closes_the_pass(n_lines: int, tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a b\n" * n_lines + "\n"]))
     n_sentences = 0
-    for window in text.windows(Place(), 4):
+    for window in text.windows(Position(), 4):
         n_sentences += len(window.sentences)
         if window.end.epoch == 1:
             break
