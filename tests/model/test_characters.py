@@ -36,10 +36,6 @@ def test_a_long_token_is_cut_to_48_bytes(length: int) -> None:
     assert row == [259, *[ord("x") + 1] * kept, 260, *[261] * (48 - kept)]
 
 
-def test_a_character_may_be_cut_in_its_middle() -> None:
-    assert character_ids(["x" * 47 + "é"])[0, 48:].tolist() == [0xC3 + 1, 260]
-
-
 def test_a_lone_surrogate_is_left_out() -> None:
     np.testing.assert_array_equal(character_ids(["a\ud800b"]), character_ids(["ab"]))
 

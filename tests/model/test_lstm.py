@@ -1,6 +1,5 @@
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -115,10 +114,8 @@ def test_the_given_state_is_left_as_it_is() -> None:
 
 # How sentences of different lengths lie packed
 
-lengths_of_sentences = st.lists(st.integers(0, 7), max_size=8)
 
-
-@given(lengths=lengths_of_sentences)
+@given(lengths=st.lists(st.integers(0, 7), max_size=8))
 def test_sentences_lie_packed_step_after_step(lengths: list[int]) -> None:
     order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
     rows = [
@@ -147,19 +144,3 @@ def test_packing_is_that_of_torch(lengths: list[int]) -> None:
     expected = pack_sequence([sequences[sentence] for sentence in packing.order])
     assert packing.sizes == expected.batch_sizes.tolist()
     assert (100 * packing.sentences + packing.positions).tolist() == expected.data.tolist()
-
-
-def test_an_array_of_lengths_is_packed_like_a_list() -> None:
-    assert pack(np.array([2, 0, 3])).order.tolist() == pack([2, 0, 3]).order.tolist() == [2, 0, 1]
-
-
-@given(lengths=lengths_of_sentences)
-def test_packed_rows_are_found_again_sentence_after_sentence(lengths: list[int]) -> None:
-    packing = pack(lengths)
-    rows = np.lexsort((packing.positions, packing.sentences))
-    found = zip(packing.sentences[rows].tolist(), packing.positions[rows].tolist(), strict=True)
-    assert list(found) == [
-        (sentence, position)
-        for sentence, length in enumerate(lengths)
-        for position in range(length)
-    ]

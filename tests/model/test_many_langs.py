@@ -18,7 +18,6 @@ from elmo_cli.model.many_langs import Lexicon, Lexicons
 from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.pretrained.loading import find_model, load_bilm
-from elmo_cli.pretrained.registry import published_model
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads((MANY_LANGS / "sentences.json").read_text("utf-8"))
@@ -264,30 +263,3 @@ def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
         load_bilm(find_model(folder))
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_a_torchscript_archive_is_not_loaded(folder: Path) -> None:
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "encoder.pkl")
-    with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
-        load_bilm(find_model(folder))
-
-
-def test_a_lexicon_has_a_bound(folder: Path) -> None:
-    (folder / "char.dic").unlink()
-    (folder / "char.dic").symlink_to("/dev/zero")
-    with pytest.raises(ElmoError, match=r"char.dic: cannot read the lexicon: more than 268,435,"):
-        load_bilm(find_model(folder))
-
-
-def test_44_languages_have_a_name() -> None:
-    first, last = published_model("many-langs-ar"), published_model("many-langs-zh")
-    french, bokmal = published_model("many-langs-fr"), published_model("many-langs-nb")
-    assert first
-    assert last
-    assert french
-    assert bokmal
-    assert first.archive[0] == "https://vectors.nlpl.eu/repository/11/136.zip"
-    assert french.archive[1] == "http://vectors.nlpl.eu/repository/11/150.zip"
-    assert bokmal.archive[1] == "http://vectors.nlpl.eu/repository/11/165.zip"
-    assert last.archive[0] == "https://vectors.nlpl.eu/repository/11/179.zip"

@@ -1,7 +1,6 @@
 """Downloads from a server on this machine, good and bad."""
 
 import hashlib
-import socket
 import subprocess
 import sys
 import threading
@@ -147,17 +146,10 @@ def test_http_must_be_allowed(
     assert site.requests == []
 
 
-@pytest.mark.parametrize("url", ["https://", "https://host.invalid:x/", "https://a b/", "nothing"])
-def test_a_malformed_url_is_one_line(destination: Path, url: str) -> None:
+@pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://a b/", "https://[::1]:9/"])
+def test_a_url_that_gives_nothing_is_one_line(destination: Path, url: str) -> None:
     with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, tried .*$"):
         download([url], destination, no_check)
-
-
-def test_a_host_that_does_not_answer(site: Site, destination: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(ModelError, match=r"Connection refused"):
-        download([f"http://127.0.0.1:{port}/file"], destination, no_check)
 
 
 def test_a_full_disk_is_one_line(

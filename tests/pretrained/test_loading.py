@@ -111,9 +111,6 @@ def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
 def test_a_name_that_is_none_is_refused() -> None:
     with pytest.raises(ModelError, match=r"^model '': expected a name, a folder or a zip file$"):
         find_model("")
-
-
-def test_a_name_near_to_none_gives_the_list() -> None:
     with pytest.raises(ModelError, match=r"^no model xyzzy; known are mini, small, .*folder$"):
         find_model("xyzzy")
 
@@ -164,15 +161,6 @@ def test_a_download_that_breaks_off_leaves_nothing(
     assert model_state(published) == "available"
     assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
     assert find_model("tiny").weights.read_bytes() == weights
-
-
-def test_files_put_there_by_hand_are_used(
-    published: PublishedModel, site: Site, cache: Path, weights: bytes
-) -> None:
-    folder = folder_with(cache / "tiny", "my_options.json")
-    (folder / "my_weights.hdf5").write_bytes(weights)
-    assert find_model("tiny").weights.name == "my_weights.hdf5"
-    assert site.requests == []
 
 
 def test_a_model_is_found_in_a_published_zip(

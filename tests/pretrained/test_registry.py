@@ -70,3 +70,10 @@ def test_the_files_of_a_published_model_know_its_language() -> None:
     assert files.language == "en"
     assert model_from_files(files.options, files.weights).language is None
     assert find_model(files.weights.parent).language is None
+
+
+def test_44_languages_have_an_archive_each() -> None:
+    archives = {model.name: model.archive for model in MODELS}
+    for code, number in (("ar", 136), ("fr", 150), ("nb", 165), ("zh", 179)):
+        path = f"vectors.nlpl.eu/repository/11/{number}.zip"
+        assert archives[f"many-langs-{code}"] == (f"https://{path}", f"http://{path}")
