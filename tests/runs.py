@@ -7,11 +7,13 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pytest
 from commands import TINY
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.embed_file import Summary
+from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
 
 def embed(source: str | Path, output: str | Path, state: Any = "zero", **options: Any) -> Summary:
@@ -26,6 +28,18 @@ def stop_after(n_windows: int) -> Callable[[], bool]:
     """An answer to `should_stop` that is yes from the n-th window on."""
     asked = iter(range(1, 1_000_000))
     return lambda: next(asked) >= n_windows
+
+
+def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
+    """Let memory suffice for no more tokens in a batch."""
+    original = SentenceEncoder.run
+
+    def run(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+        if sum(map(len, sentences)) > n_tokens:
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+        return original(self, sentences, state)
+
+    monkeypatch.setattr(SentenceEncoder, "run", run)
 
 
 def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:

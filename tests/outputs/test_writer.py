@@ -27,7 +27,7 @@ def write(
     """Write sentences, and then fail if there is a `fault`."""
     with open_writer(path, **settings) as writer:
         for number, sentence in enumerate(sentences):
-            writer.write(line_record(sentence), values(number))
+            writer.write(line_record(sentence), values(number, n_tokens=2 if sentence else 0))
         if fault is not None:
             raise fault
         finish(writer)
@@ -50,25 +50,14 @@ def replace_writes(
 def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path / "out", "a b", "naïve 東京", "a b", 'quoted " \\ one')
+    write(tmp_path / "out", "a b", "naïve 東京", "", "a b", 'quoted " \\ one')
     with h5py.File(tmp_path / "out", "r") as file:
-        assert sorted(file) == ["0", "1", "2", "3", "sentence_to_index"]
-        assert_array_equal(file["2"], values(2))
+        assert sorted(file) == ["0", "1", "2", "3", "4", "sentence_to_index"]
+        assert (file["2"].shape, file["2"].dtype) == ((3, 0, 4), np.float32)
+        assert_array_equal(file["3"], values(3))
         index = file["sentence_to_index"]
         assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == ((1,), "utf-8")
-        assert json.loads(index[0]) == {"a b": "2", "naïve 東京": "1", 'quoted " \\ one': "3"}
-
-
-def test_a_blank_line_keeps_its_number(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "out") as writer:
-        writer.write(line_record("a"), values(1))
-        writer.write(line_record(""), values(0, n_tokens=0))
-        writer.write(line_record("b"), values(2))
-        finish(writer)
-    with h5py.File(tmp_path / "out", "r") as file:
-        assert (file["1"].shape, file["1"].dtype) == ((3, 0, 4), np.float32)
-        assert_array_equal(file["2"], values(2))
-        assert json.loads(file["sentence_to_index"][0]) == {"a": "0", "b": "2"}
+        assert json.loads(index[0]) == {"a b": "3", "naïve 東京": "1", 'quoted " \\ one': "4"}
 
 
 def test_a_file_of_no_lines_holds_an_empty_index(tmp_path: Path) -> None:
@@ -93,38 +82,33 @@ def test_attributes_are_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", ":", "..", "a.b", "x" * 5000])
-def test_a_sentence_names_its_dataset(sentence: str, tmp_path: Path) -> None:
-    write(tmp_path / "out", "other", sentence, use_sentence_keys=True)
+def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_path: Path) -> None:
+    write(tmp_path / "out", "other", "", sentence, use_sentence_keys=True)
     with h5py.File(tmp_path / "out", "r") as file:
-        assert_array_equal(file[sentence], values(1))
-        assert "sentence_to_index" not in file
-
-
-def test_a_blank_line_names_nothing(tmp_path: Path) -> None:
-    write(tmp_path / "out", "a", "", "b", use_sentence_keys=True)
-    with h5py.File(tmp_path / "out", "r") as file:
-        assert list(file) == ["a", "b"]
-
-
-@pytest.mark.parametrize("sentence", [".", "/", "/a", "a/", "a//b", "./a", "a/.", "a\0b"])
-def test_a_sentence_that_can_name_nothing_is_an_error(sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        write(tmp_path / "out", "other", sentence, use_sentence_keys=True)
-    assert str(caught.value) == (
-        f"line 2: the sentence {sentence!r} cannot name a dataset; leave out --use-sentence-keys"
-    )
-    assert list(tmp_path.iterdir()) == []
+        assert_array_equal(file[sentence], values(2))
+        assert len(file) == 2  # nor an index
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("a", "a"), ("a/b", "a/b"), ("a/b", "a"), ("a", "a/b"), ("a", "a/b/c")]
+    ("first", "second", "reason"),
+    [
+        *(
+            ("other", sentence, "cannot name a dataset")
+            for sentence in (".", "/", "/a", "a/", "a//b", "./a", "a/.", "a\0b")
+        ),
+        *(
+            (first, second, "names a dataset that is there already")
+            for first, second in map(str.split, ("a a", "a/b a/b", "a/b a", "a a/b", "a a/b/c"))
+        ),
+    ],
 )
-def test_a_name_that_is_taken_is_an_error(first: str, second: str, tmp_path: Path) -> None:
+def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
+    first: str, second: str, reason: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError) as caught:
         write(tmp_path / "out", first, "", second, use_sentence_keys=True)
     assert str(caught.value) == (
-        f"line 3: the sentence {second!r} names a dataset that is there already; "
-        "leave out --use-sentence-keys"
+        f"line 3: the sentence {second!r} {reason}; leave out --use-sentence-keys"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -142,19 +126,16 @@ def test_a_file_has_another_name_until_it_is_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
-def test_a_run_that_fails_leaves_nothing(kind: type[BaseException], tmp_path: Path) -> None:
+@pytest.mark.parametrize("old", [(), ("old",)])
+def test_a_run_that_fails_leaves_what_was_there(
+    kind: type[BaseException], old: tuple[str, ...], tmp_path: Path
+) -> None:
+    if old:
+        write(tmp_path / "out", *old)
+    before = [path.read_bytes() for path in tmp_path.iterdir()]
     with pytest.raises(kind):
-        write(tmp_path / "out", "a", fault=kind)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    write(tmp_path / "out", "old")
-    before = (tmp_path / "out").read_bytes()
-    with pytest.raises(RuntimeError):
-        write(tmp_path / "out", "new", fault=RuntimeError, overwrite=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (tmp_path / "out").read_bytes() == before
+        write(tmp_path / "out", "new", fault=kind, overwrite=True)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == before
 
 
 @pytest.mark.parametrize("n_good", [0, 5, 30])
@@ -205,17 +186,36 @@ def test_writes_that_take_a_part_only_are_continued(
 # Before anything is computed
 
 
-def assert_refused(path: Path, message: str, *, overwrite: bool = False) -> None:
-    with pytest.raises(OutputError) as caught:
-        write(path, overwrite=overwrite)
-    assert str(caught.value) == message
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file", "{path} exists already; --overwrite replaces it"),
+        ("folder", "{path}: expected an output file, found a directory"),
+        ("pipe", "{path}: expected an output file, found a device or a pipe"),
+        ("gone/out", "{path}: the folder {path.parent} does not exist; make it first"),
+        ("x" * 300, "{path}: cannot write the output: File name too long"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused(
+    name: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / name
+    for overwrite in (False,) if name == "file" else (False, True):
+        with pytest.raises(OutputError) as caught:
+            write(path, overwrite=overwrite)
+        assert str(caught.value) == message.format(path=path)
+    assert (tmp_path / "file").read_bytes() == b"old"
 
 
-def test_an_output_that_is_there_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    path.write_bytes(b"old")
-    assert_refused(path, f"{path} exists already; --overwrite replaces it")
-    assert path.read_bytes() == b"old"
+def test_a_folder_that_is_not_writable_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
+    with pytest.raises(OutputError, match=f"/out: the folder {tmp_path} is not writable$"):
+        write(tmp_path / "out")
 
 
 def test_the_input_is_never_replaced(tmp_path: Path) -> None:
@@ -225,41 +225,6 @@ def test_the_input_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is the input; choose another output"):
         check_output(tmp_path / "link", overwrite=True, source=path)
     check_output(tmp_path / "new", overwrite=True, source=path)
-
-
-@pytest.mark.parametrize("overwrite", [True, False])
-def test_an_output_that_is_no_file_is_refused(overwrite: bool, tmp_path: Path) -> None:
-    assert_refused(
-        tmp_path,
-        f"{tmp_path}: expected an output file, found a directory",
-        overwrite=overwrite,
-    )
-    os.mkfifo(tmp_path / "pipe")
-    assert_refused(
-        tmp_path / "pipe",
-        f"{tmp_path / 'pipe'}: expected an output file, found a device or a pipe",
-        overwrite=overwrite,
-    )
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "out"
-    assert_refused(path, f"{path}: the folder {path.parent} does not exist; make it first")
-
-
-def test_a_folder_that_is_not_writable_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # who tests may be root
-    path = tmp_path / "out"
-    assert_refused(path, f"{path}: the folder {tmp_path} is not writable")
-
-
-def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / ("x" * 300)
-    with pytest.raises(OutputError) as caught:
-        write(path)
-    assert str(caught.value) == f"{path}: cannot write the output: File name too long"
 
 
 def test_what_no_disk_and_no_check_of_ours_raises_is_never_called_damaged(
