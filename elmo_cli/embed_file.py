@@ -1,6 +1,6 @@
 """A text file to an output file: read, embed, write, checkpoint.
 
-parse options                        plan_file
+parse options                        file_plan
 open the input and the output        text.records, outputs.writer
 records, a window at a time          inference.batching
 records -> activations               embedder
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,29 +30,18 @@ from elmo_cli.errors import (
     StoppedError,
     first_line,
 )
+from elmo_cli.file_plan import FilePlan
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.inference.selection import Selection
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat, choose_output_format
+from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
 from elmo_cli.text.lines import Record, Sentence, size_in_bytes
-from elmo_cli.text.records import (
-    WHOLE,
-    InputFormat,
-    Place,
-    RunInput,
-    Shard,
-    find_format,
-    open_records,
-    parse_shard,
-)
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.text.records import WHOLE, Place, RunInput, open_records
 
 logger = logging.getLogger(__name__)
 
-CHECKPOINT_SECONDS: Final = 30.0
-"""Seconds between checkpoints."""
 _MAX_SHOWN_ERRORS: Final = 20
 """Records that are skipped are named in the log, up to so many."""
 _RECORD_BYTES: Final = 400
@@ -79,21 +68,6 @@ Embedded = tuple[Record, Place, NDArray[np.float32]]
 """A record, the place in the input where it ends, and its activations."""
 
 
-@dataclass(frozen=True)
-class FilePlan:
-    """What is read, and what is written; see `plan_file`."""
-
-    source: IO[str] | str | Path
-    output: str | Path
-    input_format: InputFormat
-    tokenizer: Tokenizer
-    output_format: OutputFormat
-    shard: Shard | None
-    skip_errors: bool
-    overwrite: bool
-    checkpoint_seconds: float
-
-
 @dataclass
 class Summary:
     """What a run has done, so far or in all."""
@@ -110,62 +84,6 @@ class Summary:
     """Sentences that an earlier run had read; 0 where there was none."""
     was_complete: bool = False
     """Whether the output was complete already, and is left as it was."""
-
-
-def plan_file(
-    source: IO[str] | str | Path,
-    output: str | Path,
-    *,
-    input_format: str | None = None,
-    tokenizer: Tokenizer = WHITESPACE,
-    file_format: str | None = None,
-    layout: str | None = None,
-    compression: str | None = None,
-    dtype: str = "float32",
-    pooling: str | None = None,
-    state: str | None = None,
-    forget_sentences: bool = False,
-    use_sentence_keys: bool = False,
-    shard: str | None = None,
-    skip_errors: bool = False,
-    overwrite: bool = False,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> FilePlan:
-    """Choose the formats of the input and the output; nothing is opened.
-
-    Args:
-        tokenizer: see `make_tokenizer`.
-        state: the initial state of sentences; None where that is not known yet.
-
-    The other arguments are those of `ElmoEmbedder.embed_file`.
-
-    Raises:
-        InputError: there is no such choice, or two contradict each other.
-        ElmoError: a package for one of them is not installed.
-    """
-    read_as = find_format(source, input_format)
-    if use_sentence_keys and read_as.has_keys:
-        raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
-    if tokenizer != WHITESPACE and read_as.has_tokens:
-        raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
-    if tokenizer.splits_by is not None:
-        read_as = replace(read_as, unit="sentence")
-    share = None if shard is None else parse_shard(shard)
-    if share is not None and state == "carry":
-        raise InputError(
-            "--shard requires --state zero or warm: carried states need all lines in their order; "
-            "leave out --shard"
-        )
-    if not checkpoint_seconds >= 0:  # nan neither
-        raise InputError(f"checkpoint_seconds {checkpoint_seconds}: expected 0 or more")
-    output_format = choose_output_format(
-        *(output, file_format, layout, compression, dtype),
-        pooled=pooling is not None,
-        forget_sentences=forget_sentences or read_as.has_keys,
-        use_sentence_keys=use_sentence_keys,
-    )
-    settings = (share, skip_errors, overwrite, checkpoint_seconds)
-    return FilePlan(source, output, read_as, tokenizer, output_format, *settings)
 
 
 def embed_file(

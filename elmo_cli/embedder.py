@@ -285,7 +285,8 @@ class ElmoEmbedder:
             ElmoError: the input cannot be read or the output cannot be written.
             StoppedError: it was told to stop.
         """
-        from elmo_cli.embed_file import embed_file, plan_file
+        from elmo_cli.embed_file import embed_file
+        from elmo_cli.file_plan import plan_file
 
         selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
         plan = plan_file(

@@ -35,6 +35,7 @@ TORCH_FREE = (
     "model.options",
     "inference.trie",
     "pretrained.loading",
+    "file_plan",
 )
 
 
@@ -102,7 +103,7 @@ def test_torch_is_imported_neither_by_the_command_line_nor_by_light_modules() ->
 
 ROOMS = (
     *("errors", "quantities", "atomic", "text", "outputs", "model", "pretrained", "inference"),
-    *("language_model", "elmo", "embed_file", "embedder", "analysis", "integrations"),
+    *("language_model", "elmo", "file_plan", "embed_file", "embedder", "analysis", "integrations"),
     *("training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""

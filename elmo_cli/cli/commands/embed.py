@@ -11,7 +11,8 @@ from elmo_cli.quantities import counted
 from elmo_cli.text.records import FORMATS, TEXT
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import FilePlan, Summary
+    from elmo_cli.embed_file import Summary
+    from elmo_cli.file_plan import FilePlan
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
@@ -157,7 +158,7 @@ _OF_PLAN = (
 def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "FilePlan":
     """Take what is to be read and written out of the options; those of the model are left."""
     from elmo_cli.atomic import check_output
-    from elmo_cli.embed_file import plan_file
+    from elmo_cli.file_plan import plan_file
     from elmo_cli.text.lines import check_input
 
     of_plan = {name: named.pop(name) for name in _OF_PLAN}

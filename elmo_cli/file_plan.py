@@ -1,0 +1,81 @@
+"""What a run over a file reads and writes: chosen once, before a model is loaded."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.formats import OutputFormat, choose_output_format
+from elmo_cli.text.records import InputFormat, Shard, find_format, parse_shard
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What is read, and what is written; see `plan_file`."""
+
+    source: IO[str] | str | Path
+    output: str | Path
+    input_format: InputFormat
+    tokenizer: Tokenizer
+    output_format: OutputFormat
+    shard: Shard | None
+    skip_errors: bool
+    overwrite: bool
+    checkpoint_seconds: float
+
+
+def plan_file(
+    source: IO[str] | str | Path,
+    output: str | Path,
+    *,
+    input_format: str | None = None,
+    tokenizer: Tokenizer = WHITESPACE,
+    file_format: str | None = None,
+    layout: str | None = None,
+    compression: str | None = None,
+    dtype: str = "float32",
+    pooling: str | None = None,
+    state: str | None = None,
+    forget_sentences: bool = False,
+    use_sentence_keys: bool = False,
+    shard: str | None = None,
+    skip_errors: bool = False,
+    overwrite: bool = False,
+    checkpoint_seconds: float = 30.0,
+) -> FilePlan:
+    """Choose the formats of the input and the output; nothing is opened.
+
+    Args:
+        tokenizer: see `make_tokenizer`.
+        state: the initial state of sentences; None where that is not known yet.
+
+    The other arguments are those of `ElmoEmbedder.embed_file`.
+
+    Raises:
+        InputError: there is no such choice, or two contradict each other.
+        ElmoError: a package for one of them is not installed.
+    """
+    read_as = find_format(source, input_format)
+    if use_sentence_keys and read_as.has_keys:
+        raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
+    if tokenizer != WHITESPACE and read_as.has_tokens:
+        raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
+    if tokenizer.splits_by is not None:
+        read_as = replace(read_as, unit="sentence")
+    share = None if shard is None else parse_shard(shard)
+    if share is not None and state == "carry":
+        raise InputError(
+            "--shard requires --state zero or warm: carried states need all lines in their order; "
+            "leave out --shard"
+        )
+    if not checkpoint_seconds >= 0:  # nan neither
+        raise InputError(f"checkpoint_seconds {checkpoint_seconds}: expected 0 or more")
+    output_format = choose_output_format(
+        *(output, file_format, layout, compression, dtype),
+        pooled=pooling is not None,
+        forget_sentences=forget_sentences or read_as.has_keys,
+        use_sentence_keys=use_sentence_keys,
+    )
+    settings = (share, skip_errors, overwrite, checkpoint_seconds)
+    return FilePlan(source, output, read_as, tokenizer, output_format, *settings)
