@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from elmo_cli import __version__
+from elmo_cli.cli.messages import verbosity_options
 from elmo_cli.cli.streams import error_line, prepare_streams
 from elmo_cli.errors import ElmoError, StoppedError
 
@@ -39,13 +40,16 @@ COMMAND_GROUPS = {
         "download": "Download a published model.",
         "convert": "Convert weights to another format.",
     },
+    "Shell": {
+        "completion": "Print a script for completion with TAB.",
+    },
 }
 """What each command does, by heading, common first.
 
 Each is in the file of its name in `commands`, or of `_MODULES`, which is imported when it runs:
 half the time of `--help`.
 """
-_MODULES = {"download": "models"}
+_MODULES = {"completion": "completion", "download": "commands.models"}
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
@@ -74,6 +78,23 @@ class ElmoGroup(click.Group):
         name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
         return find_command(name) if name in COMMANDS else None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments: `elmo help COMMAND` is `elmo COMMAND --help`."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of a command line; those of like names if there is none."""
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], COMMANDS):
+                ctx.fail(f"No such command {args[0]!r}; did you mean {' or '.join(near)}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does, group by group."""
         width = max(map(len, COMMANDS))
@@ -100,7 +121,7 @@ class ElmoGroup(click.Group):
 def find_command(name: str) -> click.Command:
     """The command of a name in `COMMANDS`."""
     function = name.replace("-", "_")
-    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, function)}")
+    module = import_module(f"elmo_cli.cli.{_MODULES.get(name, f'commands.{function}')}")
     command: click.Command = getattr(module, function)
     return command
 
@@ -117,16 +138,38 @@ def _one_line(message: str) -> str:
     return "".join(shown)
 
 
+_EPILOG = """\b
+Examples:
+  $ elmo embed sentences.txt vectors.hdf5
+  $ elmo cosine bank "I sat by the bank." "The bank lent us money."
+  $ elmo help embed
+
+\b
+Environment:
+  ELMO_MODEL       Model of commands without --model.  [default: the bundled one]
+  ELMO_CACHE       Folder of downloaded models.  [default: ~/.cache/elmo-cli]
+  ELMO_ALLOW_HTTP  1 allows downloads by http where https is not there.
+  ELMO_COMMAND_OPTION
+                   Any option: ELMO_EMBED_PRECISION is --precision of `elmo embed`.
+
+The documentation is in the folder docs of the source.
+"""
+
+
 @click.group(
     "elmo",
     cls=ElmoGroup,
+    epilog=_EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 90,
         "color": True,  # leave escape sequences in data for a pipe as they are
     },
 )
-@click.version_option(__version__, prog_name="elmo", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="elmo", message="%(prog)s %(version)s"
+)
+@verbosity_options
 def main() -> None:
     """Contextual word vectors from ELMo.
 

@@ -1,29 +1,21 @@
 """Options: what they require and exclude, their headings in the help, and those that are shared."""
 
-import logging
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-from elmo_cli.cli.streams import escaped
-from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import DTYPES, STANDARD_OUTPUT, has_unknown_suffix
+from elmo_cli.cli.messages import verbosity_options
+from elmo_cli.outputs.formats import DTYPES
 from elmo_cli.text.lines import STANDARD_INPUT
-from elmo_cli.text.tokenizers import make_tokenizer
-
-if TYPE_CHECKING:
-    from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.language_model.scoring import LanguageModel
-    from elmo_cli.pretrained.model_files import ModelFiles
-    from elmo_cli.text.tokenizers import Tokenizer
 
 Decorator = Callable[[Any], Any]
 
+PATH = click.Path(readable=False, allow_dash=True, path_type=str)
+"""A file, folder or `-`: TAB completes it. What is wrong with it is said where it is read."""
 OTHER_OPTIONS = "Other options"
 """The heading of -q, -v and --help; it comes last."""
 
@@ -42,34 +34,61 @@ class Option(click.Option):
     ) -> None:
         super().__init__(declarations, **settings)
         self.requires, self.excludes = requires, excludes
+        self.value_if_absent = settings.get("default")
 
     def check(self, ctx: click.Context) -> None:
         """Refuse the option where it would have no effect, or with one that it excludes."""
-        if not _is_given(ctx, self):
-            return
-        if self.requires and not self._that_hold(ctx, self.requires):
-            raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
-        for other in self._that_hold(ctx, self.excludes):
-            raise click.UsageError(f"choose one of {self.opts[0]} and {other}", ctx)
+        if _is_set(ctx, self) and self.requires and not self._that_hold(ctx, self.requires):
+            if _is_typed(ctx, self):
+                raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
+            ctx.params[str(self.name)] = self.value_if_absent
+        for other in self._that_hold(ctx, self.excludes) if _is_set(ctx, self) else []:
+            raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
 
     def _that_hold(self, ctx: click.Context, conditions: str) -> list[str]:
         held = []
         for condition in conditions.split(" or ") if conditions else []:
             name, _, value = condition.partition(" ")
             option = next(option for option in ctx.command.params if name in option.opts)
-            holds = ctx.params[str(option.name)] == value if value else _is_given(ctx, option)
+            holds = ctx.params[str(option.name)] == value if value else _is_set(ctx, option)
             if holds and option is not self:
-                held.append(condition)
+                held.append(f"{_shown(ctx, option)} {value}".rstrip())
         return held
 
 
-def _is_given(ctx: click.Context, option: click.Parameter) -> bool:
+def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
     """Whether an option is on the command line."""
     return ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
 
 
+def _is_set(ctx: click.Context, option: click.Parameter) -> bool:
+    """Whether an option is on the command line or in the environment."""
+    source, value = ctx.get_parameter_source(str(option.name)), ctx.params[str(option.name)]
+    return value is not False and source in (
+        ParameterSource.COMMANDLINE,
+        ParameterSource.ENVIRONMENT,
+    )
+
+
+def _shown(ctx: click.Context, option: click.Parameter) -> str:
+    """The name of an option, with the variable that it comes from."""
+    source = ctx.get_parameter_source(str(option.name))
+    variable = f" ({option.envvar})" if source is ParameterSource.ENVIRONMENT else ""
+    return f"{option.opts[0]}{variable}"
+
+
 class Command(click.Command):
-    """A command that checks its options, and shows them by their headings."""
+    """A command that checks its options, and shows them by their headings.
+
+    Each option has a variable of the environment: `elmo embed --layers`, ELMO_EMBED_LAYERS.
+    """
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        for option in self.params:
+            if isinstance(option, Option):
+                long = next(opt for opt in option.opts if opt.startswith("--"))
+                option.envvar = f"elmo_{name}_{long[2:]}".replace("-", "_").upper()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; see `click.Command.parse_args`."""
@@ -145,6 +164,21 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     return option(*names, type=click.IntRange(least), metavar="N", **settings)
 
 
+def complete_models(
+    _ctx: click.Context, _parameter: click.Parameter, start: str
+) -> list[CompletionItem]:
+    """The models whose names start so; a shell offers files where there are none."""
+    from elmo_cli.pretrained.registry import MODELS
+
+    names = [model.name for model in MODELS if model.name.startswith(start)]
+    return [CompletionItem(start, type="file"), *map(CompletionItem, names)]
+
+
+def complete_values(*values: str) -> Callable[..., list[str]]:
+    """A `shell_complete` for values among which others are possible."""
+    return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
+
+
 def json_option(what: str) -> Decorator:
     """Add --json.
 
@@ -158,6 +192,7 @@ def softmax_option(**settings: Any) -> Decorator:
     """Add --softmax-file."""
     return option(
         "--softmax-file",
+        type=PATH,
         metavar="FILE|URL",
         help="softmax.hdf5 of a model. [default: that beside the weights]",
         **settings,
@@ -170,6 +205,7 @@ def device_option(**settings: Any) -> Decorator:
         *("--device", "--cuda", "--cuda-device", "device"),
         default="cpu",
         metavar="DEVICE",
+        shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
         help="Device: cpu, cuda:N or N, mps, or auto, which is a GPU if there is one.",
         **settings,
     )
@@ -191,24 +227,28 @@ file_options = option_group(
     option(
         "--model",
         metavar="NAME|FOLDER",
+        shell_complete=complete_models,
         excludes="--options-file",
         help="A model of `elmo models`, hf:OWNER/NAME, or a folder or zip that holds one. "
         "[default: the bundled one, or ELMO_MODEL]",
     ),
     option(
         "--options-file",
+        type=PATH,
         metavar="FILE|URL",
         requires="--weight-file",
         help="options.json of a model, together with --weight-file.",
     ),
     option(
         "--weight-file",
+        type=PATH,
         metavar="FILE|URL",
         requires="--options-file",
         help="weights.hdf5 or weights.safetensors of a model.",
     ),
     option(
         "--vocabulary-file",
+        type=PATH,
         metavar="FILE",
         help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
     ),
@@ -236,6 +276,9 @@ selection_options = option_group(
     option(
         "--layers",
         metavar="CHOICE",
+        shell_complete=complete_values(
+            "all", "average", "sum", "top", "word_emb", "lstm1", "lstm2"
+        ),
         help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as "
         "0,2. [default: all]",
     ),
@@ -286,6 +329,7 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             "--tokenizer",
             metavar="NAME",
             default=default,
+            shell_complete=complete_values("whitespace", "moses", "spacy"),
             help="What cuts text into tokens: whitespace, moses or spacy, the last two by the "
             "rules of a language, which may follow: spacy:de.",
             **settings,
@@ -307,21 +351,6 @@ def text_options(default: str, **settings: Any) -> Decorator:
         **settings,
     )
     return option_group("Text", tokenizer_options(default, **settings), split)
-
-
-def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":
-    """Take the tokenizer out of the options of a command; its language is that of the model."""
-    name, language = named.pop("tokenizer"), named.pop("language")
-    split = named.pop("split_sentences", False)
-    if language and (":" in name or (name == "whitespace" and not split)):
-        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
-
-    from elmo_cli.pretrained.loading import language_of
-
-    model = named["init_from"] if "init_from" in named else named["model"]
-    language = language or language_of(model, named["options_file"])
-    with usage_errors():
-        return make_tokenizer(name, language, split_sentences=split)
 
 
 batch_tokens_option = count(
@@ -347,45 +376,6 @@ def scoring_options(function: Any) -> Any:
     return text_options("whitespace")(language_model_options(speed))
 
 
-class LineFormatter(logging.Formatter):
-    """The message alone, as `say` prints one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The text of a record, escaped on a terminal."""
-        text = super().format(record)
-        return escaped(text) if sys.stderr.isatty() else text
-
-
-def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
-    step = 1 if parameter.name == "verbose" else -1
-    verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
-    logging.basicConfig()
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(LineFormatter())
-    logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
-    return count
-
-
-def verbosity_options(function: Any) -> Any:
-    """Add -v and -q."""
-    settings: dict[str, Any] = {"count": True, "expose_value": False, "callback": _set_verbosity}
-    quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
-    more = "Print more; twice, the traceback of an error too."
-    return click.option("-v", "--verbose", help=more, **settings)(quiet(function))
-
-
-def is_quiet() -> bool:
-    """Whether -q was given."""
-    verbosity: int = click.get_current_context().meta.get("verbosity", 0)
-    return verbosity < 0
-
-
-def say(message: str) -> None:
-    """Print a line about the run on standard error, unless -q was given."""
-    if not is_quiet():
-        click.echo(escaped(message) if sys.stderr.isatty() else message, err=True)
-
-
 def given(*names: str) -> list[str]:
     """Those of some options that are on the command line."""
     context = click.get_current_context()
@@ -393,89 +383,11 @@ def given(*names: str) -> list[str]:
         name
         for option in context.command.params
         for name in option.opts
-        if name in names and _is_given(context, option)
+        if name in names and _is_typed(context, option)
     ]
-
-
-@contextmanager
-def usage_errors() -> Iterator[None]:
-    """Show an `InputError`, of options that do not go together, as wrong usage."""
-    try:
-        yield
-    except InputError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def refuse_standard_input(argument: str, *paths: str | Path) -> None:
     """Refuse `-` for a file that is read more than once, or not from its beginning to its end."""
     if STANDARD_INPUT in map(str, paths):
         raise click.UsageError(f"{argument}: expected a file, found -; standard input is not read")
-
-
-def name_of_output(path: str) -> str:
-    """What messages call an output."""
-    return "standard output" if path == STANDARD_OUTPUT else path
-
-
-def warn_of_unknown_suffix(path: str, file_format: str | None) -> None:
-    """Warn that an output is HDF5, where its name says something else."""
-    if file_format is None and has_unknown_suffix(path):
-        say(f"Warning: {path} will be HDF5; --format or the suffix names another format.")
-
-
-def load_embedder(**named: Any) -> "ElmoEmbedder":
-    """Load the model of the shared options, and print its name.
-
-    Args:
-        named: the options of `run_options`, and others of `ElmoEmbedder`.
-    """
-    files = take_files(named)
-
-    from elmo_cli.embedder import ElmoEmbedder
-
-    embedder = ElmoEmbedder(model=files, **named)
-    say_model(files.name)
-    return embedder
-
-
-def load_language_model(**named: Any) -> "LanguageModel":
-    """The same with its softmax."""
-    files = take_files(named, with_softmax=True)
-
-    from elmo_cli.language_model.scoring import LanguageModel
-
-    model = LanguageModel(model=files, **named)
-    say_model(files.name)
-    return model
-
-
-def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
-    """The files of a model, those that are not there downloaded with a bar each.
-
-    Args:
-        named: options, from which those that name the files are taken out.
-        with_softmax: those of a language model.
-    """
-    model, options_file, weight_file, vocabulary_file, softmax_file = (
-        named.pop(name, None)
-        for name in ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
-    )
-
-    from elmo_cli.cli.progress import download_bars
-    from elmo_cli.pretrained.loading import choose_language_model, choose_model
-
-    files = (model, options_file, weight_file, vocabulary_file)
-    with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
-        if with_softmax:
-            return choose_language_model(*files, softmax_file, on_progress)
-        return choose_model(*files, on_progress)
-
-
-def say_model(name: str) -> None:
-    """Say which model runs."""
-    from elmo_cli.pretrained.loading import DEFAULT_MODEL
-
-    note = f"Model: {name}"
-    if name == DEFAULT_MODEL:
-        note += " (bundled, small; --model original is the published one)"
-    say(note)

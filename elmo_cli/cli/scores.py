@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages
 
 if TYPE_CHECKING:
     from elmo_cli.text.lines import Sentence
@@ -58,7 +58,7 @@ def score_file(
     from elmo_cli.text.records import TEXT, open_records
 
     with (
-        ProgressBar(size_in_bytes(text), quiet=options.is_quiet(), as_lines=False) as bar,
+        ProgressBar(size_in_bytes(text), quiet=messages.is_quiet(), as_lines=False) as bar,
         open_records(text, TEXT, bar.add_bytes, tokenizer=tokenizer) as (records, is_ready),
     ):
         sentences = (record.tokens for record in records)

@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SHELL_BASE = 128
@@ -40,7 +40,7 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
             os._exit(SHELL_BASE + number)
         received.append(now)
         context.meta["signal"] = number
-        options.say(f"Stopping after this {unit}; once more stops at once.")
+        messages.say(f"Stopping after this {unit}; once more stops at once.")
 
     taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in taken}

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import TINY, elmo
+from commands import TINY, assert_misused, elmo
 
 import elmo_cli
-from elmo_cli.cli import COMMANDS
+from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.options import Option
 from elmo_cli.cli.signals import stop_on_signal
 from elmo_cli.errors import first_line
 
@@ -22,8 +23,9 @@ def run_python(code: str) -> str:
 
 
 def test_version_is_that_of_the_package() -> None:
-    result = elmo("--version")
-    assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")
+    for option in ("-V", "--version"):
+        result = elmo(option)
+        assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")
 
 
 def test_python_runs_the_command_as_a_module() -> None:
@@ -37,6 +39,7 @@ def test_help_names_every_command(option: str) -> None:
     result = elmo(option)
     assert (result.exit_code, result.stderr) == (0, "")
     _, groups = result.stdout.split("Vectors:\n")
+    groups, _ = groups.split("  Examples:\n")
     assert [line.split()[0] for line in groups.splitlines() if line.startswith("  ")] == COMMANDS
     assert "..." not in groups
 
@@ -48,10 +51,72 @@ def test_every_command_has_its_help(command: str) -> None:
     assert result.stdout.startswith(f"Usage: elmo {command} ")
 
 
-def test_a_command_that_is_not_there_is_wrong_usage() -> None:
-    result = elmo("embedd")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "No such command 'embedd'" in result.stderr
+def test_the_help_has_examples_the_environment_and_the_way_to_the_documentation() -> None:
+    shown = elmo("--help").stdout
+    assert shown.count("  $ elmo ") == 3
+    for name in ("ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_EMBED_PRECISION", "docs"):
+        assert name in shown
+
+
+def test_help_is_a_command_too() -> None:
+    assert elmo("help").stdout == elmo("--help").stdout
+    assert elmo("help", "merge").stdout == elmo("merge", "--help").stdout
+    assert_misused(elmo("help", "embdd"), "No such command 'embdd'; did you mean embed?")
+
+
+def test_a_command_that_is_not_there_is_wrong_usage_with_those_of_like_names() -> None:
+    assert_misused(elmo("neigbours"), "No such command 'neigbours'; did you mean neighbours?")
+    assert_misused(elmo("mod"), "No such command 'mod'; did you mean models?")
+    assert_misused(elmo("xyz"), "No such command 'xyz'.")
+
+
+def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:
+    pair = ("cosine", "a", "a", "a", "--model", TINY)
+    assert elmo(*pair).stderr
+    assert elmo("-q", *pair).stderr == ""
+    assert elmo("-v", "-q", *pair).stderr
+    assert elmo("-v", *pair, "-qq").stderr == ""
+    missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
+    assert isinstance(elmo("-v", *missing, "-v").exception, elmo_cli.ElmoError)
+
+
+# Options from the environment
+
+
+def test_every_option_has_a_variable_of_its_own_and_none_of_those_with_another_meaning() -> None:
+    options = [
+        option
+        for name in COMMANDS
+        for option in find_command(name).params
+        if isinstance(option, Option)
+    ]
+    names = [str(option.envvar) for option in options]
+    assert len(set(names)) == len(names)
+    assert {"ELMO_EMBED_FORMAT", "ELMO_WORD_VECTORS_MODEL", "ELMO_TRAIN_DEVICE"} <= set(names)
+    assert not {"ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_VERSION"} & set(names)
+
+
+def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = ("cosine", "a", "a b", "b a", "--model", TINY, "-q")
+    expected = elmo(*pair, "--layer", "1").stdout
+    other = elmo(*pair, "--layer", "2").stdout
+    monkeypatch.setenv("ELMO_COSINE_LAYER", "1")
+    assert elmo(*pair).stdout == expected != other
+    assert elmo(*pair, "--layer", "2").stdout == other
+    message = "choose one of --layer (ELMO_COSINE_LAYER) and --json"
+    assert_misused(elmo(*pair, "--json"), message)
+    monkeypatch.setenv("ELMO_COSINE_LAYER", "5")
+    assert_misused(elmo(*pair), "--layer '5': expected a number from 0 to 2, or average")
+
+
+def test_a_variable_without_effect_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
+    monkeypatch.setenv("ELMO_EMBED_ALL", "0")
+    output = tmp_path / "out.hdf5"
+    result = elmo("embed", "-", output, "--model", TINY, "--top", stdin="a b\n")
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.options import LineFormatter
+from elmo_cli.cli.messages import LineFormatter
 from elmo_cli.cli.progress import ProgressBar
 from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import MODELS

@@ -2,15 +2,15 @@
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages, options
 from elmo_cli.outputs.formats import DTYPES
 from elmo_cli.quantities import counted
 from elmo_cli.text.lines import check_input
 
 
 @options.command()
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("source", metavar="IN", type=options.PATH)
+@click.argument("target", metavar="OUT", type=options.PATH)
 @options.choice(
     "--dtype",
     DTYPES,
@@ -33,7 +33,7 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
     from elmo_cli.pretrained.convert_weights import convert_weights
 
     converted = convert_weights(source, target, dtype, overwrite=overwrite)
-    options.say(
+    messages.say(
         f"{target}: {counted(converted.n_tensors, 'tensor')}, {converted.dtype}, "
         f"{converted.n_bytes:,} bytes"
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, options
 from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 
@@ -31,6 +31,7 @@ Pair: TypeAlias = "tuple[Occurrence, Occurrence]"
 @options.option(
     "--layer",
     metavar="N|average",
+    shell_complete=options.complete_values("average"),
     excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
@@ -53,14 +54,14 @@ def cosine(
     if (sentence1 == "-") == (sentence2 is not None):
         raise click.UsageError("expected two sentences, or - for pairs from standard input")
     chosen = {name: named.pop(name) for name in ("word", "word2", "occurrence1", "occurrence2")}
-    words = _Words(options.take_tokenizer(named).cut, **chosen)
+    words = _Words(loading.take_tokenizer(named).cut, **chosen)
     # A wrong word of the command line is found before a model is loaded.
     pair = None if sentence2 is None else words.find(sentence1, sentence2)
 
     from elmo_cli.analysis.cosine import similarities
     from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
-    embedder = options.load_embedder(**named)
+    embedder = loading.load_embedder(**named)
     answer = _formatter(
         layer, as_json, embedder.options.n_layers, _table if pair is not None else _row
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, count, flag, option, option_group
 from elmo_cli.quantities import counted
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @options.command()
-@click.argument("inputs", metavar="INPUT...", nargs=-1)
-@click.argument("folder", metavar="FOLDER")
+@click.argument("inputs", metavar="INPUT...", type=options.PATH, nargs=-1)
+@click.argument("folder", metavar="FOLDER", type=options.PATH)
 @option_group(
     "Workers",
     choice(
@@ -154,7 +154,7 @@ def distribute(
     settings = Settings(**_with_paths(named))
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
-    with stop_on_signal(unit) as should_stop, _parts_bar(quiet=options.is_quiet()) as show:
+    with stop_on_signal(unit) as should_stop, _parts_bar(quiet=messages.is_quiet()) as show:
         progress = run_parts(
             *(there, plan, settings, engine),
             shard=shard,
@@ -184,8 +184,8 @@ def _with_paths(named: dict[str, Any]) -> dict[str, Any]:
     from elmo_cli.pretrained.registry import published_model
 
     chosen = {**named, "layers": named["layers"] or "all"}
-    files = options.take_files(named)
-    options.say_model(files.name)
+    files = loading.take_files(named)
+    loading.say_model(files.name)
     if chosen["options_file"] is None:
         chosen["model"] = files.name
     for name in ("model", "options_file", "weight_file", "vocabulary_file"):
@@ -196,7 +196,7 @@ def _with_paths(named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
-    options.say(
+    messages.say(
         f"{folder}: {progress.n_done:,} of {counted(progress.n_parts, 'part')}, "
         f"{counted(progress.n_tokens, 'token')}, {progress.tokens_per_second:,.0f} tokens/s"
     )

@@ -4,9 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, flag, option, option_group
-from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS, OUTPUT_FORMATS, STANDARD_OUTPUT
+from elmo_cli.outputs.formats import (
+    COMPRESSIONS,
+    LAYOUTS,
+    OUTPUT_FORMATS,
+    STANDARD_OUTPUT,
+    has_unknown_suffix,
+)
 from elmo_cli.quantities import counted
 from elmo_cli.text.records import FORMATS, TEXT
 
@@ -18,8 +24,8 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 
 
 @options.command()
-@click.argument("input_file", metavar="INPUT")
-@click.argument("output_file", metavar="OUTPUT")
+@click.argument("input_file", metavar="INPUT", type=options.PATH)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
 @option_group(
     "Input",
     choice(
@@ -110,9 +116,9 @@ def embed(
     _warn_of_old_options(vocab_path, include_package)
     plan = _take_plan(input_file, output_file, named)
     pooling = named.pop("pooling")
-    embedder = options.load_embedder(**named)
+    embedder = loading.load_embedder(**named)
     if embedder.state != "carry" and options.given("--batch-size"):
-        options.say(
+        messages.say(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
 
@@ -126,7 +132,7 @@ def embed(
     with (
         stop_on_signal() as should_stop,
         ProgressBar(
-            size_in_bytes(input_file), quiet=options.is_quiet(), as_lines=file_friendly_logging
+            size_in_bytes(input_file), quiet=messages.is_quiet(), as_lines=file_friendly_logging
         ) as bar,
     ):
         summary = embed_file(embedder, plan, selection, batch_size, bar.show, should_stop)
@@ -135,9 +141,10 @@ def embed(
 
 
 def _say_summary(output_file: str, plan: "FilePlan", summary: "Summary") -> None:
+    name = "standard output" if output_file == STANDARD_OUTPUT else output_file
     unit = "sentence" if plan.input_format is TEXT else plan.input_format.unit
-    options.say(
-        f"{options.name_of_output(output_file)}: {counted(summary.n_sentences, unit)}, "
+    messages.say(
+        f"{name}: {counted(summary.n_sentences, unit)}, "
         f"{counted(summary.n_tokens, 'token')}, "
         f"{summary.n_tokens / max(summary.seconds, 1e-9):,.0f} tokens/s"
     )
@@ -162,7 +169,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
     from elmo_cli.text.lines import check_input
 
     of_plan = {name: named.pop(name) for name in _OF_PLAN}
-    tokenizer = options.take_tokenizer(named)
+    tokenizer = loading.take_tokenizer(named)
     file_format, input_format = of_plan["file_format"], of_plan["input_format"]
     if file_format in FORMATS:
         if input_format not in (None, file_format):
@@ -170,7 +177,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
                 f"--format {file_format} is taken for --input-format, which is {input_format}"
             )
         of_plan |= {"input_format": file_format, "file_format": None}
-    with options.usage_errors():
+    with loading.usage_errors():
         plan = plan_file(
             *(input_file, output_file),
             **of_plan,
@@ -182,12 +189,15 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
     check_input(input_file)
     if output_file != STANDARD_OUTPUT:
         check_output(output_file, overwrite=True, source=input_file)
-    options.warn_of_unknown_suffix(output_file, of_plan["file_format"])
+    if of_plan["file_format"] is None and has_unknown_suffix(output_file):
+        messages.say(
+            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
+        )
     return plan
 
 
 def _warn_of_old_options(vocab_path: str | None, include_package: tuple[str, ...]) -> None:
     if vocab_path is not None:
-        options.say("Warning: --vocab-path has no effect; it never had one in `allennlp elmo`.")
+        messages.say("Warning: --vocab-path has no effect; it never had one in `allennlp elmo`.")
     if include_package:
-        options.say("Warning: --include-package has no effect; it is accepted for old scripts.")
+        messages.say("Warning: --include-package has no effect; it is accepted for old scripts.")

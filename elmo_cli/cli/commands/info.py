@@ -19,7 +19,7 @@ _MAX_CARD_BYTES = 1 << 20
 
 
 @options.command()
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=options.complete_models)
 @options.json_option("an object")
 def info(model: str | None, as_json: bool) -> None:
     """Show what MODEL is: its size, its files, their checksums and its card.

@@ -2,13 +2,13 @@
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages, options
 from elmo_cli.quantities import counted
 
 
 @options.command()
-@click.argument("output_file", metavar="OUTPUT")
-@click.argument("shards", metavar="SHARD...", nargs=-1, required=True)
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@click.argument("shards", metavar="SHARD...", type=options.PATH, nargs=-1, required=True)
 @options.flag("--overwrite", help="Replace OUTPUT if it exists.")
 def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
     """Copy the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
@@ -27,4 +27,4 @@ def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
 
     with stop_on_signal("record") as should_stop:
         n_records = merge_shards(output_file, shards, overwrite=overwrite, should_stop=should_stop)
-    options.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")
+    messages.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages, options
 from elmo_cli.quantities import size_text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _remove(name: str) -> None:
     from elmo_cli.pretrained.loading import model_named
 
     folder, n_bytes = remove_model(model_named(name))
-    options.say(f"{folder}: removed, {size_text(n_bytes)}")
+    messages.say(f"{folder}: removed, {size_text(n_bytes)}")
 
 
 def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def _table(found: list[dict[str, Any]]) -> str:
 
 
 @options.command()
-@click.argument("name")
+@click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 def download(name: str, with_softmax: bool) -> None:
     """Download the model NAME, and print the folder that it is in.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.text.lines import STANDARD_INPUT
@@ -25,7 +25,9 @@ MAX_QUERIES = 64
 
 
 @options.command()
-@click.argument("arguments", metavar="WORD SENTENCE FILE...", nargs=-1, required=True)
+@click.argument(
+    "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
+)
 @options.count("--top", default=10, help="Number of neighbours.")
 @options.flag("--other-words", excludes="--sentence", help="Leave out other uses of WORD itself.")
 @options.count(
@@ -83,7 +85,7 @@ def neighbours(
     options.refuse_standard_input("FILE", *files)
     # A wrong word of the command line is found before a model is loaded.
     query = None
-    cut = options.take_tokenizer(named).cut
+    cut = loading.take_tokenizer(named).cut
     if sentence is not None:
         query = _whole(sentence, cut)
     elif n_before == 2:
@@ -96,7 +98,7 @@ def neighbours(
     with open_activations(*files) as activations:
         check_pooling(activations, pooled=sentence is not None)
         if has_token_layer(activations, layers):
-            options.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
+            messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
         embedder = _load_embedder(activations, named)
         number = 0
         for chunk in _chunks(occurrence, cut) if query is None else [[query]]:
@@ -105,7 +107,7 @@ def neighbours(
             )
             if found.mean_cosine is not None and number == 0:
                 pair = "tokens" if sentence is None else "sentences"
-                options.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+                messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
             for each, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
                 if as_json:
@@ -162,9 +164,9 @@ def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEm
                 f"{activations.paths[0]} does not say which model made it; --model names it"
             )
     try:
-        return options.load_embedder(**named, state=settings["state"])
+        return loading.load_embedder(**named, state=settings["state"])
     except ModelError as error:
-        if options.given("model", "options_file"):
+        if options.given("--model", "--options-file"):
             raise
         raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
 

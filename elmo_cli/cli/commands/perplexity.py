@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options, scores
+from elmo_cli.cli import loading, messages, options, scores
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _TOKEN_COLUMNS = ("sentence", "position", "token", "known", "log_p_forward", "lo
 
 
 @options.command()
-@click.argument("text", metavar="FILE")
+@click.argument("text", metavar="FILE", type=options.PATH)
 @options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
 @options.flag("--per-token", help="Print a line a token, as TSV.")
 @options.json_option("an object, or one a line")
@@ -49,9 +49,9 @@ def perplexity(
     $ elmo perplexity test.txt --per-token --json
     """
     scores.check_file(text)
-    tokenizer = options.take_tokenizer(named)
+    tokenizer = loading.take_tokenizer(named)
 
-    model = options.load_language_model(**named)
+    model = loading.load_language_model(**named)
 
     from elmo_cli.language_model.perplexity import Totals
 
@@ -70,7 +70,7 @@ def perplexity(
     result = totals.perplexity()
     if has_rows:
         average = result.all_words.average
-        options.say(
+        messages.say(
             f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages, options
 from elmo_cli.quantities import counted
 
 
 @options.command()
-@click.argument("arguments", metavar="WORD FILE... OUT", nargs=-1, required=True)
+@click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
 @options.choice("--method", ["pca", "tsne"], default="pca", help="How vectors become points.")
 @options.count(
     "--clusters",
@@ -55,7 +55,7 @@ def plot(
     check_picture(Path(output), overwrite=overwrite)
     with open_activations(*files) as activations:
         if has_token_layer(activations, layers):
-            options.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
+            messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
         picture = plot_uses(
             *(activations, word, output),
             method=method,
@@ -64,7 +64,7 @@ def plot(
             overwrite=overwrite,
         )
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
-    options.say(
+    messages.say(
         f"{output}: {counted(picture.n_drawn, 'use')} of {picture.n_uses:,}"
         + (f"; the axes show {shares} of the variance" if shares else "")
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.streams import chunks
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import STANDARD_INPUT, open_lines
@@ -75,9 +75,9 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
     finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
     option = next(iter(options.given("--sample", "--each", "--backward", "--with-unknown")), None)
-    cut = options.take_tokenizer(named).cut
+    cut = loading.take_tokenizer(named).cut
     with _open_texts(text, cut, option) as (texts, is_ready):
-        model = options.load_language_model(**named)
+        model = loading.load_language_model(**named)
 
         from elmo_cli.language_model import prediction
 
@@ -99,7 +99,7 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
             if isinstance(found, prediction.Prediction) and found.place != "gap":
                 shares.append(found.unknown)
     if shares and not finding["with_unknown"]:
-        options.say(
+        messages.say(
             f"<UNK>, all words outside the vocabulary, has {sum(shares) / len(shares):.1%}"
             f"{' on average' if len(shares) > 1 else ''}; --with-unknown shows it"
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import options, scores
+from elmo_cli.cli import loading, messages, options, scores
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _COLUMNS = ("sentence_id", "token_id", "token", "surprisal", "known")
 
 
 @options.command()
-@click.argument("text", metavar="FILE")
+@click.argument("text", metavar="FILE", type=options.PATH)
 @options.choice(
     "--direction",
     ["forward", "backward"],
@@ -43,9 +43,9 @@ def surprisal(
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     scores.check_file(text)
-    tokenizer = options.take_tokenizer(named)
+    tokenizer = loading.take_tokenizer(named)
 
-    model = options.load_language_model(**named)
+    model = loading.load_language_model(**named)
 
     from elmo_cli.language_model.surprisal import measure_surprisal
 
@@ -62,7 +62,7 @@ def surprisal(
         scores.print_rows(_rows(number, found), as_json)
         n_tokens += len(found.tokens)
         n_unknown += int((~found.known).sum())
-    options.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
+    messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
 
 
 def _rows(number: int, found: "Surprisals") -> Iterator[scores.Row]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, count, flag, option, option_group
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -17,7 +17,7 @@ def _number(name: str, **settings: Any) -> options.Decorator:
 
 
 @options.command()
-@click.argument("texts", metavar="TEXT...", nargs=-1, required=True)
+@click.argument("texts", metavar="TEXT...", type=options.PATH, nargs=-1, required=True)
 @option_group(
     "Model",
     option(
@@ -41,6 +41,7 @@ def _number(name: str, **settings: Any) -> options.Decorator:
     ),
     option(
         "--init-from",
+        shell_complete=options.complete_models,
         metavar="NAME|FOLDER",
         help="Start from the weights of this model: fine-tuning. A file of weights requires "
         "--options-file.",
@@ -165,7 +166,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
     _check_usage(texts, settings)
-    tokenizer = options.take_tokenizer(settings)
+    tokenizer = loading.take_tokenizer(settings)
 
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.training.train import train_model
@@ -176,7 +177,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
-    options.say(f"{folder}: a model; its card.md says how it was made")
+    messages.say(f"{folder}: a model; its card.md says how it was made")
 
 
 def _check_usage(texts: tuple[str, ...], settings: dict[str, Any]) -> None:

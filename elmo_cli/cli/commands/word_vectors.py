@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.quantities import counted
 
 
@@ -88,12 +88,12 @@ def word_vectors(
     from elmo_cli.text.lines import check_input
 
     check_vector_file(output, words_file, corpus, overwrite=overwrite)
-    tokenizer = options.take_tokenizer(named)
+    tokenizer = loading.take_tokenizer(named)
     uses = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
     if corpus is None:
         assert words_file is not None
-        files = options.take_files(named, with_softmax=softmax)
-        options.say_model(files.name)
+        files = loading.take_files(named, with_softmax=softmax)
+        loading.say_model(files.name)
         settings: dict[str, Any] = {"model": files, "device": device}
         with _bar("words") as on_progress:
             n_words = write_token_vectors(
@@ -105,7 +105,7 @@ def word_vectors(
             )
     else:
         check_input(corpus)
-        embedder = options.load_embedder(device=device, **named)
+        embedder = loading.load_embedder(device=device, **named)
         with _bar("tokens") as on_progress:
             n_words = write_average_vectors(
                 *(embedder, corpus, output, words_file),
@@ -114,7 +114,7 @@ def word_vectors(
                 on_progress=on_progress,
                 **uses,
             )
-    options.say(f"{output}: {counted(n_words, 'word')}")
+    messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
 @contextmanager
@@ -122,5 +122,5 @@ def _bar(unit: str) -> Iterator[Callable[[int], object]]:
     """Progress on a terminal."""
     from tqdm import tqdm
 
-    with tqdm(unit=f" {unit}", disable=options.is_quiet() or None, file=sys.stderr) as bar:
+    with tqdm(unit=f" {unit}", disable=messages.is_quiet() or None, file=sys.stderr) as bar:
         yield bar.update

@@ -1,0 +1,29 @@
+"""`elmo completion`: the script that lets a shell complete commands with TAB."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from elmo_cli.cli import options
+
+
+@options.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that lets SHELL complete `elmo` with TAB.
+
+    Commands, options, files, models, formats, layers and devices. Where the script goes:
+
+    \b
+    bash  ~/.local/share/bash-completion/completions/elmo
+    zsh   a file _elmo in a folder of $fpath
+    fish  ~/.config/fish/completions/elmo.fish
+
+    \b
+    $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo
+    $ elmo completion zsh > ~/.zfunc/_elmo
+    $ elmo completion fish > ~/.config/fish/completions/elmo.fish
+    """
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    click.echo(shell_class(ctx.find_root().command, {}, "elmo", "_ELMO_COMPLETE").source())

@@ -1,0 +1,99 @@
+"""What the options name, loaded: a model, its files downloaded with a bar; a tokenizer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli.messages import say
+from elmo_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.language_model.scoring import LanguageModel
+    from elmo_cli.pretrained.model_files import ModelFiles
+    from elmo_cli.text.tokenizers import Tokenizer
+
+
+def load_embedder(**named: Any) -> "ElmoEmbedder":
+    """Load the model of the shared options, and print its name.
+
+    Args:
+        named: the options of `run_options`, and others of `ElmoEmbedder`.
+    """
+    files = take_files(named)
+
+    from elmo_cli.embedder import ElmoEmbedder
+
+    embedder = ElmoEmbedder(model=files, **named)
+    say_model(files.name)
+    return embedder
+
+
+def load_language_model(**named: Any) -> "LanguageModel":
+    """The same with its softmax."""
+    files = take_files(named, with_softmax=True)
+
+    from elmo_cli.language_model.scoring import LanguageModel
+
+    model = LanguageModel(model=files, **named)
+    say_model(files.name)
+    return model
+
+
+def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
+    """The files of a model, those that are not there downloaded with a bar each.
+
+    Args:
+        named: options, from which those that name the files are taken out.
+        with_softmax: those of a language model.
+    """
+    model, options_file, weight_file, vocabulary_file, softmax_file = (
+        named.pop(name, None)
+        for name in ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
+    )
+
+    from elmo_cli.cli.progress import download_bars
+    from elmo_cli.pretrained.loading import choose_language_model, choose_model
+
+    files = (model, options_file, weight_file, vocabulary_file)
+    with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
+        if with_softmax:
+            return choose_language_model(*files, softmax_file, on_progress)
+        return choose_model(*files, on_progress)
+
+
+def say_model(name: str) -> None:
+    """Say which model runs."""
+    from elmo_cli.pretrained.loading import DEFAULT_MODEL
+
+    note = f"Model: {name}"
+    if name == DEFAULT_MODEL:
+        note += " (bundled, small; --model original is the published one)"
+    say(note)
+
+
+def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":
+    """Take the tokenizer out of the options of a command; its language is that of the model."""
+    name, language = named.pop("tokenizer"), named.pop("language")
+    split = named.pop("split_sentences", False)
+    if language and (":" in name or (name == "whitespace" and not split)):
+        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+
+    from elmo_cli.pretrained.loading import language_of
+    from elmo_cli.text.tokenizers import make_tokenizer
+
+    model = named["init_from"] if "init_from" in named else named["model"]
+    language = language or language_of(model, named["options_file"])
+    with usage_errors():
+        return make_tokenizer(name, language, split_sentences=split)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Show an `InputError`, of options that do not go together, as wrong usage."""
+    try:
+        yield
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
