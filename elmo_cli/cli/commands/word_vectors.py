@@ -13,7 +13,7 @@ from elmo_cli.quantities import counted
 
 
 @options.command("word-vectors")
-@click.argument("arguments", metavar="[VOCABULARY] OUT", nargs=-1, required=True)
+@click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
 @options.flag(
     "--softmax",
     excludes="--corpus",
@@ -24,6 +24,7 @@ from elmo_cli.quantities import counted
     "Averaging",
     options.option(
         "--corpus",
+        type=options.PATH,
         metavar="TEXT",
         help="Average the vectors of each word over its uses in TEXT, a sentence a line.",
     ),
