@@ -6,8 +6,8 @@ Write `NAME.partial`, fsync, rename.
 import errno
 import logging
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -82,6 +82,25 @@ def write_synced(
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def replaced(path: str | Path) -> Iterator[Path]:
+    """Give the name `NAME.partial`, whose file becomes `path` when it is complete.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        partial.unlink(missing_ok=True)  # a link, perhaps
+        yield partial
+        rename_synced(partial, path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def rename_synced(partial: Path, path: Path) -> None:

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.uses import Use, find_uses
-from elmo_cli.atomic import check_output
+from elmo_cli.atomic import check_output, replaced
 from elmo_cli.errors import ElmoError, InputError, OutputError, check_choice
-from elmo_cli.model.tensor_files import replaced
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.quantities import counted
 

@@ -21,9 +21,9 @@ from typing import IO, Any, Final, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output
+from elmo_cli.atomic import check_output, replaced
 from elmo_cli.errors import OutputError
-from elmo_cli.model.tensor_files import HDF5_SUFFIXES, replaced, write_rows
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_rows
 
 DATASET: Final = "embedding"
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")

@@ -17,8 +17,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import rename_synced
-from elmo_cli.errors import ElmoError, OutputError, WeightsError, system_reason
+from elmo_cli.atomic import replaced
+from elmo_cli.errors import ElmoError, WeightsError, system_reason
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -251,25 +251,6 @@ def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array])
             with _disk_named():
                 dataset[first : first + len(values)] = values
             first += len(values)
-
-
-@contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
-    """Give the name `NAME.partial`, whose file becomes `path` when it is complete.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        partial.unlink(missing_ok=True)  # a link, perhaps
-        yield partial
-        rename_synced(partial, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from elmo_cli.atomic import lock, unlock
+from elmo_cli.atomic import lock, replaced, unlock
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
-from elmo_cli.model.tensor_files import replaced
 from elmo_cli.pretrained.model_files import candidates
 from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
 
