@@ -9,6 +9,7 @@ from functools import partialmethod
 from pathlib import Path
 from typing import Any, Final
 
+from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.pretrained.download import OnProgress, silent
 from elmo_cli.pretrained.model_files import ModelFiles, read_folder
@@ -84,10 +85,14 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
             f"{files.name}: a model of ELMoForManyLangs, which has no form as safetensors; copy "
             f"the folder {files.weights.parent}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    convert_weights(files.weights, folder / "model.safetensors")
-    shutil.copyfile(files.options, folder / "config.json")
-    if files.softmax is not None:
-        convert_weights(files.softmax, folder / "softmax.safetensors")
-    if files.vocabulary is not None:
-        shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_output(folder / "config.json", overwrite=False)
+        convert_weights(files.weights, folder / "model.safetensors")
+        if files.softmax is not None:
+            convert_weights(files.softmax, folder / "softmax.safetensors")
+        if files.vocabulary is not None:
+            shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+        shutil.copyfile(files.options, folder / "config.json")
+    except OSError as error:
+        raise error if isinstance(error, ElmoError) else output_error(folder, error) from None

@@ -123,8 +123,10 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
 
 
 def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:
-    with pytest.raises(ElmoError, match=r"model.safetensors exists already"):
+    with pytest.raises(ElmoError, match=r"config.json exists already"):
         ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
+    with pytest.raises(ElmoError, match=r"config.json: cannot write the output: File exists$"):
+        ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved" / "config.json")
     embedder = ElmoEmbedder.from_pretrained(tmp_path / "saved", state="warm")
     assert embedder.state == "warm"
     many_langs = ElmoEmbedder(model=GOLDEN / "many-langs" / "both")
