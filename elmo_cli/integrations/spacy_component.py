@@ -1,0 +1,144 @@
+"""Documents of spaCy to vectors of their tokens: `elmo` as a component of a pipeline.
+
+spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")` needs no import.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.language import Language
+from spacy.tokens import Doc, Span, Token
+
+from elmo_cli.analysis.cosine import cosine
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.inference.batching import WINDOW_BATCHES, windows
+from elmo_cli.inference.selection import select
+from elmo_cli.text.lines import Sentence
+
+Array = NDArray[np.float32]
+MAX_DOCS = 1000
+"""Documents that are embedded together, as in `nlp.pipe`."""
+
+
+class ElmoComponent:
+    """Gives the tokens of documents their vectors, each in its sentence.
+
+    Pickles and the folders of `to_disk` have the name of the model, not its weights.
+    """
+
+    def __init__(self, layers: str, **settings: Any) -> None:
+        """Load the model.
+
+        Args:
+            layers: as in `ElmoEmbedder.embed_sentences`; several are concatenated.
+            settings: those of `ElmoEmbedder`.
+
+        Raises:
+            ElmoError: see `ElmoEmbedder`; or there is no such layer.
+        """
+        self._layers, self._settings = layers, settings
+        select(self.embedder.options.n_layers, layers)
+
+    @cached_property
+    def embedder(self) -> ElmoEmbedder:
+        """What embeds the sentences; a pickle loads it on first use."""
+        return ElmoEmbedder(**self._settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "embedder"}
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Embed one document."""
+        return next(self.pipe([doc]))
+
+    def pipe(self, docs: Iterable[Doc], *, batch_size: int = MAX_DOCS) -> Iterator[Doc]:
+        """Embed a stream of documents, in its order, a window at a time.
+
+        Each gets `doc.tensor`, float32, shape (T, W), zero for white space, and the hooks.
+        """
+        max_tokens = WINDOW_BATCHES * self.embedder.batch_tokens
+        for window in windows(docs, max_tokens, batch_size, length=len):
+            sentences = list(map(_sentences, window))
+            embedded = self.embedder.embed_sentences(
+                chain.from_iterable(sentences), layers=self._layers
+            )
+            for doc, own in zip(window, sentences, strict=True):
+                vectors = np.concatenate([_side_by_side(next(embedded)) for _ in own])
+                doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
+                doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
+                add_hooks(doc)
+                yield doc
+
+
+def make_component(
+    nlp: Language,
+    name: str,
+    model: str | None,
+    layers: str,
+    state: str | None,
+    precision: str,
+    cuda_device: int,
+) -> ElmoComponent:
+    """The component of a pipeline; spaCy gives the settings of its config."""
+    return ElmoComponent(
+        layers, model=model, state=state, precision=precision, cuda_device=cuda_device
+    )
+
+
+Language.factory(
+    "elmo",
+    default_config={
+        **{"model": None, "layers": "average", "state": None, "precision": "float32"},
+        "cuda_device": -1,
+    },
+    assigns=["doc.tensor"],
+    func=make_component,
+)
+
+
+def add_hooks(doc: Doc) -> None:
+    """Let the vectors and similarities of a document be those of `doc.tensor`.
+
+    The component does it; a document that is read from bytes or comes from another process
+    (`n_process`) has its tensor, but lost the hooks, of which spaCy warns. Without them, spaCy
+    takes two tokens of one form for equal, whatever their vectors.
+    """
+    similarity = {"similarity": _similarity, "has_vector": _has_vector}
+    doc.user_token_hooks.update(vector=_token_vector, **similarity)
+    doc.user_span_hooks.update(vector=_mean_vector, **similarity)
+    doc.user_hooks.update(vector=_mean_vector, **similarity)
+
+
+def _token_vector(token: Token) -> Array:
+    vector: Array = token.doc.tensor[token.i]
+    return vector
+
+
+def _mean_vector(part: Doc | Span) -> Array:
+    """The mean over the tokens that are no white space, shape (W,); zeros where there is none."""
+    rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
+    mean: Array = rows.sum(axis=0) / max(1, len(rows))
+    return mean
+
+
+def _similarity(part: Doc | Span | Token, other: Doc | Span | Token) -> float:
+    return cosine(part.vector, other.vector)
+
+
+def _has_vector(part: Doc | Span | Token) -> bool:
+    return bool(part.vector.any())
+
+
+def _sentences(doc: Doc) -> list[Sentence]:
+    """The tokens of each sentence, without white space; one sentence if no bounds are set."""
+    parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    return [[token.text for token in part if not token.is_space] for part in parts] or [[]]
+
+
+def _side_by_side(vectors: Array) -> Array:
+    """Vectors of one layer, shape (T, W), as they are; of several, (L, T, W), as (T, L * W)."""
+    return vectors if vectors.ndim == 2 else np.concatenate(list(vectors), axis=1)

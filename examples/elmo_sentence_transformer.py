@@ -1,0 +1,57 @@
+"""ELMo as the first module of a SentenceTransformer (sentence-transformers 6).
+
+from elmo_sentence_transformer import ElmoModule
+model = SentenceTransformer(modules=[ElmoModule("original")])
+model.encode(["She opened an account."])
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers.base.modules.input_module import InputModule
+
+from elmo_cli import ElmoEmbedder, tokenize
+
+
+class ElmoModule(InputModule):  # type: ignore[misc] # where the library is missing
+    """Texts to the mean of their tokens' vectors, which are not trained.
+
+    `model.save` keeps the name of the ELMo model, not its weights. sentence-transformers loads a
+    class that is not its own only with `SentenceTransformer(folder, trust_remote_code=True)`.
+    """
+
+    config_keys = ["model", "layers", "pooling"]  # noqa: RUF012 (that is how the library has it)
+    save_in_root = False
+
+    def __init__(
+        self, model: str | None = None, layers: str = "average", pooling: str = "mean"
+    ) -> None:
+        """Load a model: a name or a folder; several layers are concatenated."""
+        super().__init__()
+        self.model, self.layers, self.pooling = model, layers, pooling
+        self.embedder = ElmoEmbedder(model=model)
+
+    def preprocess(
+        self, inputs: Sequence[Any], prompt: str | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Texts to tokens, by Moses rules."""
+        return {"tokens": [tokenize((prompt or "") + text) for text in inputs]}
+
+    def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Tokens to a vector a text, float32, shape (B, W)."""
+        vectors = self.embedder.embed_sentences(
+            features["tokens"], layers=self.layers, pooling=self.pooling
+        )
+        stacked = np.stack([vector.ravel() for vector in vectors])
+        return {**features, "sentence_embedding": torch.from_numpy(stacked)}
+
+    def get_embedding_dimension(self) -> int:
+        """W."""
+        [nothing] = self.embedder.embed_sentences([[]], layers=self.layers, pooling=self.pooling)
+        return nothing.size
+
+    def save(self, output_path: str, *_: Any, **__: Any) -> None:
+        """Save the settings."""
+        self.save_config(output_path)

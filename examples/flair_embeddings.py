@@ -1,0 +1,57 @@
+"""ELMo as token embeddings of flair, for its taggers and classifiers (flair 0.15).
+
+from flair_embeddings import ElmoTokenEmbeddings
+tagger = SequenceTagger(embeddings=ElmoTokenEmbeddings("original"), ...)
+"""
+
+from typing import Any
+
+import flair
+import torch
+from flair.data import Sentence
+from flair.embeddings import TokenEmbeddings
+from flair.embeddings.base import register_embeddings
+
+from elmo_cli import ElmoEmbedder
+
+
+@register_embeddings
+class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair is missing
+    """The vectors of the tokens of a sentence, which are not trained.
+
+    A model of flair that is saved keeps the name of the ELMo model and the layers, not the
+    weights; import this class before it is loaded.
+    """
+
+    def __init__(self, model: str | None = None, layers: str = "average") -> None:
+        """Load a model: a name or a folder; several layers are concatenated."""
+        super().__init__()
+        self.parameters_of_init = {"model": model, "layers": layers}
+        self.name = f"elmo-{model or 'default'}-{layers}"
+        self.static_embeddings = True  # the same in every epoch, so flair may keep them
+        self.embedder = ElmoEmbedder(model=model)
+        self.layers = layers
+        [nothing] = self.embedder.embed_sentences([[]], layers=layers)  # (0, W) or (L, 0, W)
+        self._length: int = nothing.shape[-1] * (len(nothing) if nothing.ndim == 3 else 1)
+
+    @property
+    def embedding_length(self) -> int:
+        """The width of a token's vector."""
+        return self._length
+
+    def _add_embeddings_internal(self, sentences: list[Sentence]) -> None:
+        tokens = ([token.text for token in sentence] for sentence in sentences)
+        embedded = self.embedder.embed_sentences(tokens, layers=self.layers)
+        for sentence, values in zip(sentences, embedded, strict=True):
+            vectors = torch.from_numpy(values).to(flair.device)
+            for index, token in enumerate(sentence):
+                token.set_embedding(self.name, vectors[..., index, :].flatten())
+
+    def to_params(self) -> dict[str, Any]:
+        """What a saved model of flair keeps."""
+        return self.parameters_of_init
+
+    @classmethod
+    def from_params(cls, params: dict[str, Any]) -> "ElmoTokenEmbeddings":
+        """The embeddings of a saved model of flair."""
+        return cls(**params)
