@@ -88,7 +88,7 @@ def names_of(*arguments: str) -> list[str]:
 
 
 def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
-    assert names_of("--language", "fr") == ["many-langs-fr"]
+    assert names_of("--language", "FR") == ["many-langs-fr"]
     assert names_of("--language", "en")[-2:] == ["nlpl-209-english", "many-langs-en"]
     assert len(names_of("--all")) == len(MODELS)
     assert names_of("--downloaded") == ["mini"]

@@ -41,6 +41,7 @@ def models(
     from elmo_cli.pretrained.registry import MODELS
 
     codes = sorted({model.language_code for model in MODELS if model.language_code})
+    language = language and language.lower()
     if language not in (None, *codes):
         expected = ", ".join(codes)
         raise click.UsageError(f"--language {language}: expected a code of {expected}")
