@@ -26,8 +26,6 @@ Array = NDArray[Any]
 _Answer = TypeVar("_Answer")
 _LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 
-_WEIGHTS: Final = ("char_embed", "embedding", "RNN_0", "softmax")
-"""Names in files of weights, which are HDF5 too."""
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
 _SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
@@ -116,8 +114,7 @@ class Activations:
             if step == 1 and len(self._files) == 1:
                 return self._files[0].ask(lambda file: file.block(start, max(start, stop)))
             return [self[number] for number in range(start, stop, step)]
-        file, number = self._located(which)
-        return self._files[file].ask(lambda file: file.block(number, number + 1))[0]
+        return self._ask(which, lambda file, place: file.block(place, place + 1)[0])
 
     def __iter__(self) -> Iterator[Array]:
         return (values for _, values in self._pairs(with_records=False))
@@ -144,13 +141,11 @@ class Activations:
 
         AllenNLP's layout has that of the last of equal sentences only.
         """
-        file, place = self._located(number)
-        return self._files[file].ask(lambda file: file.text(place))
+        return self._ask(number, lambda file, place: file.text(place))
 
     def key(self, number: SupportsIndex) -> str | None:
         """The key of a record, if it has one."""
-        file, place = self._located(number)
-        return self._files[file].ask(lambda file: file.known(place, place + 1)[0].key)
+        return self._known(number).key
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """The file that a record is in, and its number in that file's input, from 0."""
@@ -162,9 +157,7 @@ class Activations:
 
         White space separates them in the sentence, unless the file has them beside it.
         """
-        file, place = self._located(number)
-        [record] = self._files[file].ask(lambda file: file.known(place, place + 1))
-        return record.tokens or None
+        return self._known(number).tokens or None
 
     @property
     def dtype(self) -> str:
@@ -197,6 +190,17 @@ class Activations:
 
     def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path | str, ...]]:
         return open_activations, tuple(self.paths)
+
+    def _ask(
+        self, number: SupportsIndex, question: Callable[[_LayoutFile, int], _Answer]
+    ) -> _Answer:
+        """Ask the file of a record, by the number of the record in it."""
+        file, place = self._located(number)
+        return self._files[file].ask(lambda file: question(file, place))
+
+    def _known(self, number: SupportsIndex) -> Record:
+        """All that is known of a record but its values."""
+        return self._ask(number, lambda file, place: file.known(place, place + 1)[0])
 
     def _pairs(self, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
         streams: dict[int, Iterator[tuple[Record | None, Array]]] = {}
@@ -262,8 +266,8 @@ class _File:
         self.layout_file: _LayoutFile
         self.attributes: dict[str, Any]
         if is_parts_folder(str(self.path)):
-            folder = PartsFolder(str(self.path))
-            self.hdf5, self.layout_file, self.attributes = folder, folder, folder.attributes
+            self.hdf5 = self.layout_file = folder = PartsFolder(str(self.path))
+            self.attributes = folder.attributes
             return
         self.hdf5 = _open_hdf5(self.path)
         try:
@@ -335,9 +339,7 @@ def _holds_activations(file: h5py.File) -> bool:
     """Whether an HDF5 file is one of activations, of either layout."""
     if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
-    if any(name in file for name in _WEIGHTS):
-        return False
-    # AllenNLP's --use-sentence-keys, where a "/" makes groups.
+    # AllenNLP's --use-sentence-keys, where a "/" makes groups. Weights begin with another shape.
     first = file.visititems(lambda _, item: item if isinstance(item, h5py.Dataset) else None)
     return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
 
@@ -383,8 +385,5 @@ def _check_shards(paths: Sequence[Path | str], shards: Sequence[Shard]) -> None:
     """
     total = shards[0].total
     if sorted(shards) != [Shard(number, total) for number in range(1, total + 1)]:
-        found = ", ".join(map(str, sorted(shards)[:20]))
-        more = ", ..." if len(shards) > 20 else ""
-        raise InputError(
-            f"{paths[0]}: expected all {total:,} shards, each once, found {found}{more}"
-        )
+        found = shown(", ".join(map(str, sorted(shards))))
+        raise InputError(f"{paths[0]}: expected all {total:,} shards, each once, found {found}")

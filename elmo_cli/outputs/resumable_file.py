@@ -17,7 +17,6 @@ OUTPUT.partial and OUTPUT.partial.log are the two files. The log is there first:
 that name without a log is somebody else's, and left alone.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -27,9 +26,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.atomic import lock, sync, unlock, write_synced
+from elmo_cli.errors import OutputError
 
 PAGE_BYTES: Final = 4096
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_ADVICE: Final = "of `elmo embed`; move it away, or choose another output"
 
 Pages = dict[int, bytearray]
 
@@ -49,8 +50,8 @@ class ResumableFile(FileIO):
 
         Raises:
             BlockingIOError: another process has it open.
-            FileExistsError: a file with the name of the partial one or its log is no
-                unfinished run.
+            OutputError: a file with the name of the partial one or its log is no unfinished
+                run, or has lost its end.
             OSError: it cannot be opened.
         """
         self.final = Path(final)
@@ -201,7 +202,7 @@ class ResumableFile(FileIO):
                 _read_log(self.log)
             self._write_log(0, None, {})
         elif not has_log:
-            raise FileExistsError(errno.EEXIST, "is no unfinished output", str(self.path))
+            raise OutputError(f"{self.path} is no unfinished output {_ADVICE}")
         return os.open(self.path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
 
     def _recover(self) -> None:
@@ -209,10 +210,9 @@ class ResumableFile(FileIO):
         size, self.state, pages = _read_log(self.log)
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < size:
-            raise OSError(
-                errno.EINVAL,
+            raise OutputError(
                 f"{self.path} is cut off: expected {size:,} bytes, found {n_bytes:,}; remove it "
-                "and its log to start anew",
+                "and its log to start anew"
             )
         self._apply(size, pages)
 
@@ -240,11 +240,11 @@ def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
     """The size of the file, the state of its owner and the changed pages.
 
     Raises:
-        FileExistsError: it is no log.
+        OutputError: it is no log.
     """
     checksum, _, content = path.read_bytes().partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
-        raise FileExistsError(errno.EEXIST, "is no log of an unfinished output", str(path))
+        raise OutputError(f"{path} is no log of an unfinished output {_ADVICE}")
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
     starts = range(0, len(body), PAGE_BYTES)

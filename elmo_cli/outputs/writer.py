@@ -31,8 +31,6 @@ from elmo_cli.text.records import Place, shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped")
 """Attributes that are known at the end only."""
-_NOT_COMPARED: Final = ("model",)
-"""Settings that may differ: a model is known by its content, not by the name it was given."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
@@ -94,7 +92,15 @@ class ActivationsWriter:
             self._resume(finished_state(self.path), f"{self.path} exists already and")
             self.is_complete = True
             return
-        self._file = _open_partial(self.path)
+        try:
+            self._file = ResumableFile(self.path)
+        except OutputError:
+            raise
+        except BlockingIOError:
+            message = f"{self.path}: another process is writing it; wait, or stop it"
+            raise OutputError(message) from None
+        except OSError as error:
+            raise output_error(self.path, error) from None
         try:
             if self._file.state is not None:
                 self._resume(self._file.state, f"{self.partial} is of an unfinished run that")
@@ -251,26 +257,14 @@ class ActivationsWriter:
         )
 
 
-def _open_partial(path: Path) -> ResumableFile:
-    """Open the file that becomes an output when it is complete."""
-    try:
-        return ResumableFile(path)
-    except BlockingIOError:
-        raise OutputError(f"{path}: another process is writing it; wait, or stop it") from None
-    except FileExistsError as error:
-        raise OutputError(
-            f"{error.filename} {error.strerror} of `elmo embed`; move it away, or choose another "
-            "output"
-        ) from None
-    except OSError as error:
-        raise output_error(path, error) from None
-
-
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """The settings that differ from those of an output, as a message shows each."""
+    """The settings that differ from those of an output, as a message shows each.
+
+    Not `model`: a model is known by its content, not by the name it was given.
+    """
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-        for name in sorted({*there, *here} - {*_NOT_COMPARED})
+        for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)
     ]
 
@@ -302,14 +296,12 @@ def finished_state(path: Path) -> dict[str, Any]:
     Raises:
         OutputError: the file does not say.
     """
-    with suppress(InputError), open_activations(path) as activations:
+    with suppress(InputError, ValueError), open_activations(path) as activations:
         attributes = activations.attributes
-        n_records, n_input = (str(attributes.get(name)) for name in _END_ATTRIBUTES[:2])
-        if n_records.isdecimal() and n_input.isdecimal():
-            place = Place(int(n_input), str(attributes.get("input_sha256")))
-            return {
-                "settings": settings_of(attributes),
-                "n_records": int(n_records),
-                "run": {"place": place},
-            }
+        n_records, n_input, sha256 = (str(attributes.get(name)) for name in _END_ATTRIBUTES[:3])
+        return {
+            "settings": settings_of(attributes),
+            "n_records": int(n_records),
+            "run": {"place": Place(int(n_input), sha256)},
+        }
     raise OutputError(f"{path} exists already; --overwrite replaces it")
