@@ -49,16 +49,7 @@ class Report:
         *,
         tensorboard: bool,
     ) -> None:
-        """Open the log; entries of steps that will be done again are taken out.
-
-        Args:
-            run: at the step from which it goes on.
-            folder: gets the log, the model and its card.
-            start: what the run began with.
-            text: what it trains on.
-            validation_file: text to measure perplexity on.
-            tensorboard: log for TensorBoard too.
-        """
+        """Open the log; entries of steps that will be done again are taken out."""
         self._run, self._folder, self._start, self._text = run, folder, start, text
         self._validation_file = validation_file
         self._log = folder / LOG

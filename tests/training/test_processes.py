@@ -116,13 +116,3 @@ def test_the_command_trains_in_two_processes_and_goes_on_in_one() -> None:
                 np.testing.assert_allclose(one.read(tensor), two.read(tensor), atol=1e-4)
     finish(start(1, *arguments, "--steps", "6", "--output", "two"))
     assert json.loads(Path("two/training.json").read_text())["step"] == 6
-
-
-def test_streams_that_cannot_be_shared_out_are_named() -> None:
-    arguments = ("-m", "elmo_cli", "train", "text.txt", "--options-file", "options.json")
-    process = start(
-        2, *arguments, "--state", "carry", "--batch-size", "3", "--steps", "1", "--output", "x"
-    )
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode != 0
-    assert b"Error: batch_size 3: expected a multiple of the 2 processes" in errors

@@ -1,17 +1,15 @@
 """`train_model` and `elmo train`: the folder, stopping and going on, where a run starts from."""
 
 import json
-import os
 import random
 import re
 import resource
 import shlex
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,19 +20,26 @@ import pytest
 import torch
 from commands import assert_fails, assert_misused, elmo, start_elmo
 from conftest import GOLDEN
+from runs import stop_after
 from strategies import make_model, small_architecture
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import ElmoError, InputError, ModelError, OutputError, StoppedError
+from elmo_cli.errors import (
+    ElmoError,
+    InputError,
+    ModelError,
+    OptionsError,
+    OutputError,
+    StoppedError,
+)
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.language_model.softmax import read_softmax
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.model.weights import write_weights
-from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.checkpoint import owned
+from elmo_cli.training.options import training_options
+from elmo_cli.training.processes import Processes
 from elmo_cli.training.train import train_model
 
 SETTINGS: dict[str, Any] = {
@@ -65,6 +70,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def train(output: str, **settings: Any) -> Any:
     given: dict[str, Any] = {"options_file": "options.json", "validation_file": "validation.txt"}
     return train_model(["text.txt"], output, **{**given, **SETTINGS, **settings})
+
+
+def tune(output: str, model: str | Path, **settings: Any) -> Any:
+    """Fine-tune by one pass, at so small a rate that nothing moves."""
+    small = {"learning_rate": 1e-9, "epochs": 1}
+    return train(output, options_file=None, init_from=model, **{**small, **settings})
+
+
+def log_entries(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(output, "log.jsonl").read_text().splitlines()]
+
+
+def content(output: str) -> dict[str, bytes]:
+    """The files of a folder."""
+    return {path.name: path.read_bytes() for path in Path(output).iterdir()}
 
 
 def weights(output: str) -> dict[str, Any]:
@@ -103,7 +123,7 @@ def test_a_trained_folder_is_a_model(state: str) -> None:
     assert words[:3] == ["<S>", "</S>", "<UNK>"]
     assert len(words) == 29
     assert f"average {found['average']:.2f}" in Path("model/card.md").read_text()
-    entries = [json.loads(line) for line in Path("model/log.jsonl").read_text().splitlines()]
+    entries = log_entries("model")
     assert entries[-1] == {"step": entries[-1]["step"], "validation": found}
     assert [entry["step"] for entry in entries[:2]] == [10, 20]
 
@@ -159,16 +179,16 @@ def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:
     content = small_architecture()
     del content["lstm"]["use_skip_connections"]
     Path("options.json").write_text(json.dumps(content))
-    train("model", epochs=None, steps=1)
+    train("model", steps=1)
     written = json.loads(Path("model/options.json").read_text())
     for section in ("lstm", "char_cnn"):
         assert written[section].keys() == allennlps[section].keys()
 
 
 def test_steps_take_the_place_of_epochs_and_a_longer_run_goes_on() -> None:
-    train("model", epochs=None, steps=7)
+    train("model", steps=7)
     assert json.loads(Path("model/training.json").read_text())["step"] == 7
-    train("model", epochs=None, steps=9)
+    train("model", steps=9)
     assert json.loads(Path("model/training.json").read_text())["step"] == 9
 
 
@@ -181,14 +201,14 @@ def test_a_share_is_validation_and_kept() -> None:
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_the_perplexity_is_that_of_the_folder(state: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.training.train.FEW_TOKENS", 4)
-    found = train("model", state=state, epochs=None, steps=3, eval_steps=2)
+    found = train("model", state=state, steps=3, eval_steps=2)
     expected = measure_perplexity(
         LanguageModel(model="model"), [["a", "b", "c", "d"], ["e", "f", "?"]]
     )
     directions = {name: found[name] for name in ("forward", "backward", "average")}
     assert directions == asdict(expected.all_words)
     assert (found["tokens"], found["unknown"]) == (expected.tokens, expected.unknown)
-    entries = [json.loads(line) for line in Path("model/log.jsonl").read_text().splitlines()]
+    entries = log_entries("model")
     # While training goes on, the first sentences with so many tokens are enough.
     assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
 
@@ -206,16 +226,14 @@ class KilledError(Exception):
     """What ends a run without warning."""
 
 
-def at_steps(*steps: int, error: type[Exception] | None = None) -> Callable[[], bool]:
-    """A `should_stop` that is true, or raises, after so many more steps each."""
-    n_calls = 0
+def kill_after(n_steps: int) -> Callable[[], bool]:
+    """A `should_stop` that raises after so many steps."""
+    stop = stop_after(n_steps)
 
     def should_stop() -> bool:
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls in steps and error is not None:
-            raise error
-        return n_calls in steps
+        if stop():
+            raise KilledError
+        return False
 
     return should_stop
 
@@ -229,49 +247,44 @@ def test_a_run_that_is_stopped_and_goes_on_is_the_run_that_was_not(
     expected = train("whole", **settings)
     for step in (1, 6, 9):
         with pytest.raises(StoppedError, match=r"^Stopped after step \d+, which is kept in parts"):
-            train("parts", should_stop=at_steps(step), **settings)
+            train("parts", should_stop=stop_after(step), **settings)
     assert train("parts", **settings) == expected
     assert_same_weights("whole", "parts")
-    log = [Path(name, "log.jsonl").read_text().splitlines() for name in ("whole", "parts")]
-    shown = [[(e["step"], e.get("training_loss")) for e in map(json.loads, lines)] for lines in log]
-    assert [step for step, _ in shown[0]] == [step for step, _ in shown[1]]
-    losses = [[loss for _, loss in entries if loss is not None] for entries in shown]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for found, entry in zip(log_entries("parts"), log_entries("whole"), strict=True):
+        assert found["step"] == entry["step"]
+        assert found.get("training_loss", 0) == pytest.approx(entry.get("training_loss", 0))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_a_run_that_is_killed_at_random_steps_is_the_run_that_was_not(state: str) -> None:
     train("whole", state=state)
-    steps = random.Random(state)
+    chosen = random.Random(state)
     n_kills = 0
     for _ in range(12):
-        seconds = steps.choice([0.0, 0.02, 1000.0])  # between checkpoints
-        kill = at_steps(steps.randint(1, 12), error=KilledError)
-        try:
+        seconds = chosen.choice([0.0, 0.02, 1000.0])  # between checkpoints
+        with suppress(KilledError):
+            kill = kill_after(chosen.randint(1, 12))
             train("parts", state=state, should_stop=kill, checkpoint_seconds=seconds)
-        except KilledError:
-            n_kills += 1
+            n_kills -= 1
+        n_kills += 1
     train("parts", state=state)
     assert n_kills >= 3
     assert_same_weights("whole", "parts")
 
 
 @pytest.mark.slow
-def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
+def test_a_run_in_a_process_that_is_killed_goes_on() -> None:
     arguments = [
         *("text.txt", "--options-file", "options.json", "--vocabulary-size", "40"),
         *("--batch-tokens", "40", "--epochs", "6", "--negative-samples", "6"),
         *("--checkpoint-seconds", "0", "--output"),
     ]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for number, ending in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)):
-        process = start_elmo("train", *arguments, "parts", env=env)
-        checkpoint = folder / "parts" / "checkpoint.pt"
-        before = checkpoint.stat().st_mtime_ns if number else 0
-        for _ in range(6000):
-            if process.poll() is not None:
-                break
+    checkpoint = Path("parts/checkpoint.pt")
+    before = 0
+    for ending in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        process = start_elmo("train", *arguments, "parts")
+        while process.poll() is None:
             if checkpoint.exists() and checkpoint.stat().st_mtime_ns != before:
                 break
             time.sleep(0.01)
@@ -280,6 +293,7 @@ def test_a_run_in_a_process_that_is_killed_goes_on(folder: Path) -> None:
         if process.returncode not in (0, -signal.SIGKILL):
             assert process.returncode == 128 + ending
             assert b"the same command resumes it" in errors
+        before = checkpoint.stat().st_mtime_ns
     assert elmo("train", *arguments, "parts").exit_code == 0
     assert elmo("train", *arguments, "whole").exit_code == 0
     assert_same_weights("whole", "parts")
@@ -292,81 +306,61 @@ def test_a_finished_run_gives_its_result_again() -> None:
     assert all(np.array_equal(before[name], values) for name, values in weights("model").items())
 
 
-def test_a_run_with_other_settings_is_refused() -> None:
-    train("model", epochs=None, steps=2)
-    with pytest.raises(ModelError, match=r"^model: the run that was begun there has dropout 0.1;"):
-        train("model", epochs=None, steps=4, dropout=0.2)
-    with pytest.raises(ModelError, match="has another vocabulary; give the same command"):
-        train("model", epochs=None, steps=4, vocabulary_size=19)
-    Path("options.json").write_text(json.dumps(small_architecture(dim=6)))
-    with pytest.raises(ModelError, match="has another architecture; give the same command"):
-        train("model", epochs=None, steps=4)
-
-
 @pytest.mark.parametrize(
-    ("other", "name"),
+    ("other", "found"),
     [
-        ({"vocabulary_size": 19}, "vocabulary"),
-        ({"validation_share": 0.3}, "text"),
-        ({"validation_share": 0.3, "vocabulary_size": 19}, "text and vocabulary"),
+        ({"dropout": 0.2}, "dropout 0.1"),
+        ({"options_file": "other.json"}, "another architecture"),
+        ({"vocabulary_size": 19}, "another vocabulary"),
+        ({"validation_share": 0.3, "vocabulary_size": 19}, "another text and vocabulary"),
     ],
 )
-def test_a_run_that_is_refused_leaves_the_model_as_it_is(other: dict[str, Any], name: str) -> None:
-    settings = {"validation_file": None, "validation_share": 0.2, "epochs": None, "steps": 2}
+def test_another_run_is_refused_and_leaves_the_model(other: dict[str, Any], found: str) -> None:
+    Path("other.json").write_text(json.dumps(small_architecture(dim=6)))
+    settings = {"validation_file": None, "validation_share": 0.2, "steps": 2}
     train("model", **settings)
-    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
-    with pytest.raises(
-        ModelError, match=f"^model: the run that was begun there has another {name};"
-    ):
+    before = content("model")
+    with pytest.raises(ModelError, match=f"^model: the run that was begun there has {found}; give"):
         train("model", **{**settings, **other})
-    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+    assert content("model") == before
 
 
-def test_two_processes_do_not_train_into_one_folder(folder: Path) -> None:
-    script = "import fcntl, sys; f = open(sys.argv[1], 'wb'); fcntl.flock(f, 2); print(); input()"
-    (folder / "model").mkdir()
-    command = [sys.executable, "-c", script, "model/.lock"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        with pytest.raises(OutputError, match=r"^model: another process trains into it$"):
-            train("model")
-        other.communicate(b"\n")
-    train("model", epochs=None, steps=1)
+def test_two_processes_do_not_train_into_one_folder() -> None:
+    message = r"^model: another process trains into it$"
+    with owned(Path("model")), pytest.raises(OutputError, match=message):
+        train("model")
+    train("model", steps=1)
 
 
-def test_a_full_disk_keeps_the_checkpoint_before(folder: Path) -> None:
-    train("model", epochs=None, steps=3)
-    before = (folder / "model" / "checkpoint.pt").read_bytes()
+def test_a_full_disk_keeps_the_checkpoint_before() -> None:
+    train("model", steps=3)
+    before = content("model")["checkpoint.pt"]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
     try:
         with pytest.raises(OutputError, match=r"checkpoint\.pt: cannot be written: File too large"):
-            train("model", epochs=None, steps=5)
+            train("model", steps=5)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (folder / "model" / "checkpoint.pt").read_bytes() == before
-    assert not list((folder / "model").glob("*.partial"))
-    train("model", epochs=None, steps=5)
-    train("whole", epochs=None, steps=5)
+    assert content("model")["checkpoint.pt"] == before
+    assert not list(Path("model").glob("*.partial"))
+    train("model", steps=5)
 
 
-@pytest.mark.parametrize("damage", ["replaced", "cut off", "changed", "without a step"])
+@pytest.mark.parametrize("damage", ["replaced", "cut off", "changed", "other", "code"])
 def test_a_damaged_checkpoint_is_named(damage: str) -> None:
-    train("model", epochs=None, steps=1)
+    train("model", steps=1)
     path = Path("model/checkpoint.pt")
-    content = bytearray(path.read_bytes())
-    if damage == "replaced":
-        path.write_bytes(b"no checkpoint")
-    elif damage == "cut off":
-        path.write_bytes(content[: len(content) // 2])
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    if damage in ("other", "code"):
+        torch.save({"step": 1 if damage == "other" else Path("x")}, path)
     elif damage == "changed":
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+        path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
     else:
-        torch.save({"options": "{}"}, path)
+        path.write_bytes(whole[:half] if damage == "cut off" else b"no checkpoint")
     with pytest.raises(ModelError, match=r"^model/checkpoint.pt: the checkpoint is damaged \("):
-        train("model", epochs=None, steps=2)
+        train("model", steps=2)
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, MemoryError, TypeError])
@@ -377,14 +371,14 @@ def test_a_damaged_checkpoint_is_named(damage: str) -> None:
 def test_an_error_of_our_own_is_not_called_damage(
     place: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train("model", epochs=None, steps=1)
+    train("model", steps=1)
 
     def fail(*arguments: object, **named: object) -> None:
         raise error("CUDA out of memory")
 
     monkeypatch.setattr(place, fail)
     with pytest.raises(error, match=r"^CUDA out of memory$"):
-        train("model", epochs=None, steps=2)
+        train("model", steps=2)
 
 
 def test_a_checkpoint_that_cannot_be_made_is_not_called_unwritable(
@@ -395,30 +389,16 @@ def test_a_checkpoint_that_cannot_be_made_is_not_called_unwritable(
 
     monkeypatch.setattr(torch, "save", fail)
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        train("model", epochs=None, steps=1)
+        train("model", steps=1)
     assert not list(Path("model").glob("checkpoint*"))
 
 
 def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged() -> None:
-    train("model", epochs=None, steps=1)
+    train("model", steps=1)
     Path("model/checkpoint.pt").unlink()
     Path("model/checkpoint.pt").mkdir()
     with pytest.raises(ModelError, match=r"^model/checkpoint.pt: cannot be read: Is a directory$"):
-        train("model", epochs=None, steps=2)
-
-
-def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
-    train("model", epochs=None, steps=1)
-    torch.save({"step": Path("x")}, "model/checkpoint.pt")
-    with pytest.raises(ModelError, match="the checkpoint is damaged"):
-        train("model", epochs=None, steps=2)
-
-
-def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
-    write_text(tmp_path / "file", "one")
-    with pytest.raises(OutputError):
-        write_text(tmp_path / "missing" / "file", "two")
-    assert (tmp_path / "file").read_text() == "one"
+        train("model", steps=2)
 
 
 # Starting from a model.
@@ -426,8 +406,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_fine_tuning_starts_from_the_weights_and_softmax_of_a_model() -> None:
     train("first")
-    # So small a rate that nothing moves: the first step is the loss of the old weights.
-    train("second", options_file=None, init_from="first", learning_rate=1e-9, epochs=1)
+    tune("second", "first")
     old, new = weights("first"), weights("second")
     assert old.keys() == new.keys()
     for name, values in old.items():
@@ -436,14 +415,11 @@ def test_fine_tuning_starts_from_the_weights_and_softmax_of_a_model() -> None:
 
 
 def test_fine_tuning_without_a_softmax_trains_a_new_one() -> None:
-    model = {"options_file": None, "init_from": GOLDEN / "relu", "learning_rate": 1e-9}
-    train("model", **model, epochs=1)
-    with (
-        open_tensors("model/weights.hdf5") as new,
-        open_tensors(GOLDEN / "relu" / "weights.hdf5") as old,
-    ):
+    tune("model", GOLDEN / "relu")
+    new = weights("model")
+    with open_tensors(GOLDEN / "relu" / "weights.hdf5") as old:
         for name in old.names():
-            np.testing.assert_allclose(new.read(name), old.read(name), atol=1e-6)
+            np.testing.assert_allclose(new[name], old.read(name), atol=1e-6)
     assert len(read_vocabulary("model/vocab.txt")) == 29
 
 
@@ -451,13 +427,8 @@ def test_words_keep_their_softmax_in_another_vocabulary() -> None:
     train("first")
     words = read_vocabulary("first/vocab.txt").words
     Path("words.txt").write_text("".join(f"{w}\n" for w in [*words[:3], "new", words[5]]))
-    train(
-        "second",
-        **{"options_file": None, "init_from": "first", "vocabulary_file": "words.txt"},
-        **{"learning_rate": 1e-9, "epochs": 1},
-    )
-    old, _ = read_softmax("first/softmax.hdf5", 29, 3)
-    new, _ = read_softmax("second/softmax.hdf5", 5, 3)
+    tune("second", "first", vocabulary_file="words.txt")
+    old, new = (weights(name)["softmax/W"] for name in ("first", "second"))
     np.testing.assert_allclose(new[[0, 1, 2, 4]], old[[0, 1, 2, 5]], atol=1e-6)
 
 
@@ -468,52 +439,27 @@ def test_fine_tuning_takes_a_file_of_weights_with_options() -> None:
         train("other", options_file=None, init_from=weight_file)
 
 
-def test_fine_tuning_takes_a_zip() -> None:
-    shutil.make_archive("archive", "zip", GOLDEN / "relu")
-    os.environ["ELMO_CACHE"] = "cache"
-    try:
-        train("model", options_file=None, init_from="archive.zip", epochs=1)
-    finally:
-        del os.environ["ELMO_CACHE"]
-    assert Path("model/weights.hdf5").exists()
-
-
-def test_fine_tuning_a_word_model_keeps_its_words(folder: Path) -> None:
-    (folder / "words").mkdir()
-    make_model({"lstm": small_architecture()["lstm"]}, 0, folder / "words")
-    model: dict[str, Any] = {"options_file": None, "init_from": "words", "negative_samples": 0}
-    train("model", **model, epochs=1)
+def test_fine_tuning_a_word_model_keeps_its_words() -> None:
+    Path("words").mkdir()
+    make_model({"lstm": small_architecture()["lstm"]}, 0, Path("words"))
+    tune("model", "words", negative_samples=0)
     assert read_vocabulary("model/vocab.txt").words == read_vocabulary("words/vocab.txt").words
     Path("other.txt").write_text("<S>\n</S>\n<UNK>\na\n")
-    result = elmo(
-        "train",
-        "text.txt",
-        "--init-from",
-        "words",
-        "--vocabulary-file",
-        "other.txt",
-        "--output",
-        "o",
-    )
-    assert_fails(
-        result,
-        "words: a word-level model, which is trained with its own vocabulary; leave out the other",
-    )
+    with pytest.raises(InputError, match=r"^words: a word-level model, which is trained with its"):
+        tune("other", "words", vocabulary_file="other.txt")
 
 
-def test_a_model_without_projections_is_trained(folder: Path) -> None:
-    (folder / "square").mkdir()
-    content = small_architecture(dim=3, projection_dim=3)
-    make_model(content, 0, folder / "square", projects=False)
-    train("model", options_file=None, init_from="square", epochs=1)
-    bilm = load_bilm(ElmoEmbedder(model="model").files)
-    write_weights(folder / "again.hdf5", bilm)
+def test_a_model_without_projections_is_trained() -> None:
+    Path("square").mkdir()
+    make_model(small_architecture(dim=3, projection_dim=3), 0, Path("square"), projects=False)
+    tune("model", "square")
+    assert "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" not in weights("model")
 
 
 def test_a_model_is_not_trained_into_its_own_folder() -> None:
     train("model", epochs=1)
     with pytest.raises(ModelError, match=r"^model: expected another folder than that of the model"):
-        train("model", options_file=None, init_from="model")
+        tune("model", "model")
 
 
 # The command.
@@ -548,7 +494,7 @@ def test_an_architecture_is_required() -> None:
 def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    train("model", epochs=None, steps=1)
+    train("model", steps=1)
     size = ("--vocabulary-size", "9", "--steps", "1", "--negative-samples", "0")
     result = elmo("train", "text.txt", "--init-from", "model", *size, "--output", "tuned")
     assert result.exit_code == 0
@@ -564,11 +510,11 @@ def test_text_that_is_not_there_is_named() -> None:
     assert not Path("model").exists()
 
 
-@pytest.mark.parametrize("there", [[], ["new"], ["new", "new/model"]], ids=len)
-def test_a_refused_run_leaves_nothing_where_nothing_was(there: list[str]) -> None:
+@pytest.mark.parametrize("there", [[], ["new"], ["new", "new/model"], ["new/model/mine"]], ids=str)
+def test_a_refused_run_leaves_what_was_there_and_nothing_else(there: list[str]) -> None:
     Path("text.txt").write_text("\n")
     for folder in there:
-        Path(folder).mkdir()
+        Path(folder).mkdir(parents=True)
     before = sorted(Path().rglob("*"))
     with pytest.raises(InputError, match="no sentence to train on"):
         train("new/model")
@@ -593,15 +539,6 @@ def test_standard_input_is_not_trained_on() -> None:
     )
 
 
-def test_a_refused_run_keeps_what_was_in_its_folder() -> None:
-    Path("text.txt").write_text("\n")
-    Path("model").mkdir()
-    Path("model/notes").write_text("mine")
-    with pytest.raises(InputError, match="no sentence to train on"):
-        train("model")
-    assert Path("model/notes").read_text() == "mine"
-
-
 def test_settings_that_cannot_be_are_named() -> None:
     assert_fails(
         elmo(*COMMAND, "--preset", "mini", "--dropout", "2", "--learning-rate", "0"),
@@ -617,16 +554,15 @@ def test_the_training_settings_of_bilm_tf_are_taken() -> None:
         **{"all_clip_norm_val": 5.0, "learning_rate": 0.1, "n_negative_samples_batch": 7},
         **{"n_train_tokens": 768648884, "n_tokens_vocab": 793471},
     }
-    Path("options.json").write_text(json.dumps({**small_architecture(), **published}))
-    given = {"optimizer": "adagrad", "state": "carry", "unroll": 4}
-    train_model(["text.txt"], "model", options_file="options.json", **given)  # type: ignore[arg-type]
-    used = json.loads(Path("model/training.json").read_text())["options"]
-    assert (used["dropout"], used["epochs"], used["batch_size"]) == (0.3, 1, 2)
-    assert (used["max_grad_norm"], used["learning_rate"], used["negative_samples"]) == (5.0, 0.1, 7)
-    assert used["unroll"] == 4  # given
-    Path("options.json").write_text(json.dumps({**small_architecture(), "bidirectional": False}))
-    with pytest.raises(ValueError, match=r"^bidirectional: found false, which is not offered"):
-        train_model(["text.txt"], "other", options_file="options.json")
+    for optimizer, rate, norm in (("adagrad", 0.1, 5.0), ("adamw", 0.002, 1.0)):
+        found = training_options(published, optimizer=optimizer, unroll=4)
+        assert (found.dropout, found.epochs, found.batch_size, found.unroll) == (0.3, 1, 2, 4)
+        assert (found.learning_rate, found.max_grad_norm) == (rate, norm)
+        assert found.negative_samples == 7
+    assert training_options({"sample_softmax": False}).negative_samples == 0
+    for refused in ({"bidirectional": False}, {"share_embedding_softmax": True}):
+        with pytest.raises(OptionsError, match=r"^\w+: found (true|false), which is not offered$"):
+            training_options(refused)
 
 
 def test_the_example_of_the_page_runs() -> None:
@@ -646,12 +582,12 @@ def test_the_example_of_the_page_runs() -> None:
 def test_training_that_fails_says_so_and_keeps_the_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    train("model", epochs=None, steps=2)
-    before = Path("model/checkpoint.pt").read_bytes()
+    train("model", steps=2)
+    before = content("model")["checkpoint.pt"]
     monkeypatch.setattr("elmo_cli.training.run.learning_rate", lambda *_: float("nan"))
     with pytest.raises(ElmoError, match=r"^step 5: the loss is not finite, training has failed"):
-        train("model", epochs=None, steps=5)
-    assert Path("model/checkpoint.pt").read_bytes() == before
+        train("model", steps=5)
+    assert content("model")["checkpoint.pt"] == before
 
 
 @pytest.mark.parametrize("content", ["", "\n \n", "a b\n\xff\n"], ids=["empty", "blank", "latin"])
@@ -663,22 +599,26 @@ def test_a_validation_text_that_cannot_be_measured_is_named_before_training(cont
     assert not Path("new").exists()
 
 
+def test_streams_that_cannot_be_shared_out_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    two = nullcontext(Processes(torch.device("cpu"), 0, 2))
+    monkeypatch.setattr("elmo_cli.training.train.all_processes", lambda _: two)
+    with pytest.raises(OptionsError, match=r"^batch_size 3: expected a multiple of the 2 process"):
+        train("new", state="carry", batch_size=3)
+
+
 def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
     with pytest.raises(InputError, match=r"validation_share 1e-06: expected a line to hold out"):
         train("new", validation_file=None, validation_share=1e-6)
     assert not Path("new").exists()
 
 
-@pytest.mark.parametrize("stopped", [False, True])
-def test_a_model_without_its_checkpoint_is_not_trained_over(stopped: bool) -> None:
-    train("model", epochs=None, steps=2)
+def test_a_model_without_its_checkpoint_is_not_trained_over() -> None:
+    train("model", steps=2)
     Path("model/checkpoint.pt").unlink()
-    if stopped:  # a run that has another vocabulary, too
-        Path("model/counts.json").unlink()
-    before = {path: path.read_bytes() for path in Path("model").iterdir()}
+    before = content("model")
     with pytest.raises(ModelError, match=r"^model: expected a new folder or one of a run"):
-        train("model", epochs=None, steps=1, vocabulary_size=9)
-    assert {path: path.read_bytes() for path in Path("model").iterdir()} == before
+        train("model", steps=1, vocabulary_size=9)
+    assert content("model") == before
 
 
 def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
@@ -692,6 +632,6 @@ def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
 
 def test_a_run_that_is_longer_already_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    train("model", epochs=None, steps=3)
-    train("model", epochs=None, steps=2)
+    train("model", steps=3)
+    train("model", steps=2)
     assert "resuming after step 3, the last one: nothing is left to train" in caplog.messages
