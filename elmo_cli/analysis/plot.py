@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.uses import Use, find_uses
 from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import ElmoError, InputError, OutputError, check_choice
+from elmo_cli.errors import InputError, OutputError, check_choice, load_extra
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.quantities import counted
 
@@ -82,7 +82,8 @@ def plot_uses(
     output = Path(output)
     check_picture(output, overwrite=overwrite)
     check_choice("method", method, METHODS)
-    _load_packages()
+    for package in ("matplotlib", "sklearn"):
+        load_extra("plot", package, "plot")
     uses = find_uses(activations, {word: word}, layers)[word]
     n_uses = len(uses)
     _check_number(activations, word, n_uses, method, clusters)
@@ -116,16 +117,6 @@ def check_picture(path: Path, *, overwrite: bool) -> None:
     if path.suffix not in SUFFIXES:
         raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
-
-
-def _load_packages() -> None:
-    try:
-        import matplotlib  # noqa: F401
-        import sklearn  # noqa: F401
-    except ImportError:
-        raise ElmoError(
-            'plot needs packages that are not installed; pip install "elmo-cli[plot]"'
-        ) from None
 
 
 def _check_number(

@@ -27,6 +27,7 @@ COMMAND_GROUPS = {
         "neighbours": "Find the uses nearest to a word in a sentence.",
         "plot": "Draw the uses of a word as points.",
         "word-vectors": "Write one vector a word.",
+        "change": "Measure how much words changed between corpora.",
     },
     "Language models": {
         "perplexity": "Measure how well a model predicts a text.",

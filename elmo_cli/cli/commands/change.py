@@ -1,0 +1,91 @@
+"""`elmo change`: how much words have changed between two corpora."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import options
+from elmo_cli.quantities import counted
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.change import Change
+
+
+@options.command()
+@click.argument("old")
+@click.argument("new")
+@options.choice(
+    "--measure",
+    ["apd", "prt", "jsd"],
+    default="apd",
+    help="Mean cosine distance of all pairs of uses; inverse cosine of the means; or "
+    "Jensen-Shannon divergence over clusters.",
+)
+@options.count(
+    "--permutations",
+    help="Number of random divisions of the uses of a word, to tell change from noise. "
+    "[default: none]",
+)
+@options.option(
+    "--words",
+    metavar="FILE",
+    help="Words to compare, one a line, with their forms: lemma,form,form. [default: those of "
+    "`elmo embed --words`]",
+)
+@options.option(
+    "--layers",
+    metavar="N,...",
+    help="Layers whose mean is compared. [default: all but layer 0, which knows spelling only]",
+)
+@options.json_option("an object a word")
+def change(
+    old: str,
+    new: str,
+    measure: str,
+    permutations: int | None,
+    words: str | None,
+    layers: str | None,
+    as_json: bool,
+) -> None:
+    """Measure how much words have changed from OLD to NEW, the most changed first.
+
+    OLD and NEW are what `elmo embed --words` wrote for two corpora, npz or HDF5; or with
+    --words, HDF5 of all tokens. Prints a line a word, separated by tabs: the word, its
+    change, the number of its uses in OLD and in NEW; with --permutations also p, the share
+    of random divisions of all its uses that change as much. Words with fewer than 3 uses in
+    one of them are left out.
+
+    \b
+    $ elmo embed old.txt old.npz --words targets.txt --layers top
+    $ elmo embed new.txt new.npz --words targets.txt --layers top
+    $ elmo change old.npz new.npz --permutations 1000
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
+    """
+    options.refuse_standard_input("OLD and NEW", old, new)
+
+    from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
+    from elmo_cli.text.targets import read_targets
+
+    targets = None if words is None else read_targets(words)
+    changes = measure_change(
+        *read_uses(old, new, targets, layers), measure, permutations=permutations or 0
+    )
+    for found in changes:
+        if found.change is None:
+            uses = f"{counted(found.n_old, 'use')} and {found.n_new:,}"
+            options.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
+        else:
+            click.echo(_json(found, measure) if as_json else _row(found))
+
+
+def _row(found: "Change") -> str:
+    p = [] if found.p is None else [f"{found.p:.4f}"]
+    return "\t".join([found.word, f"{found.change:.6f}", str(found.n_old), str(found.n_new), *p])
+
+
+def _json(found: "Change", measure: str) -> str:
+    p = {} if found.p is None else {"p": found.p}
+    answer = {"word": found.word, "measure": measure, "change": found.change}
+    counts = {"n_old": found.n_old, "n_new": found.n_new}
+    return json.dumps({**answer, **counts, **p}, ensure_ascii=False)

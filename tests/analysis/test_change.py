@@ -1,0 +1,190 @@
+"""Measures of change against their formulas, on planted data; what is read, and what is refused."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import assert_fails, assert_misused, elmo
+from hypothesis import given
+from hypothesis import strategies as st
+from layouts import Corpus, layouts, write
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoError
+from elmo_cli.analysis.change import measure_change, read_uses
+from elmo_cli.text.lines import line_record
+from elmo_cli.text.targets import read_targets
+
+Array = NDArray[Any]
+
+
+def apd(old: Array, new: Array) -> float:
+    pairs = itertools.product(old, new)
+    return float(np.mean([1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs]))
+
+
+def prt(old: Array, new: Array) -> float:
+    a, b = old.mean(axis=0), new.mean(axis=0)
+    return float(np.linalg.norm(a) * np.linalg.norm(b) / (a @ b))
+
+
+def jsd(p: Array, q: Array) -> float:
+    mean = (p + q) / 2
+    terms = [x * np.log(x / m) for s in (p, q) for x, m in zip(s, mean, strict=True) if x]
+    return float(np.sum(terms) / 2)
+
+
+def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: float = 0.3) -> Array:
+    """Uses around one of the axes."""
+    random = np.random.default_rng(seed)
+    uses: Array = random.normal(size=(n, width)) * spread + 3 * np.eye(width)[centre]
+    return uses
+
+
+@given(n_old=st.integers(3, 8), n_new=st.integers(3, 8), seed=st.integers(0, 99))
+def test_distances_are_those_of_the_formulas(n_old: int, n_new: int, seed: int) -> None:
+    old, new = matrix(n_old, seed), matrix(n_new, seed + 1, centre=seed % 2)
+    for measure, formula in (("apd", apd), ("prt", prt)):
+        (found,) = measure_change({"w": old}, {"w": new.astype(np.float32)}, measure)
+        assert found.change == pytest.approx(formula(old, new), rel=1e-5)
+        assert (found.word, found.n_old, found.n_new, found.p) == ("w", n_old, n_new, None)
+
+
+def test_divergence_is_that_of_the_planted_senses() -> None:
+    def senses(*sizes: int) -> Array:
+        planted = [matrix(n, i, centre=i, spread=0.3) for i, n in enumerate(sizes)]
+        return np.concatenate(planted)
+
+    old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
+    (found,) = measure_change({"w": old}, {"w": new}, "jsd")
+    shares = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
+    assert found.change == pytest.approx(jsd(*shares))
+    for one, other in ((old, old), (np.ones((3, 5)), np.ones((4, 5)))):
+        (none,) = measure_change({"w": one}, {"w": other}, "jsd", permutations=5)
+        assert none.change == pytest.approx(0, abs=1e-12)
+        assert none.p == 1
+
+
+@pytest.mark.parametrize("measure", ["apd", "prt", "jsd"])
+def test_a_word_that_changed_comes_first_and_chance_does_not_explain_it(measure: str) -> None:
+    old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
+    new = {
+        "house": matrix(30, 4),
+        "mouse": np.concatenate([matrix(5, 5), matrix(25, 6, centre=1)]),
+        "new": matrix(9, 7),
+        "rare": matrix(9, 8),
+    }
+    changes = measure_change(old, new, measure, permutations=199)
+    assert [found.word for found in changes] == ["mouse", "house", "rare", "new"]
+    mouse, house, rare, absent = changes
+    assert mouse.p == pytest.approx(1 / 200)
+    assert house.p is not None
+    assert house.p > 0.05
+    assert rare == ("rare", None, 2, 9, None)
+    assert absent == ("new", None, 0, 9, None)
+    assert changes == measure_change(old, new, measure, permutations=199)
+
+
+def test_p_is_the_share_of_all_divisions() -> None:
+    uses = matrix(7, 0)
+    divisions = list(itertools.combinations(range(7), 3))
+    others = [apd(uses[list(d)], np.delete(uses, d, axis=0)) for d in divisions]
+    exact = np.mean(np.array(others) >= others[0] - 1e-12)
+    (found,) = measure_change({"w": uses[:3]}, {"w": uses[3:]}, permutations=3000)
+    assert found.p == pytest.approx(exact, abs=0.05)
+
+
+def corpus(seed: int, **attributes: str) -> Corpus:
+    random = np.random.default_rng(seed)
+    texts = ["The bank lent", "banks and a bank", "no word here"]
+    values = [random.normal(size=(2, len(text.split()), 4)).astype(np.float32) for text in texts]
+    return Corpus(list(map(line_record, texts)), values, {"layers": "1,2", **attributes})
+
+
+@layouts
+def test_uses_are_found_by_their_forms(tmp_path: Path, layout: str) -> None:
+    old, new = tmp_path / "old.hdf5", tmp_path / "new.hdf5"
+    for seed, path in enumerate((old, new)):
+        write(corpus(seed), path, layout)
+    (tmp_path / "t.txt").write_text("bank,banks\n\nfish\n")
+    targets = read_targets(tmp_path / "t.txt")
+    assert targets == {"bank": "bank", "banks": "bank", "fish": "fish"}
+    uses = read_uses(old, new, targets)
+    for seed, found in enumerate(uses):
+        one, two, _ = corpus(seed).values
+        expected = [one[:, 1], two[:, 0], two[:, 3]]
+        np.testing.assert_allclose(found["bank"], np.mean(expected, axis=1), atol=1e-6)
+        assert set(found) == {"bank"}
+
+
+def test_npz_of_a_matrix_a_word_is_read(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.npz", tmp_path / "new.npz"
+    np.savez(old, mouse=matrix(4), house=matrix(5))
+    np.savez_compressed(new, mouse=matrix(3, 1), other=np.zeros((0, 5)))
+    uses = read_uses(old, new)
+    assert [{word: len(m) for word, m in found.items()} for found in uses] == [
+        {"mouse": 4, "house": 5},
+        {"mouse": 3, "other": 0},
+    ]
+    assert set(read_uses(old, new, {"mouse": "mouse"})[0]) == {"mouse"}
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    words = {"bank": "bank"}
+    names = ("old.hdf5", "new.hdf5", "m.npz", "other.npz", "all.npz", "no.npz", "text.npz")
+    old, new, npz, other, all_layers, missing, text = (tmp_path / name for name in names)
+    write(corpus(0, state="zero"), old)
+    write(corpus(1, state="warm"), new)
+    np.savez(npz, bank=matrix(3))
+    np.savez(other, bank=matrix(3, width=4))
+    np.savez(all_layers, bank=np.zeros((3, 2, 4)))
+    text.write_text("no npz")
+    cases: list[tuple[Path, Path, dict[str, Any], str]] = [
+        (old, new, {}, r"new\.hdf5 cannot be compared with .*old\.hdf5: state is warm, not zero"),
+        (npz, other, {}, r"expected vectors of one width, found 4, 5"),
+        (npz, all_layers, {}, r"all\.npz: expected a matrix a word, .* shape \(3, 2, 4\)"),
+        (npz, missing, {}, r"no\.npz: no such file"),
+        (npz, text, {}, r"text\.npz: expected npz with a matrix a word: "),
+        (npz, npz, {"layers": "1"}, r"m\.npz: layers '1': npz has one matrix a word"),
+    ]
+    for first, second, options, message in cases:
+        with pytest.raises(ElmoError, match=message):
+            read_uses(first, second, words, **options)
+    with pytest.raises(ElmoError, match=r"old\.hdf5: expected words, which the file does not name"):
+        read_uses(old, old)
+
+
+def test_targets_that_contradict_each_other_or_are_none_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("bank,banks\nbanks\n")
+    with pytest.raises(ElmoError, match=r"t\.txt, line 2: 'banks' is a form of 'bank' already"):
+        read_targets(path)
+    path.write_text("\n\n")
+    with pytest.raises(ElmoError, match=r"t\.txt: expected a word a line, found nothing$"):
+        read_targets(path)
+    path.write_text(",\n")
+    assert read_targets(path) == {",": ","}
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = matrix(4), matrix(5, 1, centre=1)
+    np.savez("old.npz", mouse=old, rare=matrix(1))
+    np.savez("new.npz", mouse=new, rare=matrix(9))
+    result = elmo("change", "old.npz", "new.npz", "--permutations", "99")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "rare is left out: 1 use and 9, and 3 are needed in each\n",
+    )
+    assert result.stdout == f"mouse\t{apd(old, new):.6f}\t4\t5\t0.0100\n"
+    answer = elmo("change", "old.npz", "new.npz", "--measure", "prt", "--json")
+    found = json.loads(answer.stdout)
+    expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}
+    assert {**found, "change": 0} == {**expected, "change": 0}
+    assert found["change"] == pytest.approx(prt(old, new))
+    assert_fails(elmo("change", "old.npz", "no.npz"), "no.npz: no such file")
+    stream = elmo("change", "-", "new.npz")
+    assert_misused(stream, "OLD and NEW: expected a file, found -; standard input is not read")
