@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Any
 from elmo_cli.errors import ElmoError
 
 if TYPE_CHECKING:
+    from elmo_cli.analysis.change import measure_change, read_uses
     from elmo_cli.analysis.neighbours import neighbours
+    from elmo_cli.analysis.plot import plot_uses
     from elmo_cli.analysis.word_vectors import (
         average_vectors,
         write_average_vectors,
@@ -67,11 +69,14 @@ __all__ = [
     "__version__",
     "average_vectors",
     "batch_to_ids",
+    "measure_change",
     "measure_perplexity",
     "measure_surprisal",
     "neighbours",
     "open_activations",
+    "plot_uses",
     "predict_words",
+    "read_uses",
     "sample_sentences",
     "substitute_words",
     "tokenize",
@@ -90,11 +95,14 @@ _MODULES = {
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "average_vectors": "elmo_cli.analysis.word_vectors",
     "batch_to_ids": "elmo_cli.elmo",
+    "measure_change": "elmo_cli.analysis.change",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "measure_surprisal": "elmo_cli.language_model.surprisal",
     "neighbours": "elmo_cli.analysis.neighbours",
     "open_activations": "elmo_cli.outputs.reader",
+    "plot_uses": "elmo_cli.analysis.plot",
     "predict_words": "elmo_cli.language_model.prediction",
+    "read_uses": "elmo_cli.analysis.change",
     "sample_sentences": "elmo_cli.language_model.prediction",
     "substitute_words": "elmo_cli.language_model.prediction",
     "tokenize": "elmo_cli.text.tokenizers",

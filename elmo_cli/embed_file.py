@@ -8,12 +8,14 @@ write, checkpoint                    outputs.writer
 rename, summary                      Summary
 """
 
+import json
 import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -39,6 +41,7 @@ from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
 from elmo_cli.text.lines import Record, Sentence, size_in_bytes
 from elmo_cli.text.records import WHOLE, Place, RunInput, open_records
+from elmo_cli.text.targets import target_positions, target_record
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +113,8 @@ def embed_file(
         "format": plan.input_format.name,
         **plan.tokenizer.settings(),
     }
+    if plan.words is not None:
+        attributes["words"] = json.dumps(plan.words, ensure_ascii=False)
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
     with ActivationsWriter(
@@ -227,7 +232,8 @@ class _Run:
             skip_errors=plan.skip_errors,
             should_stop=self._should_stop,
         ) as (read, is_ready):
-            records = RunInput(read, plan.shard or WHOLE)
+            prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
+            records = RunInput(read, plan.shard or WHOLE, *prepare)
             rest = self._resume(records)
             if self._summary.was_complete:
                 logger.info("%s is complete already", plan.output)
@@ -329,6 +335,8 @@ class _Run:
         for record, place, values in window:
             if record.error is not None:
                 self._skip(record, place, record.error)
+            if self._plan.words is not None:
+                values = values[..., target_positions(record), :]
             # The packed layout keeps the place of one without a name; elsewhere it has none.
             is_packed = self._plan.output_format.layout == "packed"
             if record.key is not None or not self._plan.input_format.has_keys or is_packed:

@@ -11,7 +11,7 @@ order restored
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -236,6 +236,7 @@ class ElmoEmbedder:
         tokenizer: str = "whitespace",
         language: str | None = None,
         split_sentences: bool = False,
+        words: Mapping[str, str] | None = None,
         file_format: str | None = None,
         layout: str | None = None,
         compression: str | None = None,
@@ -265,6 +266,8 @@ class ElmoEmbedder:
             tokenizer: of text: `whitespace`, `moses` or `spacy`.
             language: the code of the language of the text; that of the model if not given.
             split_sentences: split lines into sentences, which are numbered in place of lines.
+            words: write the uses of these words alone, and compute only sentences that have one:
+                the forms of each, as `read_targets` gives them. npz has a matrix a word.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix of the output
                 if not given, else HDF5.
             layout: of HDF5: `allennlp`, a dataset a sentence, if not given; or `packed`.
@@ -296,6 +299,7 @@ class ElmoEmbedder:
             tokenizer=make_tokenizer(
                 tokenizer, language or self.files.language, split_sentences=split_sentences
             ),
+            words=words,
             file_format=file_format,
             layout=layout,
             compression=compression,

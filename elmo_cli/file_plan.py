@@ -1,5 +1,6 @@
 """What a run over a file reads and writes: chosen once, before a model is loaded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ class FilePlan:
     output: str | Path
     input_format: InputFormat
     tokenizer: Tokenizer
+    words: Mapping[str, str] | None
     output_format: OutputFormat
     shard: Shard | None
     skip_errors: bool
@@ -31,6 +33,7 @@ def plan_file(
     *,
     input_format: str | None = None,
     tokenizer: Tokenizer = WHITESPACE,
+    words: Mapping[str, str] | None = None,
     file_format: str | None = None,
     layout: str | None = None,
     compression: str | None = None,
@@ -77,5 +80,23 @@ def plan_file(
         forget_sentences=forget_sentences or read_as.has_keys,
         use_sentence_keys=use_sentence_keys,
     )
+    if words is not None:
+        _check_words(output_format, state)
     settings = (share, skip_errors, overwrite, checkpoint_seconds)
-    return FilePlan(source, output, read_as, tokenizer, output_format, *settings)
+    return FilePlan(source, output, read_as, tokenizer, words, output_format, *settings)
+
+
+def _check_words(output_format: OutputFormat, state: str | None) -> None:
+    """Make sure that the uses of some words alone can be written.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if state == "carry":
+        raise InputError("--words requires --state zero or warm: carried states need all lines")
+    if output_format.name not in ("hdf5", "npz"):
+        raise InputError(f"--words requires HDF5 or npz, found {output_format.name}")
+    if output_format.pooled:
+        raise InputError("--words requires a vector a token; leave out --pooling")
+    if output_format.forget_sentences or output_format.use_sentence_keys:
+        raise InputError("--words requires lines of text with their numbers")

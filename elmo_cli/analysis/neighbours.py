@@ -200,8 +200,8 @@ def _candidates(block: list[Vectors], cosines: Tensor, nearest: _Nearest) -> Ite
             return
         number = int(np.searchsorted(ends, place, "right"))
         item = block[number]
-        index = place - int(ends[number]) + len(item.vectors)
-        yield Neighbour(item.record.tokens, index, cosine, item.number)
+        row = place - int(ends[number]) + len(item.vectors)
+        yield Neighbour(item.record.tokens, item.positions[row], cosine, item.number)
 
 
 def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:

@@ -4,7 +4,7 @@ Several layers become one vector by their mean; the token layer is left out of i
 that there is, for it finds words of like spelling first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.errors import InputError, shown
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.lines import Record
+from elmo_cli.text.targets import target_positions
 
 Array = NDArray[Any]
 
@@ -24,8 +25,10 @@ class Vectors(NamedTuple):
     number: int
     """From 0."""
     record: Record
+    positions: Sequence[int]
+    """The tokens that have a vector: all, or those of some words."""
     vectors: Array
-    """Of its tokens, shape (T, W); (1, W) where they are pooled."""
+    """Theirs, shape (n, W); (1, W) where all tokens are pooled."""
 
 
 class Use(NamedTuple):
@@ -56,11 +59,11 @@ def find_uses(
     """
     check_pooling(activations, pooled=False)
     found: dict[str, list[Use]] = {name: [] for name in words.values()}
-    for number, record, vectors in read_vectors(activations, layers):
-        for index, token in enumerate(record.tokens):
-            if token in words:
-                occurrence = Occurrence(record.tokens, index)
-                found[words[token]].append(Use(occurrence, number, vectors[index].copy()))
+    for number, record, positions, vectors in read_vectors(activations, layers):
+        for index, vector in zip(positions, vectors, strict=True):
+            if record.tokens[index] in words:
+                use = Use(Occurrence(record.tokens, index), number, vector.copy())
+                found[words[record.tokens[index]]].append(use)
     return found
 
 
@@ -86,15 +89,14 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
     rows = layer_rows(activations, layers)
     is_pooled = "pooling" in activations.attributes
     for number, (record, values) in enumerate(activations.records()):
-        vectors = mean_of(values, rows)
-        if is_pooled:
-            yield Vectors(number, record, vectors[np.newaxis])
-        elif len(record.tokens) == len(vectors):
-            yield Vectors(number, record, vectors)
+        vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
+        positions = [0] if is_pooled else target_positions(record)
+        if len(positions) == len(vectors):
+            yield Vectors(number, record, positions, vectors)
         elif record.tokens:
             raise InputError(
-                f"{activations.paths[0]}, line {number + 1:,}: expected "
-                f"{len(record.tokens):,} tokens, as its sentence has, found {len(vectors):,}"
+                f"{activations.paths[0]}, line {number + 1:,}: expected {len(positions):,} tokens, "
+                f"as its sentence has, found {len(vectors):,}"
             )
 
 

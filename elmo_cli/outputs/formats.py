@@ -75,7 +75,7 @@ class OutputFormat:
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Whether the records of an output are not lines whose tokens white space separates."""
-    return "tokenizer" in attributes or "split_sentences" in attributes
+    return any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
 
 
 def format_of(settings: Mapping[str, str]) -> OutputFormat:

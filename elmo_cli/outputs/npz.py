@@ -1,7 +1,8 @@
 """NumPy's files.
 
 npz    an array a record, named as the datasets of AllenNLP's layout; where white space does not
-       separate tokens, `records.jsonl` too, an object a record with its tokens
+       separate tokens, `records.jsonl` too, an object a record with its tokens. Of the uses of
+       some words alone, an array a word, a row a use
 npy    one array, a row a record: pooled activations only
 """
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.outputs.jsonl import record_facts
 from elmo_cli.text.lines import Record
+from elmo_cli.text.targets import target_positions
 
 RECORDS: Final = "records.jsonl"
 _HEADER_BYTES: Final = 128
@@ -36,10 +38,7 @@ class NpzWriter(FormatWriter):
         if self._form.keeps_tokens(self._attributes):
             facts = record_facts(number, record, self._form, self._attributes)
             self._facts.append(json.dumps(facts, ensure_ascii=False) + "\n")
-        # Without the time, so that the same run gives the same file.
-        name = zipfile.ZipInfo(f"{record.key or number}.npy")
-        with self._archive.open(name, "w", force_zip64=True) as member:
-            np.lib.format.write_array(member, values, allow_pickle=False)
+        _write_array(self._archive, record.key or str(number), values)
 
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Write what is known of the records, and the directory of the archive."""
@@ -47,6 +46,41 @@ class NpzWriter(FormatWriter):
             facts = "".join(self._facts).encode("utf-8", "surrogatepass")
             self._archive.writestr(zipfile.ZipInfo(RECORDS), facts)
         self._archive.close()
+
+
+class WordsNpzWriter(FormatWriter):
+    """Collects the uses of words, and writes an array a word: (n, L, W), or (n, W) for one layer.
+
+    The form that the pipelines of SemEval-2020, task 1, read. In memory until the end.
+    """
+
+    def __init__(
+        self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
+    ) -> None:
+        self._file = file
+        self._words: dict[str, str] = json.loads(attributes["words"])
+        self._uses: dict[str, list[NDArray[Any]]] = {word: [] for word in self._words.values()}
+        self._nothing = np.empty((0, 0), output_format.dtype)
+
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Collect the uses in a record, whose values are of these alone."""
+        rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
+        self._nothing = rows[:0].copy()
+        for position, row in zip(target_positions(record), rows, strict=True):
+            self._uses[self._words[record.tokens[position]]].append(row.copy())
+
+    def finish(self, attributes: Mapping[str, str]) -> None:
+        """Write an array a word, without rows for one that is not used."""
+        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for word, rows in self._uses.items():
+                uses = np.stack(rows) if rows else self._nothing
+                _write_array(archive, word, uses)
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
+    # Without the time, so that the same run gives the same file.
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, values, allow_pickle=False)
 
 
 class NpyWriter(FormatWriter):

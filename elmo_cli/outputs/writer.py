@@ -21,7 +21,7 @@ from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, FormatWriter, OutputFormat
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError
 from elmo_cli.outputs.jsonl import JsonlWriter
-from elmo_cli.outputs.npz import NpyWriter, NpzWriter
+from elmo_cli.outputs.npz import NpyWriter, NpzWriter, WordsNpzWriter
 from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
@@ -34,6 +34,7 @@ _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped")
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
+    "npz of words": WordsNpzWriter,
     "npy": NpyWriter,
     "parquet": ParquetWriter,
 }
@@ -206,7 +207,8 @@ class ActivationsWriter:
                 self._writer = kind(file, form, self.settings, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                self._writer = _STREAM_WRITERS[form.name](stream, form, self.settings)
+                name = "npz of words" if "words" in self.settings else form.name
+                self._writer = _STREAM_WRITERS[name](stream, form, self.settings)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:

@@ -179,9 +179,14 @@ class RunInput:
     An iterator that hashes all records of the input, those of other shards too.
     """
 
-    def __init__(self, records: Iterable[Record], shard: Shard = WHOLE) -> None:
+    def __init__(
+        self,
+        records: Iterable[Record],
+        shard: Shard = WHOLE,
+        prepare: Callable[[Record], Record] = lambda record: record,
+    ) -> None:
         self._records = iter(records)
-        self._shard = shard
+        self._shard, self._prepare = shard, prepare
         self._digest = hashlib.sha256()
         self._n_read = 0
 
@@ -218,7 +223,7 @@ class RunInput:
         record = next(self._records)
         self._digest.update(hashed_text(record.text))
         self._n_read += 1
-        return record if self._shard.has(self._n_read - 1) else None
+        return self._prepare(record) if self._shard.has(self._n_read - 1) else None
 
 
 def hashed_text(text: str) -> bytes:

@@ -1,10 +1,14 @@
-"""Target words: those whose uses are wanted, with all their forms."""
+"""Target words: those whose uses alone are wanted, with all their forms."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import open_lines
+from elmo_cli.text.lines import Record, open_lines
+
+POSITIONS: Final = "positions"
+"""The attribute of a record that says which of its tokens are wanted, from 0."""
 
 
 def read_targets(path: str | Path) -> dict[str, str]:
@@ -40,3 +44,19 @@ def _targets(path: str | Path, lines: Iterable[str]) -> dict[str, str]:
                     "form once"
                 )
     return targets
+
+
+def target_record(record: Record, words: Mapping[str, str]) -> Record:
+    """A record of which only some words are wanted; one without any becomes a blank line."""
+    positions = [str(place) for place, token in enumerate(record.tokens) if token in words]
+    if not positions:
+        return record._replace(text="", tokens=[])
+    return record._replace(attributes={**record.attributes, POSITIONS: ",".join(positions)})
+
+
+def target_positions(record: Record) -> list[int]:
+    """The places of the tokens of a record that are wanted, which are all if it does not say."""
+    positions = record.attributes.get(POSITIONS)
+    if positions is None:
+        return list(range(len(record.tokens)))
+    return [int(position) for position in positions.split(",")]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import messages, options
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def change(
     for found in changes:
         if found.change is None:
             uses = f"{counted(found.n_old, 'use')} and {found.n_new:,}"
-            options.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
+            messages.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
         else:
             click.echo(_json(found, measure) if as_json else _row(found))
 

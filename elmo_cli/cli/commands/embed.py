@@ -40,6 +40,13 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
     ),
     option(
+        "--words",
+        metavar="FILE",
+        excludes="--pooling or --forget-sentences or --use-sentence-keys or --state carry",
+        help="Write only the uses of the words in FILE, one a line, or with its forms: "
+        "lemma,form,form. Only lines with one are computed; npz has a matrix a word.",
+    ),
+    option(
         "--shard",
         metavar="I/N",
         help="Embed every N-th line from the I-th; `elmo merge` puts the N outputs together.",
@@ -104,6 +111,7 @@ def embed(
     \b
     $ elmo embed sentences.txt vectors.hdf5
     $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
+    $ elmo embed corpus.txt uses.npz --words targets.txt --layers top
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
@@ -167,8 +175,11 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
     from elmo_cli.atomic import check_output
     from elmo_cli.file_plan import plan_file
     from elmo_cli.text.lines import check_input
+    from elmo_cli.text.targets import read_targets
 
     of_plan = {name: named.pop(name) for name in _OF_PLAN}
+    words = named.pop("words")
+    of_plan["words"] = None if words is None else read_targets(words)
     tokenizer = loading.take_tokenizer(named)
     file_format, input_format = of_plan["file_format"], of_plan["input_format"]
     if file_format in FORMATS:
