@@ -8,7 +8,7 @@ from typing import Final
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError, StoppedError
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, choose_output_format, format_of
-from elmo_cli.outputs.reader import Activations, check_same, open_activations
+from elmo_cli.outputs.reader import Activations, check_same, check_shards, open_activations
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes, settings_of
 from elmo_cli.text.records import Place
 
@@ -75,6 +75,7 @@ def _check_shards(activations: Activations) -> None:
         raise InputError(
             f"{activations.paths[0]}: expected a shard, as `elmo embed --shard` writes it"
         )
+    check_shards(activations)
     names = set[str]().union(*activations.attributes_of_files)
     check_same(activations, sorted(names - _OWN))
 

@@ -4,7 +4,7 @@ import glob
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -72,10 +72,10 @@ class Activations:
         try:
             self._files += map(_File, self.paths)
             shards = [shard_of(file.attributes) for file in self._files]
-            are_shards = len(shards) > 1 and any(shard.total > 1 for shard in shards)
+            are_shards = len(shards) > 1 and max(shard.total for shard in shards) > 1
             check_same(self, (*_SAME, *(_SAME_OF_SHARDS if are_shards else ())))
             if are_shards:
-                _check_shards(self.paths, shards)
+                check_shards(self)
                 self._files.sort(key=lambda file: shard_of(file.attributes))
                 self.paths = [file.path for file in self._files]
         except ElmoError:
@@ -377,13 +377,16 @@ def check_same(activations: Activations, names: Iterable[str]) -> None:
                 )
 
 
-def _check_shards(paths: Sequence[Path | str], shards: Sequence[Shard]) -> None:
-    """Make sure that these are all shards of an input.
+def check_shards(activations: Activations) -> None:
+    """Make sure that the files of activations are all shards of an input.
 
     Raises:
         InputError: they are not.
     """
-    total = shards[0].total
-    if sorted(shards) != [Shard(number, total) for number in range(1, total + 1)]:
-        found = shown(", ".join(map(str, sorted(shards))))
-        raise InputError(f"{paths[0]}: expected all {total:,} shards, each once, found {found}")
+    shards = sorted(map(shard_of, activations.attributes_of_files))
+    total = max(shard.total for shard in shards)
+    if shards != [Shard(number, total) for number in range(1, total + 1)]:
+        raise InputError(
+            f"{activations.paths[0]}: expected all {total:,} shards, each once, found "
+            f"{shown(', '.join(map(str, shards)))}"
+        )

@@ -188,6 +188,11 @@ def _lose(shards: list[str]) -> str:
     return "shard-1: expected all 3 shards, each once, found 1/3, 3/3"
 
 
+def _keep_one(shards: list[str]) -> str:
+    del shards[1:]
+    return "shard-1: expected all 3 shards, each once, found 1/3"
+
+
 def _double(shards: list[str]) -> str:
     shutil.copy("shard-2", "again")
     shards.append("again")
@@ -219,7 +224,7 @@ def _whole(shards: list[str]) -> str:
 
 @pytest.mark.parametrize(
     "spoil",
-    [_lose, _double, _other_settings, _other_input, _unfinished, _whole],
+    [_lose, _keep_one, _double, _other_settings, _other_input, _unfinished, _whole],
 )
 def test_shards_that_do_not_make_one_output_are_refused(
     spoil: Callable[[list[str]], str], folder: Path
