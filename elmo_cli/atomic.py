@@ -118,7 +118,7 @@ def sync(path: Path) -> None:
     """Make a file survive a crash; or a folder, with the names in it."""
     if os.name == "nt" and path.is_dir():
         return  # Windows opens no folder
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -43,7 +43,8 @@ def _after_fork() -> None:
     _lacks_threads = _has_started_threads
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _use_threads_there_are() -> None:

@@ -88,7 +88,7 @@ class ResumableFile(FileIO):
         """Fill a buffer, up to the end of the file."""
         start, view = self._position, memoryview(buffer).cast("B")
         view = view[: max(0, self._size - start)]
-        view[:] = os.pread(self.fileno(), len(view), start).ljust(len(view), b"\0")
+        view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
         for number, in_page, in_view in _parts(start, min(start + len(view), self._below)):
             if number in self._pages:
                 view[in_view] = self._pages[number][in_page]
@@ -141,10 +141,13 @@ class ResumableFile(FileIO):
             OSError: it cannot be done; the checkpoint before stays.
         """
         self.checkpoint(state)
-        os.replace(self.path, self.final)
-        self.log.unlink(missing_ok=True)
-        sync(self.final.parent)
-        self.close()
+        super().close()  # Windows renames no open file
+        try:
+            os.replace(self.path, self.final)
+            self.log.unlink(missing_ok=True)
+            sync(self.final.parent)
+        finally:
+            self.close()
 
     def clear(self) -> None:
         """Forget the checkpoint, and empty the file."""
@@ -154,11 +157,11 @@ class ResumableFile(FileIO):
 
     def discard(self) -> None:
         """Drop all that came after the last checkpoint; without one, the file itself."""
+        os.ftruncate(self.fileno(), self._kept)
+        super().close()
         if self.state is None:
             self.path.unlink(missing_ok=True)
             self.log.unlink(missing_ok=True)
-        else:
-            os.ftruncate(self.fileno(), self._kept)
         self.close()
 
     def close(self) -> None:
@@ -177,14 +180,24 @@ class ResumableFile(FileIO):
                 page[in_page] = view[in_view]
         position, rest = self._position + n_below, view[n_below:]
         while rest:
-            written = os.pwrite(self.fileno(), rest, position)
+            written = self._write_at(position, rest)
             position, rest = position + written, rest[written:]
+
+    def _read_at(self, position: int, n_bytes: int) -> bytes:
+        """Read bytes of the file itself."""
+        super().seek(position)
+        return super().read(n_bytes)
+
+    def _write_at(self, position: int, data: memoryview | bytearray) -> int:
+        """Write bytes to the file itself; how many it took."""
+        super().seek(position)
+        return super().write(data)
 
     def _page(self, number: int) -> bytearray:
         """A page of the last checkpoint as it is now, shape (PAGE_BYTES,)."""
         if number in self._pages:
             return self._pages[number]
-        found = os.pread(self.fileno(), PAGE_BYTES, number * PAGE_BYTES)
+        found = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
         return bytearray(found.ljust(PAGE_BYTES, b"\0"))
 
     def _attempt(self, act: Callable[[], object]) -> None:
@@ -218,7 +231,7 @@ class ResumableFile(FileIO):
 
     def _apply(self, size: int, pages: Pages) -> None:
         for number, page in pages.items():
-            os.pwrite(self.fileno(), page, number * PAGE_BYTES)
+            self._write_at(number * PAGE_BYTES, page)
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
         self._pages, self._size, self._kept = {}, size, size

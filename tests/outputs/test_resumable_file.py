@@ -83,8 +83,8 @@ def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
     file.write(b"two" * 6000)
     snapshots: list[Path] = []
 
-    def snapshot_before(name: str) -> None:
-        original = getattr(os, name)
+    def snapshot_before(owner: object, name: str) -> None:
+        original = getattr(owner, name)
 
         def step(*arguments: object) -> object:
             snapshots.append(tmp_path / str(len(snapshots)) / "a")
@@ -93,10 +93,11 @@ def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
                 shutil.copy(path, snapshots[-1].parent / path.name)
             return original(*arguments)
 
-        monkeypatch.setattr(f"elmo_cli.outputs.resumable_file.os.{name}", step)
+        monkeypatch.setattr(owner, name, step)
 
-    for name in ("fsync", "replace", "ftruncate", "pwrite"):
-        snapshot_before(name)
+    for name in ("fsync", "replace", "ftruncate"):
+        snapshot_before(os, name)
+    snapshot_before(ResumableFile, "_write_at")
     file.checkpoint({"n": 2})
     file.close()
     monkeypatch.undo()
@@ -197,7 +198,7 @@ def test_an_error_is_kept_and_nothing_is_written_after_it(
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("elmo_cli.outputs.resumable_file.os.pwrite", full)
+    monkeypatch.setattr(ResumableFile, "_write_at", full)
     assert file.write(b" and lost" * 1000) == 9000  # HDF5 hears nothing of it
     monkeypatch.undo()
     file.write(b" and more")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
+from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import line_record
 
 
@@ -33,15 +34,10 @@ def write(
         finish(writer)
 
 
-def replace_writes(
-    monkeypatch: pytest.MonkeyPatch, act: Callable[[Callable[..., int], int, Any, int], int]
-) -> None:
+def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> None:
     """Take the place of the system's write under HDF5; `act` gets the real one first."""
-    real = os.pwrite
-    monkeypatch.setattr(
-        "elmo_cli.outputs.resumable_file.os.pwrite",
-        lambda descriptor, data, position: act(real, descriptor, data, position),
-    )
+    real = ResumableFile._write_at
+    monkeypatch.setattr(ResumableFile, "_write_at", lambda *arguments: act(real, *arguments))
 
 
 # What a file holds
@@ -177,7 +173,7 @@ def test_an_interrupt_in_the_middle_of_a_write_is_passed_on(
 def test_writes_that_take_a_part_only_are_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace_writes(monkeypatch, lambda real, descriptor, data, at: real(descriptor, data[:7], at))
+    replace_writes(monkeypatch, lambda real, file, at, data: real(file, at, data[:7]))
     write(tmp_path / "out", "a", "b")
     with h5py.File(tmp_path / "out", "r") as file:
         assert_array_equal(file["1"], values(1))
