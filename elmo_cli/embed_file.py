@@ -214,6 +214,7 @@ class _Run:
         self._embedder, self._plan, self._writer = embedder, plan, writer
         self._selection, self._batch_size = selection, batch_size
         self._on_progress, self._should_stop = on_progress, should_stop
+        self._has_keys = False  # whether records have names of their own
         self._summary = Summary()
         self._started = self._checkpointed = time.monotonic()
         self._place: Place | None = None  # where the record ends that was written last
@@ -231,9 +232,10 @@ class _Run:
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=self._should_stop,
-        ) as (read, is_ready):
+        ) as read:
+            self._has_keys = read.has_keys
             prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
-            records = RunInput(read, plan.shard or WHOLE, *prepare)
+            records = RunInput(read.records, plan.shard or WHOLE, *prepare)
             rest = self._resume(records)
             if self._summary.was_complete:
                 logger.info("%s is complete already", plan.output)
@@ -244,7 +246,7 @@ class _Run:
                 *(self._embedder, rest, self._selection, self._batch_size),
                 unit=plan.input_format.unit,
                 skip_errors=plan.skip_errors,
-                is_ready=is_ready if is_awaited else lambda: True,
+                is_ready=read.is_ready if is_awaited else lambda: True,
             )
             self._write_windows(windows)
             self._finish(records.place)
@@ -339,7 +341,7 @@ class _Run:
                 values = values[..., target_positions(record), :]
             # The packed layout keeps the place of one without a name; elsewhere it has none.
             is_packed = self._plan.output_format.layout == "packed"
-            if record.key is not None or not self._plan.input_format.has_keys or is_packed:
+            if record.key is not None or not self._has_keys or is_packed:
                 self._writer.write(record, values)
             self._place = place
             self._summary.n_sentences += 1
@@ -349,9 +351,8 @@ class _Run:
 
     def _skip(self, record: Record, place: Place, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
-        input_format = self._plan.input_format
-        number = place.n_records
-        name = f"{input_format.unit} {number}" if input_format.has_keys else str(number - 1)
+        unit, number = self._plan.input_format.unit, place.n_records
+        name = f"{unit} {number}" if self._has_keys else str(number - 1)
         self._skipped[record.key or name] = reason
         if len(self._skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
@@ -372,6 +373,8 @@ class _Run:
             all_of_them = counted(len(self._skipped), self._plan.input_format.unit)
             logger.warning("Skipped %s in all", all_of_them)
         attributes = end_attributes(self._writer.n_records, place, self._skipped)
+        if self._has_keys and not self._plan.input_format.has_keys:
+            attributes["keys"] = "True"
         self._writer.finish(self._state(place), attributes)
 
     def _state(self, place: Place) -> dict[str, Any]:

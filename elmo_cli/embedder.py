@@ -262,7 +262,8 @@ class ElmoEmbedder:
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
             mix, gamma, pooling: as in `embed_sentences`.
-            input_format: `text` or `fasta`; by the suffix of the input if not given.
+            input_format: `text`, `fasta`, `conllu` or `jsonl`; by the suffix of the input if not
+                given.
             tokenizer: of text: `whitespace`, `moses` or `spacy`.
             language: the code of the language of the text; that of the model if not given.
             split_sentences: split lines into sentences, which are numbered in place of lines.

@@ -7,7 +7,7 @@ from typing import IO
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import OutputFormat, choose_output_format
-from elmo_cli.text.records import InputFormat, Shard, find_format, parse_shard
+from elmo_cli.text.records import FASTA, TEXT, InputFormat, Shard, find_format, parse_shard
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
@@ -60,11 +60,13 @@ def plan_file(
         ElmoError: a package for one of them is not installed.
     """
     read_as = find_format(source, input_format)
-    if use_sentence_keys and read_as.has_keys:
+    if use_sentence_keys and read_as is not TEXT:
         raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
     if tokenizer != WHITESPACE and read_as.has_tokens:
         raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
     if tokenizer.splits_by is not None:
+        if read_as is not TEXT:
+            raise InputError(f"--split-sentences requires text, found {read_as.name}")
         read_as = replace(read_as, unit="sentence")
     share = None if shard is None else parse_shard(shard)
     if share is not None and state == "carry":
@@ -77,7 +79,7 @@ def plan_file(
     output_format = choose_output_format(
         *(output, file_format, layout, compression, dtype),
         pooled=pooling is not None,
-        forget_sentences=forget_sentences or read_as.has_keys,
+        forget_sentences=forget_sentences or read_as is FASTA,
         use_sentence_keys=use_sentence_keys,
     )
     if words is not None:

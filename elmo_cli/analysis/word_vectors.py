@@ -169,7 +169,7 @@ def write_average_vectors(
     words = None if words_file is None else _read_words(words_file, output)
 
     def sentences() -> Iterator[Sentence]:
-        with open_records(corpus, TEXT, tokenizer=tokenizer) as (records, _):
+        with open_records(corpus, TEXT, tokenizer=tokenizer) as (records, *_):
             for record in records:
                 on_progress(len(record.tokens))
                 yield record.tokens

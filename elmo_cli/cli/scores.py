@@ -59,7 +59,7 @@ def score_file(
 
     with (
         ProgressBar(size_in_bytes(text), quiet=messages.is_quiet(), as_lines=False) as bar,
-        open_records(text, TEXT, bar.add_bytes, tokenizer=tokenizer) as (records, is_ready),
+        open_records(text, TEXT, bar.add_bytes, tokenizer=tokenizer) as (records, is_ready, _),
     ):
         sentences = (record.tokens for record in records)
         for found in score(sentences, is_ready=is_ready if as_stream else lambda: True):

@@ -76,6 +76,8 @@ class AllenNlpWriter(FormatWriter):
 
     def skip(self, number: int, record: Record) -> None:
         """Note the sentence of a record that the file has already."""
+        if record.key is not None:
+            self._has_index = False
         if self._has_index and record.text:
             self._index[record.text] = record.key or str(number)
 
@@ -180,11 +182,13 @@ class AllenNlpFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
-        self.has_keys = file.attrs.get("format") == "fasta"
+        self.has_keys = file.attrs.get("format") == "fasta" or "keys" in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
         # A key or a sentence may have the name of the index, and there is none then.
-        is_without = is_by_text or file.attrs.get("forget_sentences") == "True"
+        is_without = (
+            is_by_text or "keys" in file.attrs or file.attrs.get("forget_sentences") == "True"
+        )
         self._has_index = SENTENCE_TO_INDEX in file and not is_without
         n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)

@@ -75,7 +75,8 @@ class OutputFormat:
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Whether the records of an output are not lines whose tokens white space separates."""
-    return any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
+    is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
+    return is_cut or attributes.get("format") in ("conllu", "jsonl")
 
 
 def format_of(settings: Mapping[str, str]) -> OutputFormat:

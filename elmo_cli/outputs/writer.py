@@ -262,11 +262,12 @@ class ActivationsWriter:
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """The settings that differ from those of an output, as a message shows each.
 
-    Not `model`: a model is known by its content, not by the name it was given.
+    Not `model`: a model is known by its content, not by the name it was given; nor `keys`, which
+    only the input says.
     """
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-        for name in sorted({*there, *here} - {"model"})
+        for name in sorted({*there, *here} - {"model", "keys"})
         if there.get(name) != here.get(name)
     ]
 

@@ -5,11 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError
+from elmo_cli.text.conllu import read_conllu
 from elmo_cli.text.fasta import read_fasta
+from elmo_cli.text.json_lines import read_json_lines
 from elmo_cli.text.lines import InvalidLine, Record, line_record, name_of, open_lines
 from elmo_cli.text.pipes import never
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, watched
@@ -27,8 +30,9 @@ class InputFormat:
     """What messages call a record."""
     suffixes: tuple[str, ...]
     """Of the files that are taken for it; `.gz` may follow."""
-    has_keys: bool
-    """Whether records have names of their own, so that none needs a number or an index."""
+    has_keys: bool | None
+    """Whether records have names of their own, so that none needs a number or an index; None
+    where the first record says it."""
     has_tokens: bool
     """Whether it says itself what the tokens are."""
     read: Callable[[Iterable[str], str, bool, Tokenizer], Iterator[Record]]
@@ -71,7 +75,23 @@ FASTA = InputFormat(
     has_tokens=True,
     read=lambda lines, name, skip_errors, tokenizer: read_fasta(lines, name, skip_errors),
 )
-FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA)}
+CONLLU = InputFormat(
+    "conllu",
+    "sentence",
+    (".conllu",),
+    has_keys=None,
+    has_tokens=True,
+    read=lambda lines, name, skip_errors, tokenizer: read_conllu(lines, name, skip_errors),
+)
+JSON_LINES = InputFormat(
+    "jsonl",
+    "record",
+    (".jsonl", ".ndjson"),
+    has_keys=None,
+    has_tokens=False,
+    read=read_json_lines,
+)
+FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES)}
 
 
 def find_format(source: object, name: str | None = None) -> InputFormat:
@@ -109,7 +129,14 @@ def open_records(
     opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
     with opened as lines:
         records = input_format.read(lines, name_of(source), skip_errors, tokenizer)
-        yield Records(records, lines.is_ready)
+        has_keys, first = input_format.has_keys, []
+        if has_keys is None:
+            for record in records:
+                first.append(record)
+                if record.error is None:
+                    break
+            has_keys = any(record.key is not None for record in first)
+        yield Records(chain(first, records), lines.is_ready, has_keys)
 
 
 class Records(NamedTuple):
@@ -118,6 +145,8 @@ class Records(NamedTuple):
     records: Iterator[Record]
     is_ready: Callable[[], bool]
     """Whether the next one can be read without a long wait: see `Lines`."""
+    has_keys: bool
+    """Whether they have names of their own."""
 
 
 class Shard(NamedTuple):

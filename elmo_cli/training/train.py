@@ -117,7 +117,7 @@ def train_model(
 
 def _watch(text: TrainingText) -> None:
     """Warn where the tokenizer does not seem to be that of the text, by its first lines."""
-    with open_records(text.paths[0], TEXT, tokenizer=text.tokenizer) as (records, _):
+    with open_records(text.paths[0], TEXT, tokenizer=text.tokenizer) as (records, *_):
         for _ in islice(records, _WATCHED_LINES):
             pass
 

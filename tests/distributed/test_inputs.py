@@ -34,7 +34,7 @@ def read_all(path: Path, columns: Columns, units: int) -> tuple[list[Part], list
 
 
 def expected_records(path: Path) -> list[Record]:
-    with open_records(path, find_format(path)) as (records, _):
+    with open_records(path, find_format(path)) as (records, *_):
         return list(records)
 
 

@@ -133,7 +133,7 @@ def test_faults_are_collected_up_to_a_line_that_cannot_be_read() -> None:
     Path("p.fasta").write_bytes(b">a\n>a\n>\n>b\n>\xff\n>a\n")
     with (
         pytest.raises(InputError, match=r"line 2: .*; line 3: [^;]*none$"),
-        open_records("p.fasta", find_format("p.fasta")) as (records, _),
+        open_records("p.fasta", find_format("p.fasta")) as (records, *_),
     ):
         list(records)
 
@@ -149,7 +149,9 @@ def test_a_suffix_says_fasta(name: str) -> None:
 
 
 def test_a_format_that_is_not_there_is_named() -> None:
-    with pytest.raises(InputError, match=r"^format 'fastq': expected text or fasta$"):
+    with pytest.raises(
+        InputError, match=r"^format 'fastq': expected text or fasta or conllu or jsonl$"
+    ):
         find_format("a", "fastq")
 
 

@@ -129,7 +129,7 @@ def test_a_package_that_is_not_installed_is_named(
 def warnings_of(path: Path, content: str, caplog: pytest.LogCaptureFixture) -> list[str]:
     path.write_text(content, encoding="utf-8")
     caplog.clear()
-    with caplog.at_level(logging.WARNING, "elmo_cli"), open_records(path, TEXT) as (records, _):
+    with caplog.at_level(logging.WARNING, "elmo_cli"), open_records(path, TEXT) as (records, *_):
         assert [record.text for record in records] == content.splitlines()
     return caplog.messages
 
@@ -165,7 +165,7 @@ def test_a_text_that_is_cut_otherwise_is_not_warned_of(
     path = tmp_path / "text"
     path.write_text("z.B. d.h. u.a.\n")
     opened = open_records(path, TEXT, tokenizer=make_tokenizer("moses", "de"))
-    with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, _):
+    with caplog.at_level(logging.WARNING, "elmo_cli"), opened as (records, *_):
         assert [record.tokens for record in records] == [["z.B.", "d.h.", "u.a."]]
     assert caplog.messages == []
 

@@ -31,8 +31,8 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     choice(
         "--input-format",
         list(FORMATS),
-        help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, also with .gz; else "
-        "text]",
+        help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, conllu for .conllu, "
+        "jsonl for .jsonl, .ndjson, also with .gz; else text]",
     ),
     options.text_options("whitespace"),
     flag(
@@ -58,7 +58,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     "Output",
     option(
         *("--format", "file_format"),
-        type=click.Choice([*OUTPUT_FORMATS, *FORMATS]),
+        type=click.Choice([*OUTPUT_FORMATS, "text", "fasta"]),
         metavar="[" + "|".join(OUTPUT_FORMATS) + "]",
         help="Format of OUTPUT. [default: by its suffix, else hdf5] text and fasta are taken for "
         "--input-format.",
@@ -102,8 +102,8 @@ def embed(
 
     Tokens are what white space separates, or --tokenizer; in FASTA, residues. INPUT may
     be gzip (by its suffix .gz), or - for standard input. OUTPUT holds one dataset a
-    line, named "0", "1", ... (of FASTA, one a sequence, named by its id), float32 of
-    shape (layers, tokens, width), without the axes that --layers, --mix and --pooling take
+    line, named "0", "1", ... (where records have ids, by these), float32 of shape
+    (layers, tokens, width), without the axes that --layers, --mix and --pooling take
     away. JSON lines can go to standard output: OUTPUT -, with --format jsonl. A file
     appears when it is complete. A run to HDF5 that was interrupted resumes when the
     same command is given again; other formats start anew.
@@ -182,7 +182,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
     of_plan["words"] = None if words is None else read_targets(words)
     tokenizer = loading.take_tokenizer(named)
     file_format, input_format = of_plan["file_format"], of_plan["input_format"]
-    if file_format in FORMATS:
+    if file_format in ("text", "fasta"):
         if input_format not in (None, file_format):
             raise click.UsageError(
                 f"--format {file_format} is taken for --input-format, which is {input_format}"
