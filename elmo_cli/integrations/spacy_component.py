@@ -81,19 +81,17 @@ def make_component(
     layers: str,
     state: str | None,
     precision: str,
-    cuda_device: int,
+    device: str | None,
 ) -> ElmoComponent:
     """The component of a pipeline; spaCy gives the settings of its config."""
-    return ElmoComponent(
-        layers, model=model, state=state, precision=precision, cuda_device=cuda_device
-    )
+    return ElmoComponent(layers, model=model, state=state, precision=precision, device=device)
 
 
 Language.factory(
     "elmo",
     default_config={
         **{"model": None, "layers": "average", "state": None, "precision": "float32"},
-        "cuda_device": -1,
+        "device": None,
     },
     assigns=["doc.tensor"],
     func=make_component,

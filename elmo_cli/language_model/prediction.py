@@ -100,25 +100,25 @@ def _predict(
 ) -> list[Prediction]:
     first, last = model.boundaries
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    placed: dict[Place, list[tuple[int, Sentence]]] = {}
-    for index, text in enumerate(map(check_text, texts)):
-        placed.setdefault(_place(text, backward), []).append((index, text))
+    checked = list(map(check_text, texts))
+    split = [_split(text, backward) for text in checked]
     predictions = {}
-    for place, numbered in placed.items():
+    for place in {place for place, _, _ in split}:
+        chosen = [index for index, (other, _, _) in enumerate(split) if other == place]
         contexts = []
         if place != "before":
-            left = [[first, *_left(text)] for _, text in numbered]
+            left = [[first, *split[index][1]] for index in chosen]
             contexts.append(model.read(left, backward=False)[0])
         if place != "after":
-            right = [[*_right(text), last] for _, text in numbered]
+            right = [[*split[index][2], last] for index in chosen]
             contexts.append(model.read(right, backward=True)[0])
         log_p = _between(model, *contexts) if place == "gap" else model.softmax.of_words(*contexts)
         shares = log_p[:, unknown].exp().tolist()
         if not with_unknown:
             log_p[:, unknown] = -torch.inf
-        found = zip(numbered, _candidates(model, log_p, top), shares, strict=True)
-        for (index, text), candidates, share in found:
-            predictions[index] = Prediction(text, place, candidates, share)
+        found = zip(chosen, _candidates(model, log_p, top), shares, strict=True)
+        for index, candidates, share in found:
+            predictions[index] = Prediction(checked[index], place, candidates, share)
     return [predictions[index] for index in range(len(texts))]
 
 
@@ -181,18 +181,12 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
     return [*cut(first), *(token for part in others for token in (GAP, *cut(part)))]
 
 
-def _place(text: Sentence, backward: bool) -> Place:
+def _split(text: Sentence, backward: bool) -> tuple[Place, Sentence, Sentence]:
+    """Where a word is to be found, and the tokens before and after that place."""
     if GAP in text:
-        return "gap"
-    return "before" if backward else "after"
-
-
-def _left(text: Sentence) -> Sentence:
-    return text[: text.index(GAP)] if GAP in text else text
-
-
-def _right(text: Sentence) -> Sentence:
-    return text[text.index(GAP) + 1 :] if GAP in text else text
+        gap = text.index(GAP)
+        return "gap", text[:gap], text[gap + 1 :]
+    return ("before", [], text) if backward else ("after", text, [])
 
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Tensor:
@@ -263,19 +257,15 @@ def sample_sentences(
     Raises:
         InputError: `temperature` is not above 0, or the text has a gap.
     """
-    _check_sampling(text, n_samples, temperature, seed)
-    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
-    added = _sample(model, text, random, backward, temperature, max_words)
-    return [[*words[::-1], *text] if backward else [*text, *words] for words in added]
-
-
-def _check_sampling(text: Sentence, n_samples: int, temperature: float, seed: int) -> None:
     if not temperature > 0:
         raise InputError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     if GAP in checked_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
+    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
+    added = _sample(model, text, random, backward, temperature, max_words)
+    return [[*words[::-1], *text] if backward else [*text, *words] for words in added]
 
 
 def _sample(

@@ -152,33 +152,26 @@ class LanguageModel:
             nothing: the result of a sentence without tokens.
             directions: those to run, 0 forward and 1 backward; D of them.
         """
+
+        @torch.inference_mode()
+        def compute_batch(batch: Sequence[int]) -> Sequence[_Result]:
+            batch_sentences = [window[place] for place in batch]
+            layers = self._states.run_bounded(batch_sentences, slots=batch, directions=directions)
+            return compute(batch_sentences, layers[-1])
+
+        carried = self.state == "carry"
         for window in sentence_windows(
             map(checked_sentence, sentences),
             *(batch_size, self._batch_tokens),
-            carried=self.state == "carry",
+            carried=carried,
             is_ready=is_ready,
         ):
-            yield from self._compute_window(window, compute, nothing, directions)
-
-    @torch.inference_mode()
-    def _compute_window(
-        self,
-        window: list[Sentence],
-        compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
-        nothing: _Result,
-        directions: Sequence[int],
-    ) -> list[_Result]:
-        def compute_batch(batch: Sequence[int]) -> Sequence[_Result]:
-            sentences = [window[place] for place in batch]
-            layers = self._states.run_bounded(sentences, slots=batch, directions=directions)
-            return compute(sentences, layers[-1])
-
-        results = compute_window(
-            *(compute_batch, [len(sentence) for sentence in window]),
-            *(self._batch_tokens, self._device.type),
-            carried=self.state == "carry",
-        )
-        return [result_or_raise(results.get(place, nothing)) for place in range(len(window))]
+            results = compute_window(
+                *(compute_batch, list(map(len, window)), self._batch_tokens, self._device.type),
+                carried=carried,
+            )
+            for place in range(len(window)):
+                yield result_or_raise(results.get(place, nothing))
 
     def score_batch(
         self,

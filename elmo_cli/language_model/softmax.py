@@ -45,10 +45,10 @@ class SoftmaxRows(NamedTuple):
 
     first: int
     """The number of the first of them."""
-    weight: Array
-    """Shape (R, P)."""
-    bias: Array
-    """Shape (R,)."""
+    weight: Tensor
+    """Float32, shape (R, P)."""
+    bias: Tensor
+    """Float32, shape (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
@@ -78,23 +78,6 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
         )
 
 
-def read_softmax(path: str | Path, n_words: int, dim: int) -> tuple[Array, Array]:
-    """Read a whole softmax.
-
-    Returns:
-        The vectors, float32, shape (V, P), and the biases, float32, shape (V,).
-
-    Raises:
-        WeightsError: see `check_softmax`; or values are not finite.
-    """
-    check_softmax(path, n_words, dim)
-    weight, bias = np.empty((n_words, dim), np.float32), np.empty(n_words, np.float32)
-    for rows in read_rows(path, 8192):
-        last = rows.first + len(rows.bias)
-        weight[rows.first : last], bias[rows.first : last] = rows.weight, rows.bias
-    return weight, bias
-
-
 def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
     """Read a softmax that was checked, `n_rows` words at a time, so that little is in memory.
 
@@ -105,9 +88,10 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
         n_words = file.shape(BIAS)[0]
         for first in range(0, n_words, n_rows):
             last = min(first + n_rows, n_words)
-            weight = file.read(WEIGHT, slice(first, last))
-            bias = file.read(BIAS, slice(first, last))
-            if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            weight, bias = (
+                torch.from_numpy(file.read(name, slice(first, last))) for name in (WEIGHT, BIAS)
+            )
+            if not (weight.isfinite().all() and bias.isfinite().all()):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
                     f"{first} to {last - 1}"
@@ -159,16 +143,6 @@ def _other_kind(file: TensorFile) -> str:
 # What it computes.
 
 
-class _Rows(NamedTuple):
-    """Some words of the vocabulary, on the device."""
-
-    first: int
-    weight: Tensor
-    """Shape (R, P)."""
-    bias: Tensor
-    """Shape (R,)."""
-
-
 class FullSoftmax:
     """The softmax of a file. It computes in float32 and adds up in float64."""
 
@@ -198,7 +172,7 @@ class FullSoftmax:
         check_softmax(path, n_words, dim)
         self.n_words = n_words
         self._path, self._device, self._n_rows = path, device, n_rows
-        self._held: list[_Rows] | None = None
+        self._held: list[SoftmaxRows] | None = None
         if device.type != "cpu" or 4 * n_words * dim <= held_bytes:
             self._held = list(self._read())
 
@@ -255,12 +229,12 @@ class FullSoftmax:
         """How many contexts `of_words` may take together: what it gives is at most 128 MiB."""
         return max(1, 2**24 // self.n_words)
 
-    def _rows(self) -> Iterator[_Rows]:
+    def _rows(self) -> Iterator[SoftmaxRows]:
         return self._read() if self._held is None else iter(self._held)
 
-    def _read(self) -> Iterator[_Rows]:
+    def _read(self) -> Iterator[SoftmaxRows]:
         for first, weight, bias in read_rows(self._path, self._n_rows):
-            yield _Rows(first, *(torch.from_numpy(a).to(self._device) for a in (weight, bias)))
+            yield SoftmaxRows(first, weight.to(self._device), bias.to(self._device))
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, check_choice
-from elmo_cli.language_model.softmax import read_softmax
+from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
@@ -180,10 +180,11 @@ def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions
 @torch.no_grad()
 def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary) -> None:
     """Give words the vectors that they have in the softmax of another model."""
-    weight, bias = read_softmax(path, len(old), softmax.weight.shape[1])
+    check_softmax(path, len(old), softmax.weight.shape[1])
+    [whole] = read_rows(path, len(old))
     known = [row for row, word in enumerate(vocabulary.words) if word in old]
     rows = old.indices([vocabulary.words[row] for row in known])
-    softmax.weight[known] = torch.from_numpy(weight)[rows]
-    softmax.bias[known] = torch.from_numpy(bias)[rows]
+    softmax.weight[known] = whole.weight[rows]
+    softmax.bias[known] = whole.bias[rows]
     if len(known) < len(vocabulary):
         logger.info("%s has %d of %d words", path, len(known), len(vocabulary))

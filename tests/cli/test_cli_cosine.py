@@ -70,12 +70,6 @@ def test_json_holds_everything() -> None:
     assert set(answer) == {"first", "second", "layers", "average"}
 
 
-def test_a_word_in_equal_sentences_has_a_cosine_of_one() -> None:
-    for layer in ("0", "1", "2", "average"):
-        result = elmo("cosine", "bank", RIVER, RIVER, "--layer", layer, *MODEL)
-        assert result.stdout == "1.000000\n"
-
-
 def test_another_word_may_be_named_for_the_second_sentence() -> None:
     result = elmo("cosine", "bank", RIVER, MONEY, "--word2", "money", "--json", *MODEL)
     answer = json.loads(result.stdout)
@@ -155,16 +149,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     ("arguments", "message"),
     [
         (
-            ("Bank", RIVER, MONEY),
-            "'Bank' is not a token of: I sat by the bank .; is 'bank' meant?",
-        ),
-        (
             ("bank", MONEY, "bank to bank"),
             "'bank' occurs 2 times in: bank to bank; choose one with --occurrence2, 1 to 2",
-        ),
-        (
-            ("bank", RIVER, MONEY, "--occurrence2", "2"),
-            "'bank' occurs once, not 2 times, in: The bank lent us money .",
         ),
         (
             ("bank", RIVER, MONEY, "--word2", "river"),

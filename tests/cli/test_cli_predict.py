@@ -130,7 +130,7 @@ def test_a_file_is_not_taken_for_the_text() -> None:
 
 def test_what_goes_wrong() -> None:
     gaps = elmo("predict", "a ___ b ___", *MODEL)
-    assert_fails(gaps, "expected one gap (___), found 2, in: a ___ b ___")
+    assert_misused(gaps, "expected one gap (___), found 2, in: a ___ b ___")
     lines = elmo("predict", "-", *MODEL, "-q", stdin="___ ___\na\n")
     assert_fails(lines, "standard input, line 1: expected one gap (___), found 2, in: ___ ___")
     sample = elmo("predict", "a ___", *MODEL, "--sample", "1", "-q")

@@ -129,7 +129,12 @@ def test_control_characters_are_escaped_and_all_others_kept() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "n_lines"),
-    [(("predict", "-", "--top", "2"), 2), (("perplexity", "-", "--per-token", "--json"), 3)],
+    [
+        (("predict", "-", "--top", "2"), 2),
+        (("predict", "-", "--each", "--top", "2"), 2),
+        (("perplexity", "-", "--per-token", "--json"), 3),
+        (("surprisal", "-", "--json"), 1),
+    ],
 )
 def test_a_text_is_answered_while_the_next_one_is_not_there(
     command: tuple[str, ...], n_lines: int, tmp_path: Path

@@ -169,38 +169,6 @@ def test_unknown_words_are_counted_and_left_out(folder: Path) -> None:
     assert found.known_words.forward == pytest.approx(np.exp(-np.mean(kept)))
 
 
-# Cases that can be computed by hand.
-
-
-def test_a_uniform_softmax_has_the_vocabulary_as_its_perplexity(tmp_path: Path) -> None:
-    zeros = np.zeros((len(WORDS), 3))
-    make_language_model(
-        small_architecture(), 1, tmp_path, weight=zeros, bias=np.full(len(WORDS), 7.5)
-    )
-    found = measure_perplexity(LanguageModel(model=tmp_path), SENTENCES)
-    for values in (found.all_words, found.known_words):
-        assert values.forward == pytest.approx(len(WORDS), rel=1e-6)
-        assert values.backward == pytest.approx(len(WORDS), rel=1e-6)
-        assert values.average == pytest.approx(len(WORDS), rel=1e-6)
-
-
-def test_a_softmax_of_biases_alone_gives_the_probabilities_of_single_words(tmp_path: Path) -> None:
-    # <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16
-    logs = -np.array([4, 2, 3, 2, 3, 4, 4, 4])
-    make_language_model(
-        small_architecture(), 1, tmp_path, weight=np.zeros((8, 3)), bias=logs * np.log(2) + 3
-    )
-    model = LanguageModel(model=tmp_path)
-    [score] = model.score([["the", "dog", "sat"]])
-    assert_allclose(score.forward / np.log(2), [-2, -3, -4, -2], atol=1e-5)
-    assert_allclose(score.backward / np.log(2), [-4, -2, -3, -4], atol=1e-5)
-    found = measure_perplexity(model, [["the", "dog", "sat"]])
-    assert found.all_words.forward == pytest.approx(2 ** (11 / 4), rel=1e-5)
-    assert found.all_words.backward == pytest.approx(2 ** (13 / 4), rel=1e-5)
-    assert found.all_words.average == pytest.approx(2**3, rel=1e-5)
-    assert found.known_words.forward == pytest.approx(2 ** (8 / 3), rel=1e-5)
-
-
 # What goes wrong.
 
 

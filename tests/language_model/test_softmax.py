@@ -16,7 +16,6 @@ from elmo_cli.language_model.softmax import (
     FullSoftmax,
     check_softmax,
     read_rows,
-    read_softmax,
     write_softmax,
 )
 
@@ -139,8 +138,9 @@ def message_of(path: Path, n_words: int = 7, dim: int = 3) -> str:
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_what_is_written_is_read_back(tmp_path: Path, name: str, dtype: str) -> None:
     write_softmax(tmp_path / name, WEIGHT, BIAS, dtype)
-    weight, bias = read_softmax(tmp_path / name, 7, 3)
-    assert weight.dtype == bias.dtype == np.dtype("float32")
+    check_softmax(tmp_path / name, 7, 3)
+    [(_, weight, bias)] = read_rows(tmp_path / name, 7)
+    assert weight.dtype == bias.dtype == torch.float32
     np.testing.assert_array_equal(weight, WEIGHT.astype(dtype))
     np.testing.assert_array_equal(bias, BIAS.astype(dtype))
 
@@ -167,7 +167,7 @@ def test_a_compressed_file_is_read(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("softmax/W", data=WEIGHT, chunks=(2, 3), compression="gzip")
         file["softmax/b"] = BIAS
-    np.testing.assert_array_equal(read_softmax(path, 7, 3)[0], WEIGHT)
+    np.testing.assert_array_equal(next(read_rows(path, 7)).weight, WEIGHT)
 
 
 def test_every_mismatch_is_named(path: Path) -> None:

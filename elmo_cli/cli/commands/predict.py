@@ -124,28 +124,25 @@ def _open_texts(
     """The tokens of the text, or of each line of standard input, and whether the next is there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
-    if text == STANDARD_INPUT:
-        with open_lines(STANDARD_INPUT) as lines:
-            yield _read_texts(lines, cut, option), lines.is_ready
-        return
-    found = check_text(cut_around_gaps(text, cut))  # before a model is loaded
-    if option and GAP in found:
-        raise click.UsageError(f"{option} goes without a gap ({GAP})")
-    yield iter([found]), lambda: True
+    # Of many lines, some may have gaps, which both directions fill whatever the option.
+    refuses_gaps = option is not None and (
+        text != STANDARD_INPUT or option in ("--sample", "--each")
+    )
 
-
-def _read_texts(
-    lines: Iterable[str], cut: "Callable[[str], Sentence]", option: str | None
-) -> "Iterator[Sentence]":
-    """The tokens of lines; with --backward some may have gaps, which both directions fill."""
-    from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
-
-    for number, line in enumerate(lines, start=1):
-        name = f"standard input, line {number}: "
+    def read(line: str, name: str = "") -> "Sentence":
         found = check_text(cut_around_gaps(line, cut), name)
-        if option in ("--sample", "--each") and GAP in found:
+        if refuses_gaps and GAP in found:
             raise InputError(f"{name}{option} goes without a gap ({GAP})")
-        yield found
+        return found
+
+    if text != STANDARD_INPUT:
+        with loading.usage_errors():
+            found = read(text)  # before a model is loaded
+        yield iter([found]), lambda: True
+        return
+    with open_lines(STANDARD_INPUT) as lines:
+        numbered = enumerate(lines, start=1)
+        yield (read(line, f"standard input, line {n}: ") for n, line in numbered), lines.is_ready
 
 
 def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool) -> None:
