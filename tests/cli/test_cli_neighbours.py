@@ -138,3 +138,20 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
         "v.hdf5 does not say which model made it; --model names it",
     )
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
+
+
+def test_a_query_is_cut_as_its_corpus_was() -> None:
+    elmo("embed", "text.txt", "moses.hdf5", "--tokenizer", "moses:fr", "--model", TINY, "-q")
+    french = elmo("neighbours", "banque", "L'homme de la banque.", "moses.hdf5", "--json")
+    assert json.loads(french.stdout)["query"]["tokens"] == [
+        "L'",
+        "homme",
+        "de",
+        "la",
+        "banque",
+        ".",
+    ]
+    whole = elmo(
+        "neighbours", "la", "L'homme a la banque.", "moses.hdf5", "--json", "--language=en"
+    )
+    assert json.loads(whole.stdout)["query"]["tokens"] == ["L", "'homme", "a", "la", "banque", "."]

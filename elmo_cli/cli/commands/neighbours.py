@@ -13,7 +13,7 @@ from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
-    from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.neighbours import Neighbour, Neighbours
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.lines import Sentence
@@ -63,12 +63,13 @@ def neighbours(
     """Find the uses in FILEs nearest to WORD in SENTENCE.
 
     FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
-    such names; several are searched as one. SENTENCE is embedded by the model and from the
-    state that made them. Prints the cosine of each use, the number of its line, and its
-    sentence with the word marked; SENTENCE itself is left out. With - in place of WORD and
-    SENTENCE, reads them from standard input, separated by a tab, a query a line, and prints
-    the number of the query and these, separated by tabs. Cosines of ELMo are high
-    everywhere: that of two random tokens is printed on standard error.
+    such names; several are searched as one. SENTENCE is cut by the tokenizer, and embedded
+    by the model and from the state that made them, unless others are named. Prints the
+    cosine of each use, the number of its line, and its sentence with the word marked;
+    SENTENCE itself is left out. With - in place of WORD and SENTENCE, reads them from
+    standard input, separated by a tab, a query a line, and prints the number of the query
+    and these, separated by tabs. Cosines of ELMo are high everywhere: that of two random
+    tokens is printed on standard error.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
@@ -83,13 +84,6 @@ def neighbours(
             "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
         )
     options.refuse_standard_input("FILE", *files)
-    # A wrong word of the command line is found before a model is loaded.
-    query = None
-    cut = loading.take_tokenizer(named).cut
-    if sentence is not None:
-        query = _whole(sentence, cut)
-    elif n_before == 2:
-        query = _find(arguments[0], arguments[1], occurrence, cut)
 
     from elmo_cli.analysis.neighbours import word_neighbours
     from elmo_cli.analysis.uses import check_pooling, has_token_layer
@@ -99,21 +93,21 @@ def neighbours(
         check_pooling(activations, pooled=sentence is not None)
         if has_token_layer(activations, layers):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
-        embedder = _load_embedder(activations, named)
-        number = 0
-        for chunk in _chunks(occurrence, cut) if query is None else [[query]]:
+        state = _take_settings(activations, named)
+        cut = loading.take_tokenizer(named).cut
+        if sentence is not None:
+            queries = iter([[_whole(sentence, cut)]])
+        elif n_before == 2:  # a wrong word is found before a model is loaded
+            queries = iter([[_find(arguments[0], arguments[1], occurrence, cut)]])
+        else:
+            queries = _chunks(occurrence, cut)
+        embedder = _load_embedder(activations, named, state)
+        show = _Printer(activations, as_json=as_json, with_numbers=n_before == 1)
+        for chunk in queries:
             found = word_neighbours(
                 *(embedder, activations, chunk, top), layers=layers, other_words=other_words
             )
-            if found.mean_cosine is not None and number == 0:
-                pair = "tokens" if sentence is None else "sentences"
-                messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
-            for each, nearest in zip(chunk, found.nearest, strict=True):
-                number += 1
-                if as_json:
-                    _print_json(activations, each, nearest, found.mean_cosine)
-                else:
-                    _print_lines(activations, nearest, None if query is not None else number)
+            show(chunk, found)
 
 
 def _whole(sentence: str, cut: "Cut") -> "Occurrence":
@@ -152,8 +146,12 @@ def _queries(lines: Iterable[str], occurrence: int | None, cut: "Cut") -> "Itera
             raise InputError(f"standard input, line {number}: {error}") from None
 
 
-def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
-    """The model that made a file, unless another is named."""
+def _take_settings(activations: "Activations", named: dict[str, Any]) -> str:
+    """Add the model and the tokenizer of a file to the options, unless others are named.
+
+    Returns:
+        The state of sentences.
+    """
     from elmo_cli.analysis.neighbours import settings_of
 
     settings = settings_of(activations)
@@ -163,46 +161,59 @@ def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEm
             raise click.UsageError(
                 f"{activations.paths[0]} does not say which model made it; --model names it"
             )
+    made_by = activations.attributes.get("tokenizer")
+    if made_by is not None and not options.given("--tokenizer", "--language"):
+        named["tokenizer"] = made_by
+    state: str = settings["state"]
+    return state
+
+
+def _load_embedder(activations: "Activations", named: dict[str, Any], state: str) -> "ElmoEmbedder":
     try:
-        return loading.load_embedder(**named, state=settings["state"])
+        return loading.load_embedder(**named, state=state)
     except ModelError as error:
         if options.given("--model", "--options-file"):
             raise
         raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
 
 
-def _print_lines(
-    activations: "Activations", nearest: "Iterable[Neighbour]", number: int | None
-) -> None:
-    """Print neighbours, a line each; tabs and the number of the query for a program."""
-    for found in nearest:
-        path, record = activations.source(found.record)
-        line = f"{path}:{record + 1}" if len(activations.paths) > 1 else str(record + 1)
-        is_pooled = "pooling" in activations.attributes
-        text = " ".join(found.sentence) if is_pooled else found.marked
-        if number is None:
-            click.echo(f"{found.cosine:6.3f}  {line:>5}  {text}")
-        else:
-            click.echo(f"{number}\t{found.cosine:.6f}\t{line}\t{text}")
+class _Printer:
+    """Prints neighbours."""
 
+    def __init__(self, activations: "Activations", *, as_json: bool, with_numbers: bool) -> None:
+        self._activations, self._as_json = activations, as_json
+        self._with_numbers, self._n_queries = with_numbers, 0
+        self._is_pooled = "pooling" in activations.attributes
 
-def _print_json(
-    activations: "Activations",
-    query: "Occurrence",
-    nearest: "Iterable[Neighbour]",
-    mean_cosine: float | None,
-) -> None:
-    def shown(use: "Occurrence") -> dict[str, Any]:
-        is_pooled = "pooling" in activations.attributes
-        return {
-            "tokens": use.sentence,
-            **({} if is_pooled else {"word": use.token, "index": use.index}),
-        }
+    def __call__(self, queries: "Iterable[Occurrence]", found: "Neighbours") -> None:
+        """Print what was found for some queries; before the first, how alike tokens are."""
+        if found.mean_cosine is not None and self._n_queries == 0:
+            pair = "sentences" if self._is_pooled else "tokens"
+            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+        for query, nearest in zip(queries, found.nearest, strict=True):
+            self._n_queries += 1
+            if self._as_json:
+                answer = [self._place(each) | self._shown(each) for each in nearest]
+                facts = {"query": self._shown(query), "mean_cosine": found.mean_cosine}
+                click.echo(json.dumps(facts | {"neighbours": answer}, ensure_ascii=False))
+            else:
+                for each in nearest:
+                    click.echo(self._line(each))
 
-    found = []
-    for neighbour in nearest:
-        path, record = activations.source(neighbour.record)
-        place = {"cosine": neighbour.cosine, "file": str(path), "line": record + 1}
-        found.append({**place, **shown(neighbour)})
-    answer = {"query": shown(query), "mean_cosine": mean_cosine, "neighbours": found}
-    click.echo(json.dumps(answer, ensure_ascii=False))
+    def _line(self, found: "Neighbour") -> str:
+        """A neighbour as a line; for a program, with tabs and the number of the query."""
+        place = self._place(found)
+        is_one = len(self._activations.paths) == 1
+        line = str(place["line"]) if is_one else f"{place['file']}:{place['line']}"
+        text = " ".join(found.sentence) if self._is_pooled else found.marked
+        if self._with_numbers:
+            return f"{self._n_queries}\t{found.cosine:.6f}\t{line}\t{text}"
+        return f"{found.cosine:6.3f}  {line:>5}  {text}"
+
+    def _place(self, found: "Neighbour") -> dict[str, Any]:
+        path, number = self._activations.source(found.record)
+        return {"cosine": found.cosine, "file": str(path), "line": number + 1}
+
+    def _shown(self, use: "Occurrence") -> dict[str, Any]:
+        word = {} if self._is_pooled else {"word": use.token, "index": use.index}
+        return {"tokens": use.sentence, **word}
