@@ -20,8 +20,9 @@ logger = logging.getLogger(__name__)
 _MIN_RAY: Final = (2, 51)
 _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
-_SILENT_SECONDS: Final = 25.0
-"""Seconds without a result after which a run says so, where no worker is at work."""
+_SILENT_SECONDS: Final = 20.0
+"""Seconds without a result after which workers are asked whether they are there."""
+_ANSWER_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -83,48 +84,38 @@ def _results(
         num_gpus=resources.gpus_per_worker,
         max_restarts=-1,
         max_task_retries=resources.attempts - 1,
+        max_concurrency=2,  # so that it answers while it embeds
     )
     n_workers = resources.workers or _room(ray.cluster_resources(), resources)
-    calls: dict[Any, tuple[Any, Part | None]] = {}
-    for _ in range(min(n_workers, len(parts))):
-        worker = actor.remote(embed, resources)
-        calls[worker.embed.remote(None)] = (worker, None)
-    parts.reverse()
-    heard, is_told = time.monotonic(), False
+    workers = [actor.remote(embed, resources) for _ in range(min(n_workers, len(parts)))]
     # A worker gets a part once it is there, so that none waits for a worker that has no room.
+    calls: dict[Any, tuple[Any, Part | None]] = {
+        worker.embed.remote(None): (worker, None) for worker in workers
+    }
+    heard, is_told = time.monotonic(), False
+    parts.reverse()
     while parts or any(part is not None for _, part in calls.values()):
         ended, _ = ray.wait(list(calls), timeout=_WAIT_SECONDS)
         for call in ended:
             worker, part = calls.pop(call)
-            result = _result_of(ray, call, part, resources.attempts)
-            if result is not None:
-                yield result
+            yield _result_of(ray, call, part, resources.attempts)
             if parts:
                 part = parts.pop()
                 calls[worker.embed.remote(part)] = (worker, part)
-            # Else nothing refers to the worker any more, and Ray ends it.
-        if ended:
+            else:
+                ray.kill(worker)  # others may have waited for its room
             heard = time.monotonic()
-            continue
-        yield None
+        if not ended:
+            yield None
         if not is_told and time.monotonic() - heard > _SILENT_SECONDS:
-            is_told = _tell_waiting(ray, calls, resources)
-
-
-def _tell_waiting(ray: Any, calls: dict[Any, tuple[Any, Part | None]], wanted: Resources) -> bool:
-    """Say that no worker runs, where that is so."""
-    cpus, gpus = wanted.cpus_per_worker, wanted.gpus_per_worker
-    reason = f"no node has {cpus:g} CPUs and {gpus:g} GPUs free"
-    is_waiting = all(part is None for _, part in calls.values())  # for its first worker
-    try:
-        _room(ray.cluster_resources(), wanted)
-    except DeviceError as error:
-        is_waiting, reason = True, str(error)
-    if is_waiting:
-        logger.warning(
-            "Warning: no worker runs: %s; the run waits for them, Ctrl-C ends it", reason
-        )
-    return is_waiting
+            answers = [worker.embed.remote(None) for worker, _ in calls.values()]
+            is_told = not ray.wait(answers, timeout=_ANSWER_SECONDS)[0]
+            if is_told:
+                logger.warning(
+                    "Warning: no worker runs: no node has %g CPUs and %g GPUs free; the run waits "
+                    "for one, Ctrl-C ends it",
+                    *(resources.cpus_per_worker, resources.gpus_per_worker),
+                )
 
 
 def _result_of(ray: Any, call: Any, part: Part | None, attempts: int) -> PartResult | None:
@@ -197,11 +188,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _room(there: dict[str, float], wanted: Resources) -> int:
-    """How many workers a cluster has room for, when nobody else uses it.
-
-    Raises:
-        DeviceError: for none.
-    """
+    """How many workers a cluster has room for, when nobody else uses it; none is an error."""
     room = []
     for name, size in (("CPU", wanted.cpus_per_worker), ("GPU", wanted.gpus_per_worker)):
         if there.get(name, 0) < size:

@@ -57,6 +57,22 @@ assert {each.number for each in found} == set(range(12)), found
 print(*sorted({each.worker for each in found}), sep="; ")
 """
 
+RAY_DATA = """
+import sys
+import numpy, ray
+from elmo_cli.distributed.batches import EmbedBatch
+ray.init(address=sys.argv[1], log_to_driver=False)
+ray.data.DataContext.get_current().enable_progress_bars = False
+rows = [{"text": line} for line in open("text.txt")]
+settings = {"model": sys.argv[2], "layers": "average", "pooling": "mean"}
+for batch_format in ("pyarrow", "numpy"):
+    workers = ray.data.ActorPoolStrategy(size=1)
+    data = ray.data.from_items(rows).map_batches(
+        EmbedBatch, fn_constructor_kwargs=settings, batch_format=batch_format, compute=workers)
+    found = data.take_all()
+    print(len(found), numpy.shape(found[0]["activations"]))
+"""
+
 DEADLY = """
 import os, sys
 from functools import partial
@@ -170,6 +186,12 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
     command = [sys.executable, "-c", TWO_GPUS, address]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert result.stdout == "cuda of 0; cuda of 1\n", result.stderr
+
+
+def test_a_column_of_vectors_is_added_by_ray_data(address: str) -> None:
+    command = [sys.executable, "-c", RAY_DATA, address, str(TINY)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.stdout == "404 (32,)\n" * 2, result.stderr
 
 
 def test_a_run_without_room_says_so_and_ctrl_c_ends_it_and_the_one_at_work(address: str) -> None:
