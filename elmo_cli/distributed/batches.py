@@ -1,13 +1,11 @@
 """A column of activations for the batches of a pipeline of one's own: Ray Data, Spark, Dask."""
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from elmo_cli.distributed.part import load_embedder
 from elmo_cli.distributed.plan import Settings
-from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.parquet import nested_array
 from elmo_cli.text.lines import checked_sentence, tokens
@@ -41,10 +39,6 @@ class EmbedBatch:
         self._column, self._device = column, device
         self._settings = Settings(**settings)
 
-    @cached_property
-    def _embedder(self) -> ElmoEmbedder:
-        return load_embedder(self._settings, self._device)
-
     def __call__(self, batch: Any) -> Any:
         """The batch with the column; its texts are strings or lists of tokens, or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
@@ -55,7 +49,7 @@ class EmbedBatch:
         ]
         values = [
             each.astype(settings.dtype, copy=False)
-            for each in self._embedder.embed_sentences(
+            for each in load_embedder(settings, self._device).embed_sentences(
                 map(list, sentences),
                 layers=settings.layers,
                 mix=settings.mix,

@@ -4,7 +4,6 @@ import fnmatch
 import glob
 import gzip
 import io
-import json
 import os
 import zlib
 from collections.abc import Iterator
@@ -15,23 +14,20 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line
 from elmo_cli.outputs.parts import open_location
+from elmo_cli.text.json_lines import Fields, json_record, row_record
 from elmo_cli.text.lines import (
     InvalidLine,
     Record,
     decode_line,
     decompressed,
     is_compressed,
-    line_record,
     next_line,
-    tokens,
 )
-from elmo_cli.text.records import FASTA
+from elmo_cli.text.records import FORMATS
 from elmo_cli.text.tokenizers import WHITESPACE
 
 SUFFIXES: Final = {
-    "text": (),
-    "fasta": FASTA.suffixes,
-    "jsonl": (".jsonl", ".ndjson"),
+    **{name: FORMATS[name].suffixes for name in ("text", "fasta", "jsonl")},
     "parquet": (".parquet",),
 }
 """Formats of inputs, and the suffixes of their files; `.gz` may follow, but for Parquet."""
@@ -77,6 +73,11 @@ class Columns:
     text_column: str = "text"
     key_column: str | None = None
     skip_errors: bool = False
+
+    @property
+    def fields(self) -> Fields:
+        """What is read of a row."""
+        return Fields((self.text_column,), self.key_column)
 
     def format_of(self, path: str) -> str:
         """The format of a file."""
@@ -145,15 +146,16 @@ def cut(path: str, columns: Columns, n_bytes: int) -> Iterator[Part]:
         return
     with _open_stream(path) as stream:
         limit = None if is_compressed(path) else n_bytes
-        yield from _cut_lines(path, stream, limit, columns.format_of(path) == "fasta")
+        yield from _cut_lines(path, stream, limit, columns.format_of(path))
 
 
-def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -> Iterator[Part]:
+def _cut_lines(path: str, stream: BinaryIO, limit: int | None, input_format: str) -> Iterator[Part]:
     number = start = position = first = n_records = 0
-    start_line = 1
+    start_line, is_text = 1, input_format == "text"
     for line_number in count(1):
         line = next_line(path, stream, line_number)
-        is_new = not is_fasta or line.lstrip(_BLANK).startswith(b">")
+        content = line.lstrip(_BLANK)
+        is_new = content.startswith(b">") if input_format == "fasta" else bool(content or is_text)
         if not line or (is_new and limit is not None and position - start >= limit):
             if position > start:
                 yield Part(number, path, start, position, first, n_records, start_line)
@@ -163,7 +165,7 @@ def _cut_lines(path: str, stream: BinaryIO, limit: int | None, is_fasta: bool) -
             n_records, start_line = 0, line_number
         position += len(line)
         # A sequence before any header is a record too, if one in error.
-        n_records += is_new or (first == n_records == 0 and line.strip() != b"")
+        n_records += is_new or (first == n_records == 0 and content != b"")
 
 
 def read_part(part: Part, columns: Columns) -> Iterator[Record]:
@@ -180,14 +182,14 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
         if not is_compressed(part.path):  # which is never cut
             stream.seek(part.start)
         lines = _lines(part, stream, columns.skip_errors)
-        if input_format == "fasta":
-            before = f", after line {part.line - 1:,}" if part.line > 1 else ""
-            yield from FASTA.read(lines, f"{part.path}{before}", columns.skip_errors, WHITESPACE)
-        elif input_format == "text":
-            yield from map(line_record, lines)
-        else:
-            for number, line in enumerate(lines, part.line):
-                yield _json_record(line, f"{part.path}, line {number}", columns)
+        if input_format != "jsonl":
+            name = f"{part.path}, after line {part.line - 1:,}" if part.line > 1 else part.path
+            yield from FORMATS[input_format].read(lines, name, columns.skip_errors, WHITESPACE)
+            return
+        for number, line in enumerate(lines, part.line):
+            if line or isinstance(line, InvalidLine):
+                found = json_record(line, columns.fields, WHITESPACE)
+                yield _checked(*found, f"{part.path}, line {number}", columns)
 
 
 def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
@@ -200,31 +202,12 @@ def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
         yield decode_line(part.path, line, number, skip_errors=skip_errors)
 
 
-def _json_record(line: str, where: str, columns: Columns) -> Record:
-    if isinstance(line, InvalidLine) or not line:
-        return line_record(line)
-    try:
-        row = json.loads(line)
-    except ValueError:
-        row = None
-    return _row_record(row if isinstance(row, dict) else {}, where, columns)
-
-
-def _row_record(row: dict[str, Any], where: str, columns: Columns) -> Record:
-    """A record from its text, or its tokens in a list, and its key."""
-    text = row.get(columns.text_column, ...)
-    key = None if columns.key_column is None else str(row.get(columns.key_column, ""))
-    if isinstance(text, str) or text is None:
-        return Record(text or "", tokens(text or ""), key)
-    if isinstance(text, list) and all(isinstance(token, str) for token in text):
-        return Record(" ".join(text), text, key)
-    found = "none" if text is ... else repr(text)[:60]
-    error = (
-        f"{where}: expected a text or a list of tokens in {columns.text_column!r}, found {found}"
-    )
+def _checked(record: Record, error: str | None, where: str, columns: Columns) -> Record:
+    if error is None:
+        return record
     if not columns.skip_errors:
-        raise InputError(error)
-    return Record("", [], key, error=error)
+        raise InputError(f"{where}: {error}")
+    return record._replace(error=f"{where}: {error}")
 
 
 def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
@@ -240,7 +223,8 @@ def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
             for batch in rows.to_batches(max_chunksize=1024):
                 for row in batch.to_pylist():
                     first += 1
-                    yield _row_record(row, f"{part.path}, row {first}", columns)
+                    found = row_record(row, columns.fields, WHITESPACE)
+                    yield _checked(*found, f"{part.path}, row {first}", columns)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The plan of a folder: its parts and settings, fixed by the first run."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
@@ -116,7 +117,9 @@ def read_plan(folder: Folder) -> Plan | None:
 def _recorded(settings: Settings, files: ModelFiles, options: ModelOptions) -> dict[str, str]:
     """What the values of a folder depend on, as attributes."""
     values = {
+        "model": files.name,
         "model_sha256": content_sha256(files),
+        "options": json.dumps(asdict(options)),
         **settings.selection(options.n_layers).attributes(),
         "state": settings.state or start_of_sentences(files.options),
         "elmo_cli_version": elmo_cli.__version__,

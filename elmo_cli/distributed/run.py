@@ -162,16 +162,13 @@ def _finish(folder: Folder, plan: Plan, progress: Progress) -> None:
     progress.n_done = len(plan.parts) - len(folder.missing(len(plan.parts)))
     if progress.n_done < len(plan.parts) or folder.has(COMPLETE):
         return
-    attributes = [folder.part_attributes(part.number) for part in plan.parts]
     totals = {
-        "parts": str(len(attributes)),
-        "records": str(sum(part.n_records for part in plan.parts)),
-        "tokens": str(sum(int(each["tokens"]) for each in attributes)),
+        "parts": len(plan.parts),
+        "records": sum(part.n_records for part in plan.parts),
+        "tokens": sum(int(folder.part_attributes(part.number)["tokens"]) for part in plan.parts),
     }
-    own = ("part", "first", "input_records", "input_sha256", "skipped")
-    of_all = {name: value for each in attributes[:1] for name, value in each.items()}
-    common = {name: value for name, value in of_all.items() if name not in own}
-    folder.write(COMPLETE, {**plan.settings, **common, **totals})
+    attributes = {name: str(total) for name, total in totals.items()}
+    folder.write(COMPLETE, {**plan.settings, **attributes})
 
 
 def status(folder: Folder) -> list[str]:
