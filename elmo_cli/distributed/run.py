@@ -10,7 +10,7 @@ from typing import Any, Final
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import Plan, Settings, read_plan
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors import InputError, OutputError, StoppedError
 from elmo_cli.outputs.parts import COMPLETE, Folder
 from elmo_cli.quantities import counted
 from elmo_cli.text.records import WHOLE, Shard
@@ -159,7 +159,14 @@ class _Note:
 
 def _finish(folder: Folder, plan: Plan, progress: Progress) -> None:
     """Complete the folder where no part is missing."""
-    progress.n_done = len(plan.parts) - len(folder.missing(len(plan.parts)))
+    n_there = len(plan.parts) - len(folder.missing(len(plan.parts)))
+    if n_there < progress.n_done:
+        n_lost = counted(progress.n_done - n_there, "part")
+        raise OutputError(
+            f"{folder.location}: workers wrote {n_lost} that this machine does not see; expected "
+            "a folder on a disk that all share"
+        )
+    progress.n_done = n_there
     if progress.n_done < len(plan.parts) or folder.has(COMPLETE):
         return
     totals = {

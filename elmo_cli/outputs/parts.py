@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import output_error, write_synced
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import InputError, OutputError, system_reason
 from elmo_cli.outputs.formats import load_pyarrow
 from elmo_cli.outputs.hdf5 import DamagedError
 from elmo_cli.text.lines import Record
@@ -67,7 +67,8 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise OutputError(f"{self.location}: cannot read the folder: {error}") from None
+            reason = system_reason(error)
+            raise OutputError(f"{self.location}: cannot read the folder: {reason}") from None
 
     def write(self, name: str, content: Any) -> None:
         """Write a file of JSON."""

@@ -72,7 +72,7 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
         {"t": None, "id": 9},
     ] * 5
     lines = tmp_path / "rows.jsonl"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines.write_text("\n" + "".join(json.dumps(row) + "\n\n" for row in rows))
     columns = Columns(text_column="t", key_column="id")
     expected = [(["a", "b"], "7"), (["c d", "e"], "8"), ([], "9")] * 5
     records = read_all(lines, columns, 20)[1]
@@ -90,16 +90,8 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: expected UTF-8, found the byte 0xff"),
-        (
-            "a.jsonl",
-            b'{"text": "a"}\n\n[]\n',
-            "line 3: expected a text or a list of tokens in 'text', found none",
-        ),
-        (
-            "a.jsonl",
-            b'{"text": 1}\n',
-            "line 1: expected a text or a list of tokens in 'text', found 1",
-        ),
+        ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object, found []"),
+        ("a.jsonl", b'{"text": 1}\n', "line 1: field 'text': expected a text or a list of tokens"),
         ("a.txt.gz", b"no gzip", "line 1: cannot read on: Not a gzipped file"),
         ("a.parquet", b"no parquet", "cannot read the input: Parquet magic bytes not found"),
     ],

@@ -21,9 +21,10 @@ from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.distributed.batches import EmbedBatch
-from elmo_cli.distributed.part import embed_part
+from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import Settings, open_plan
-from elmo_cli.errors import InputError, WeightsError
+from elmo_cli.distributed.run import run_parts
+from elmo_cli.errors import InputError, OutputError, WeightsError
 from elmo_cli.outputs.parts import Folder
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -230,6 +231,13 @@ def test_two_workers_at_one_part_write_the_same_file() -> None:
         thread.join()
     assert parquet.read_table("out").num_rows == 40
     assert os.listdir("out/_elmo/tmp") == []
+
+
+def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
+    folder, settings = Folder("out"), Settings(model=str(TINY))
+    plan = open_plan(folder, ("text.txt",), settings)
+    with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
+        run_parts(folder, plan, settings, lambda parts, embed: [PartResult(0, "elsewhere")])
 
 
 def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
