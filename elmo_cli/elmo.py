@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.bilm import BiLm, BiLmOutput
+from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable
@@ -37,7 +38,9 @@ class ElmoOutput(TypedDict):
 class Elmo(nn.Module):
     """A biLM, and mixes of its layers to learn with a task.
 
-    Every call starts every sentence from the zero state: nothing is kept between calls.
+    Every call starts every sentence from the zero state: nothing is kept between calls. A biLM
+    that does not train runs on the CPU as fast as in `ElmoEmbedder`, by a copy of its LSTMs'
+    weights.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Elmo(nn.Module):
             mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
             self.add_module(f"scalar_mix_{k}", mix)
         self.token_table = _token_table(vocab_to_cache, self.bilm)
+        self._runner = BiLmRunner()
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
@@ -123,7 +127,7 @@ class Elmo(nn.Module):
             words = word_inputs.flatten(0, -2)
         lengths = _lengths(ids, words)
         try:  # (L, B, T + 2, W), (B, T + 2)
-            layers, mask, _ = self._run(ids, words, lengths)
+            layers, mask = self._run(ids, words, lengths)
         except IndexError:
             tables = [part for part in self.bilm.modules() if isinstance(part, nn.Embedding)]
             if int(inputs.max()) < min(table.num_embeddings for table in tables):
@@ -142,18 +146,20 @@ class Elmo(nn.Module):
             representations.append(self.dropout(mixed).reshape(*shape, self.get_output_dim()))
         return {"elmo_representations": representations, "mask": inner.long().reshape(shape)}
 
-    def _run(self, ids: Tensor, words: Tensor | None, lengths: Sequence[int]) -> BiLmOutput:
-        table = self.token_table
-        if table is None or words is None:
-            output: BiLmOutput = self.bilm(ids, lengths=lengths)
-            return output
+    def _run(
+        self, ids: Tensor, words: Tensor | None, lengths: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        """The layers, float, shape (L, B, T + 2, W), and their mask, bool, shape (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
-        slots, encoder = table.slots(words, mask), self.bilm.token_encoder
-        return self.bilm.run_bounded(
-            mask,
-            lengths,
+        table, encoder = self.token_table, self.bilm.token_encoder
+        if table is None or words is None:
+            return self._runner.layers(self.bilm, bounded, mask, lengths), mask
+        slots = table.slots(words, mask)
+        layers = self._runner.layers(
+            *(self.bilm, bounded, mask, lengths),
             lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder),
         )
+        return layers, mask
 
     def _check_shapes(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
         """Check shapes and types."""

@@ -32,10 +32,14 @@ BOTH = (0, 1)
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
-    def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        """Take the LSTMs out of a biLM one by one, so that memory never holds all of them twice.
+    def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
+        """Prepare the LSTMs of a biLM.
 
-        `bilm` must not be used afterwards.
+        Args:
+            bilm: its LSTMs are taken out one by one, so that memory never holds all of them
+                twice; it must not be used afterwards.
+            types: the precision and the device.
+            keeps_bilm: leave `bilm` as it is.
         """
         self.options = bilm.options
         self.device = types.device
@@ -43,7 +47,8 @@ class FastBiLm:
         token_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize
         self._max_tokens = max(1, TABLE_BYTES // token_bytes)
         stacks = bilm.forward_layers, bilm.backward_layers
-        self._stacks = [[fast_lstm(lstm, types) for lstm in _taken(stack)] for stack in stacks]
+        lstms_of = _kept if keeps_bilm else _taken
+        self._stacks = [[fast_lstm(lstm, types) for lstm in lstms_of(stack)] for stack in stacks]
 
     @torch.inference_mode()
     def contextualize(
@@ -210,6 +215,11 @@ def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
 def _first(workspace: Tensor, n_rows: int) -> Tensor | None:
     """Its first rows, if it has as many."""
     return workspace[:n_rows] if n_rows <= len(workspace) else None
+
+
+def _kept(layers: nn.ModuleList) -> Iterator[Lstm]:
+    """The LSTMs of a stack, from the lowest."""
+    return (cast(Lstm, lstm) for lstm in layers)
 
 
 def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError
+from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import find_model, load_bilm
@@ -47,6 +48,7 @@ class HubElmo(nn.Module):
         self.bilm = load_bilm(find_model(model)) if module is None else module
         if requires_grad:
             self.bilm.requires_grad_(True)
+        self._runner = BiLmRunner()
         self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
 
     def forward(
@@ -75,7 +77,8 @@ class HubElmo(nn.Module):
             InputError: the lengths do not fit, or a token is empty.
         """
         tokens, n_steps = _read(sentences, lengths)
-        layers, mask, _ = self.bilm(self.bilm.sentence_ids(tokens))
+        ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
+        layers = self._runner.layers(self.bilm, ids, mask, list(map(len, tokens)))
         # The second boundary stands where the mask ends, or where there is no token at all.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)

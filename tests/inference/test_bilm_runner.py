@@ -1,0 +1,100 @@
+"""The biLM of a module: fast where it does not train, and always of its present weights."""
+
+import pickle
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from strategies import make_model, small_architecture
+from torch import Tensor
+
+from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.characters import sentences_to_character_ids
+from elmo_cli.pretrained.loading import load_bilm
+
+SENTENCES = [["the", "cat", "sat"], [], ["the", "dog"]]
+IDS = torch.from_numpy(sentences_to_character_ids(SENTENCES))
+LENGTHS = [len(sentence) for sentence in SENTENCES]
+
+
+@pytest.fixture
+def bilm(tmp_path: Path) -> BiLm:
+    return load_bilm(make_model(small_architecture(), 1, tmp_path))
+
+
+def layers(runner: BiLmRunner, bilm: BiLm) -> Tensor:
+    ids, mask = bilm.add_boundaries(IDS)
+    return runner.layers(bilm, ids, mask, LENGTHS)
+
+
+def assert_fast_and_right(runner: BiLmRunner, bilm: BiLm) -> None:
+    assert_allclose(layers(runner, bilm), bilm(IDS).layers, atol=1e-6)
+    assert runner._fast is not None
+
+
+def test_a_bilm_that_does_not_train_runs_fast(bilm: BiLm) -> None:
+    runner = BiLmRunner()
+    assert_fast_and_right(runner, bilm)
+    fast = runner._fast
+    layers(runner, bilm)
+    assert runner._fast is fast
+
+
+def test_changed_weights_are_seen(bilm: BiLm) -> None:
+    runner = BiLmRunner()
+    layers(runner, bilm)
+    bilm.load_state_dict({name: 2 * value for name, value in bilm.state_dict().items()})
+    assert_fast_and_right(runner, bilm)
+    with torch.no_grad():
+        bilm.forward_layers[0].gates.bias += 1  # type: ignore[operator, union-attr]
+    assert_fast_and_right(runner, bilm)
+    for parameter in bilm.parameters():
+        parameter.data = parameter.data / 2
+    assert_fast_and_right(runner, bilm)
+
+
+def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
+    runner = BiLmRunner()
+    next(bilm.token_encoder.parameters()).requires_grad_(True)
+    assert layers(runner, bilm).requires_grad
+    bilm.requires_grad_(False)
+    bilm.dropout.p = 0.5
+    torch.manual_seed(0)
+    dropped = layers(runner, bilm.train())
+    torch.manual_seed(0)
+    assert torch.equal(dropped, bilm(IDS).layers)
+    assert runner._fast is None
+
+
+def test_float64_keeps_its_digits(bilm: BiLm) -> None:
+    found = layers(BiLmRunner(), bilm.double())
+    assert torch.equal(found, bilm(IDS).layers)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_runs_fast(bilm: BiLm, dtype: torch.dtype) -> None:
+    expected = bilm(IDS).layers
+    runner = BiLmRunner()
+    found = layers(runner, bilm.to(dtype))
+    assert found.dtype == dtype
+    assert runner._fast is not None
+    assert_allclose(found.float(), expected, atol=0.05)
+
+
+def test_copies_and_pickles_have_no_weights(bilm: BiLm) -> None:
+    runner = BiLmRunner()
+    layers(runner, bilm)
+    for copied in (deepcopy(runner), pickle.loads(pickle.dumps(runner))):
+        assert copied._fast is None
+        assert_fast_and_right(copied, bilm)
+
+
+def test_the_layers_serve_gradients_of_what_comes_after(bilm: BiLm) -> None:
+    weights = torch.ones(3, requires_grad=True)
+    found = layers(BiLmRunner(), bilm)
+    loss = (weights[:, None, None, None] * found).square().sum()
+    (gradient,) = torch.autograd.grad(loss, weights)
+    assert_allclose(gradient, 2 * found.square().flatten(1).sum(dim=1), rtol=1e-5)
