@@ -20,6 +20,7 @@ from gpu import gpu_rows
 from growth import growth_rows
 from lengths import length_rows
 from machine import describe
+from modules import module_rows
 from neighbours import neighbour_rows
 from precision import precision_rows
 from sentences import sentence_rows
@@ -34,6 +35,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "startup": startup_rows,
     "lengths": length_rows,
     "growth": growth_rows,
+    "modules": module_rows,
     "neighbours": neighbour_rows,
     "gpu": gpu_rows,
 }

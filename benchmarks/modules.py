@@ -1,0 +1,23 @@
+"""`Elmo` inside a model beside AllenNLP's: frozen, with and without training, and fine-tuned."""
+
+from setting import HERE, Row, Setting
+from speed import beside_allennlp, speed_row
+
+FROZEN_TARGET, TUNED_TARGET = 8.0, 4.0
+KINDS = {
+    "`Elmo`, frozen, in training": ([], FROZEN_TARGET),
+    "`Elmo`, frozen, in evaluation": (["--evaluate"], FROZEN_TARGET),
+    "`Elmo`, frozen, with boundaries": (["--boundaries"], FROZEN_TARGET),
+    "`Elmo`, fine-tuned": (["--requires-grad"], TUNED_TARGET),
+}
+
+
+def module_rows(setting: Setting) -> list[Row]:
+    """Batches of 32 sentences through both classes, which take turns."""
+    text = setting.write("batches.txt", setting.lines)
+    rows = []
+    for what, (options, target) in KINDS.items():
+        ours = setting.ours("measure_module.py", setting.model, *options, text)
+        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *ours[2:], "--peer"]
+        rows.append(speed_row(what, target, *beside_allennlp(setting, ours, theirs)))
+    return rows
