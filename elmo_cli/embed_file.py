@@ -240,13 +240,12 @@ class _Run:
             if self._summary.was_complete:
                 logger.info("%s is complete already", plan.output)
                 return self._told()
-            # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
-            is_awaited = str(plan.output) == STANDARD_OUTPUT
             windows = embed_windows(
                 *(self._embedder, rest, self._selection, self._batch_size),
                 unit=plan.input_format.unit,
                 skip_errors=plan.skip_errors,
-                is_ready=read.is_ready if is_awaited else lambda: True,
+                # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
+                is_ready=read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True,
             )
             self._write_windows(windows)
             self._finish(records.place)
@@ -369,9 +368,9 @@ class _Run:
 
     def _finish(self, place: Place) -> None:
         """Complete the output, at the end of the input."""
-        if len(self._skipped) > _MAX_SHOWN_ERRORS:
-            all_of_them = counted(len(self._skipped), self._plan.input_format.unit)
-            logger.warning("Skipped %s in all", all_of_them)
+        n_skipped = len(self._skipped)
+        if n_skipped > _MAX_SHOWN_ERRORS:
+            logger.warning("Skipped %s in all", counted(n_skipped, self._plan.input_format.unit))
         attributes = end_attributes(self._writer.n_records, place, self._skipped)
         if self._has_keys and not self._plan.input_format.has_keys:
             attributes["keys"] = "True"
