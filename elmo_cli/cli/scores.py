@@ -75,18 +75,12 @@ def print_header(columns: Iterable[str], as_json: bool) -> None:
 
 def print_rows(rows: Iterable[Row], as_json: bool) -> None:
     """Print the rows of a sentence: TSV, empty where there is no value, or an object a line."""
-    shown = _json if as_json else _tsv
-    lines = "\n".join(map(shown, rows))
+    lines = [
+        json.dumps(row, ensure_ascii=False) if as_json else "\t".join(map(_cell, row.values()))
+        for row in rows
+    ]
     if lines:
-        click.echo(lines)
-
-
-def _json(row: Row) -> str:
-    return json.dumps(row, ensure_ascii=False)
-
-
-def _tsv(row: Row) -> str:
-    return "\t".join(map(_cell, row.values()))
+        click.echo("\n".join(lines))
 
 
 def _cell(value: Any) -> str:

@@ -126,22 +126,6 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
     assert process.communicate(timeout=60) == (b"", b"")
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    process = start_elmo(
-        *("cosine", "bank", "-", *MODEL), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("".join(f"the bank {i}\tthe bank\n" for i in range(1000)).encode())
-    process.stdin.close()
-    process.stdin = None
-    assert len(process.stdout.readline().split()) == 4
-    process.stdout.close()
-    process.stdout = None
-    _, errors = process.communicate(timeout=60)
-    assert errors.decode() == LOADED
-
-
 # Errors
 
 

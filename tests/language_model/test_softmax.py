@@ -34,9 +34,15 @@ def arrays(seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray, torch
     return weight, bias, contexts
 
 
+@pytest.mark.parametrize("n_predictions", [2, 1024])
 @given(seeds, st.integers(1, 30), st.sampled_from([0, 10**9]), st.sampled_from([0.1, 1, 40]))
 def test_it_is_the_reference_however_it_is_cut(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, n_rows: int, held: int, scale: float
+    tmp_path_factory: pytest.TempPathFactory,
+    n_predictions: int,
+    seed: int,
+    n_rows: int,
+    held: int,
+    scale: float,
 ) -> None:
     path = tmp_path_factory.mktemp("softmax") / "softmax.hdf5"
     weight, bias, contexts = arrays(seed, scale)
@@ -53,21 +59,14 @@ def test_it_is_the_reference_however_it_is_cut(
     assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
     targets = torch.from_numpy(np.random.default_rng(seed).integers(N_WORDS, size=9))
     entropies = -(np.exp(expected) * expected).sum(axis=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(full_softmax, "PREDICTIONS", n_predictions)
+        found = softmax.of_targets(contexts, targets, with_entropy=True)
     assert_allclose(
-        softmax.of_targets(contexts, targets, with_entropy=True),
+        found,
         [expected[range(9), targets], entropies],
         atol=1e-5 * max(1, scale),
     )
-
-
-def test_predictions_are_cut_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight, bias, contexts = arrays(1)
-    write_softmax(tmp_path / "softmax.hdf5", weight, bias)
-    softmax = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU, n_rows=5)
-    targets = torch.arange(9)
-    whole = softmax.of_targets(contexts, targets)
-    monkeypatch.setattr(full_softmax, "PREDICTIONS", 2)
-    assert_allclose(softmax.of_targets(contexts, targets), whole, atol=1e-6)
 
 
 def test_no_predictions_are_no_result(tmp_path: Path) -> None:
@@ -161,13 +160,6 @@ def test_rows_come_in_their_order_however_many_at_once(path: Path, n_rows: int) 
     assert all(len(part.bias) == len(part.weight) <= n_rows for part in parts)
     np.testing.assert_array_equal(np.concatenate([part.weight for part in parts]), WEIGHT)
     np.testing.assert_array_equal(np.concatenate([part.bias for part in parts]), BIAS)
-
-
-def test_a_compressed_file_is_read(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file.create_dataset("softmax/W", data=WEIGHT, chunks=(2, 3), compression="gzip")
-        file["softmax/b"] = BIAS
-    np.testing.assert_array_equal(next(read_rows(path, 7)).weight, WEIGHT)
 
 
 def test_every_mismatch_is_named(path: Path) -> None:

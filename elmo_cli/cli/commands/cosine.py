@@ -139,12 +139,6 @@ def _json(similarity: "Similarity") -> str:
     def shown(occurrence: "Occurrence") -> dict[str, Any]:
         return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
-    return json.dumps(
-        {
-            "first": shown(similarity.first),
-            "second": shown(similarity.second),
-            "layers": similarity.layers,
-            "average": similarity.average,
-        },
-        ensure_ascii=False,
-    )
+    pair = {"first": shown(similarity.first), "second": shown(similarity.second)}
+    cosines = {"layers": similarity.layers, "average": similarity.average}
+    return json.dumps({**pair, **cosines}, ensure_ascii=False)
