@@ -160,3 +160,26 @@ def chunks(
         raise
     if chunk:
         yield chunk
+
+
+def input_chunks(parse: Callable[[str], _Item], size: int) -> Iterator[list[_Item]]:
+    """Lines of standard input, parsed, in lists: those together that are there.
+
+    Args:
+        parse: gives the item of a line.
+        size: maximum length of a list.
+
+    Raises:
+        InputError: a line cannot be parsed; after the lines before it, with its number.
+    """
+    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+
+    def parsed(lines: Iterable[str]) -> Iterator[_Item]:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield parse(line)
+            except InputError as error:
+                raise InputError(f"standard input, line {number}: {error}") from None
+
+    with open_lines(STANDARD_INPUT) as lines:
+        yield from chunks(parsed(lines), size, lines.is_ready)

@@ -1,13 +1,13 @@
 """`elmo cosine`: how alike a word's vectors are in two sentences."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
 
 from elmo_cli.cli import loading, options
-from elmo_cli.cli.streams import chunks
+from elmo_cli.cli.streams import input_chunks
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ def cosine(
     pair = None if sentence2 is None else words.find(sentence1, sentence2)
 
     from elmo_cli.analysis.cosine import similarities
-    from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
     embedder = loading.load_embedder(**named)
     answer = _formatter(
@@ -68,10 +67,9 @@ def cosine(
     if pair is not None:
         click.echo(answer(similarities(embedder, [pair])[0]))
         return
-    with open_lines(STANDARD_INPUT) as lines:
-        for chunk in chunks(_pairs(lines, words), MAX_PAIRS, lines.is_ready):
-            for similarity in similarities(embedder, chunk):
-                click.echo(answer(similarity))
+    for chunk in input_chunks(words.find_in_line, MAX_PAIRS):
+        for similarity in similarities(embedder, chunk):
+            click.echo(answer(similarity))
 
 
 class _Words(NamedTuple):
@@ -94,19 +92,12 @@ class _Words(NamedTuple):
             find_occurrence(second, word2, self.occurrence2, option="--occurrence2"),
         )
 
-
-def _pairs(lines: Iterable[str], words: _Words) -> Iterator[Pair]:
-    """The words to compare in each line."""
-    for number, line in enumerate(lines, start=1):
+    def find_in_line(self, line: str) -> Pair:
+        """Find the words in the two sentences of a line."""
         sentences = line.split("\t")
-        try:
-            if len(sentences) != 2:
-                raise InputError(
-                    f"expected two sentences with a tab between, found {len(sentences)}"
-                )
-            yield words.find(*sentences)
-        except InputError as error:
-            raise InputError(f"standard input, line {number}: {error}") from None
+        if len(sentences) != 2:
+            raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
+        return self.find(*sentences)
 
 
 def _formatter(

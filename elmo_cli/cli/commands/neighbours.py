@@ -1,13 +1,14 @@
 """`elmo neighbours`: the uses in an embedded corpus nearest to a word in a sentence."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.streams import chunks
+from elmo_cli.cli.streams import input_chunks
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.text.lines import STANDARD_INPUT
 
@@ -100,7 +101,8 @@ def neighbours(
         elif n_before == 2:  # a wrong word is found before a model is loaded
             queries = iter([[_find(arguments[0], arguments[1], occurrence, cut)]])
         else:
-            queries = _chunks(occurrence, cut)
+            parse = partial(_find_in_line, number=occurrence, cut=cut)
+            queries = input_chunks(parse, MAX_QUERIES)
         embedder = _load_embedder(activations, named, state)
         show = _Printer(activations, as_json=as_json, with_numbers=n_before == 1)
         for chunk in queries:
@@ -127,23 +129,12 @@ def _find(word: str, sentence: str, number: int | None, cut: "Cut") -> "Occurren
     return find_occurrence(cut(sentence), word, number, option="--occurrence")
 
 
-def _chunks(number: int | None, cut: "Cut") -> "Iterator[list[Occurrence]]":
-    """The queries of standard input, those together that are there."""
-    from elmo_cli.text.lines import open_lines
-
-    with open_lines(STANDARD_INPUT) as lines:
-        yield from chunks(_queries(lines, number, cut), MAX_QUERIES, lines.is_ready)
-
-
-def _queries(lines: Iterable[str], occurrence: int | None, cut: "Cut") -> "Iterator[Occurrence]":
-    for number, line in enumerate(lines, start=1):
-        word, tab, sentence = line.partition("\t")
-        try:
-            if not tab:
-                raise InputError("expected a word and a sentence with a tab between, found no tab")
-            yield _find(word.strip(), sentence, occurrence, cut)
-        except InputError as error:
-            raise InputError(f"standard input, line {number}: {error}") from None
+def _find_in_line(line: str, number: int | None, cut: "Cut") -> "Occurrence":
+    """The query in a line of standard input."""
+    word, tab, sentence = line.partition("\t")
+    if not tab:
+        raise InputError("expected a word and a sentence with a tab between, found no tab")
+    return _find(word.strip(), sentence, number, cut)
 
 
 def _take_settings(activations: "Activations", named: dict[str, Any]) -> str:
