@@ -10,6 +10,7 @@ The rooms, each of which imports only those above it:
     inference/        the same numbers, fast
     language_model/   how probable words are
     embed_file.py     a text file -> an output file
+    encode.py         raw texts -> vectors, a method of ElmoEmbedder
     embedder.py       ElmoEmbedder: sentences -> activations    start reading here
     elmo.py           Elmo: a layer to train with a task
     analysis/, integrations/, training/

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import elmo_cli
+from elmo_cli.encode import encode
 from elmo_cli.errors import ComputationError
 from elmo_cli.inference.batching import (
     DEFAULT_BATCH_SIZE,
@@ -106,6 +107,26 @@ class ElmoEmbedder:
         self.options = bilm.options
         self._encoder = make_encoder(bilm, types, self.state)
 
+    def __repr__(self) -> str:
+        return (
+            f"ElmoEmbedder(model={self.files.name!r}, state={self.state!r}, "
+            f"precision={self.precision!r}, device='{self.device}')"
+        )
+
+    encode = encode
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self._device
+
+    def on_device(self, device: Device | None) -> "ElmoEmbedder":
+        """The same model on another device, loaded there once more; None is its own."""
+        if device is None or choose_device(device) == self._device:
+            return self
+        named: dict[str, Any] = {"state": self.state, "precision": self.precision}
+        return ElmoEmbedder(model=self.files, device=device, **named)
+
     @classmethod
     def from_pretrained(
         cls, name: str | Path, revision: str | None = None, **options: Any
@@ -187,6 +208,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
+        normalize: bool = False,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
 
@@ -200,6 +222,7 @@ class ElmoEmbedder:
             gamma: the gamma of the mix; 1 if not given.
             pooling: one vector a sentence: the `mean` or `max` over its tokens, its `first`
                 or `last` token; zeros where it has none.
+            normalize: scale every vector to length 1; zeros stay as they are.
 
         Returns:
             An iterator over float32, shape (L, T, W), or (T, W) for one layer; pooled, (L, W)
@@ -208,7 +231,7 @@ class ElmoEmbedder:
         Raises:
             InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
         """
-        selection = select(self.options.n_layers, layers, mix, gamma, pooling)
+        selection = select(self.options.n_layers, layers, mix, gamma, pooling, normalize=normalize)
         windows = sentence_windows(
             map(checked_sentence, sentences),
             *(batch_size, self.batch_tokens),
@@ -232,6 +255,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = None,
+        normalize: bool = False,
         input_format: str | None = None,
         tokenizer: str = "whitespace",
         language: str | None = None,
@@ -261,7 +285,7 @@ class ElmoEmbedder:
             batch_size: as in `embed_sentences`.
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
-            mix, gamma, pooling: as in `embed_sentences`.
+            mix, gamma, pooling, normalize: as in `embed_sentences`.
             input_format: `text`, `fasta`, `conllu` or `jsonl`; by the suffix of the input if not
                 given.
             tokenizer: of text: `whitespace`, `moses` or `spacy`.
@@ -292,7 +316,9 @@ class ElmoEmbedder:
         from elmo_cli.embed_file import embed_file
         from elmo_cli.file_plan import plan_file
 
-        selection = select(self.options.n_layers, output_format, mix, gamma, pooling)
+        selection = select(
+            self.options.n_layers, output_format, mix, gamma, pooling, normalize=normalize
+        )
         plan = plan_file(
             input_file,
             output_file_path,

@@ -158,6 +158,7 @@ def _embed(
         mix=None if mix is None else [float(part) for part in mix.split(",")],
         gamma=None if mix is None else float(attributes["gamma"]),
         pooling=pooling,
+        normalize="normalize" in attributes,
     )
     rows = layer_rows(activations, layers)
     means = [mean_of(values, rows) for values in embedded]

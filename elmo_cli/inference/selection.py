@@ -66,6 +66,8 @@ class Selection:
     layers: LayerChoice = ALL_LAYERS
     pooling: str | None = None
     """One of `POOLINGS`; None keeps every token."""
+    normalize: bool = False
+    """Every vector has length 1, or is zero."""
 
     def apply(
         self, layers: Tensor, lengths: Sequence[int], device: torch.device
@@ -82,9 +84,14 @@ class Selection:
             (W,) if pooled. W / 2 in place of W for `word_emb`.
         """
         values = self.layers.apply(layers.float())
-        if self.pooling is None:
-            return torch.split(values.to(device), list(lengths), dim=-2)
-        return pool(values, lengths, self.pooling).to(device).unbind(dim=-2)
+        if self.pooling is not None:
+            values = pool(values, lengths, self.pooling)  # (..., B, W)
+        if self.normalize:
+            values = functional.normalize(values, dim=-1)
+        values = values.to(device)
+        if self.pooling is not None:
+            return values.unbind(dim=-2)
+        return torch.split(values, list(lengths), dim=-2)
 
     def empty(self, n_layers: int, width: int, device: torch.device) -> Tensor:
         """The value of a sentence without tokens: T is 0, or zeros if pooled."""
@@ -99,6 +106,8 @@ class Selection:
             attributes["gamma"] = str(self.layers.gamma)
         if self.pooling is not None:
             attributes["pooling"] = self.pooling
+        if self.normalize:
+            attributes["normalize"] = "True"
         return attributes
 
 
@@ -108,6 +117,8 @@ def select(
     mix: Sequence[float] | None = None,
     gamma: float | None = None,
     pooling: str | None = None,
+    *,
+    normalize: bool = False,
 ) -> Selection:
     """Read a selection for a model that has `n_layers`, the token layer included.
 
@@ -116,6 +127,7 @@ def select(
         mix: the scalar parameters of a trained mix, before the softmax, in place of `layers`.
         gamma: that of the mix; 1 if not given.
         pooling: one of `POOLINGS`, or None.
+        normalize: scale every vector to length 1.
 
     Raises:
         InputError: there is no such choice, or two contradict each other.
@@ -125,10 +137,11 @@ def select(
     if mix is None:
         if gamma is not None:
             raise InputError(f"gamma {gamma}: expected a mix with it")
-        return Selection(parse_layers(layers, n_layers), pooling)
+        return Selection(parse_layers(layers, n_layers), pooling, normalize)
     if layers != "all":
         raise InputError(f"layers {layers!r}: expected none with a mix, which is of all layers")
-    return Selection(mixed_layers(mix, 1.0 if gamma is None else gamma, n_layers), pooling)
+    mixed = mixed_layers(mix, 1.0 if gamma is None else gamma, n_layers)
+    return Selection(mixed, pooling, normalize)
 
 
 def parse_layers(text: str, n_layers: int) -> LayerChoice:

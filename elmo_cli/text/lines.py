@@ -7,6 +7,7 @@ in LF or CRLF. White space separates its tokens, as in `str.split`; a lone CR is
 import errno
 import gzip
 import io
+import logging
 import os
 import stat
 import sys
@@ -20,6 +21,8 @@ from typing import IO, BinaryIO, NamedTuple, TypeVar
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.pipes import Pipe, is_pipe, never, open_pipe
+
+logger = logging.getLogger(__name__)
 
 Sentence = list[str]
 _Tokens = TypeVar("_Tokens", bound=Sequence[str])
@@ -131,6 +134,8 @@ def open_text(path: str | Path, should_stop: Callable[[], bool] = never) -> Iter
 def _standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     if sys.stdin is None:
         raise InputError("standard input is closed; name a file, or pipe a text into it")
+    if sys.stdin.isatty():
+        logger.info("Reading from the terminal; Ctrl-D ends the text.")
     file = sys.stdin.buffer
     with suppress(AttributeError, io.UnsupportedOperation):  # in memory, as tests have it
         if is_pipe(file.fileno()):

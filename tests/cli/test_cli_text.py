@@ -258,3 +258,16 @@ def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
         assert lines == ["0", "0", "1", "2"]
         assert json.loads(activations.attributes["skipped"]).keys() == {"2"}
         assert_array_equal(activations[2].shape, (3, 0, 32))
+
+
+@pytest.mark.parametrize("pooling", [(), ("--pooling", "max")])
+def test_vectors_may_be_scaled_to_length_one(pooling: tuple[str, ...]) -> None:
+    arguments = ("embed", "raw.txt", *TINY_MODEL, "--layers", "1,2", *pooling)
+    elmo(*arguments, "plain.hdf5")
+    elmo(*arguments, "out.hdf5", "--normalize")
+    with open_activations("plain.hdf5") as plain, open_activations("out.hdf5") as found:
+        assert found.attributes["normalize"] == "True"
+        for values, scaled in zip(plain, found, strict=True):
+            lengths = np.linalg.norm(values, axis=-1, keepdims=True)
+            np.testing.assert_allclose(scaled, values / np.maximum(lengths, 1e-12), atol=1e-6)
+    assert "differs in normalize" in elmo(*arguments, "out.hdf5").stderr

@@ -177,6 +177,7 @@ def test_half_precision_is_pooled_in_float32(pooling: str) -> None:
 def test_a_selection_says_what_it_is_of() -> None:
     assert select(3).attributes() == {"layers": "all"}
     assert select(3, "0, 2", pooling="max").attributes() == {"layers": "0,2", "pooling": "max"}
+    assert select(3, normalize=True).attributes() == {"layers": "all", "normalize": "True"}
     assert select(3, mix=[0, 1, 2.5]).attributes() == {
         "layers": "mix",
         "mix": "0.0,1.0,2.5",

@@ -1,5 +1,6 @@
 """Text from pipes: all of it, as it comes, whether they block or not."""
 
+import logging
 import os
 import threading
 import time
@@ -81,6 +82,19 @@ def test_the_end_that_a_terminal_tells_of_once_is_kept() -> None:
         assert file.readline() == b"a\n"
         file.has_line()
         assert file.readline() == b""
+    os.close(keyboard)
+
+
+def test_a_terminal_is_told_how_a_text_ends(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"a b\n\x04")
+    with open(terminal) as file, caplog.at_level(logging.INFO, "elmo_cli"):
+        monkeypatch.setattr("sys.stdin", file)
+        with open_lines("-") as lines:
+            assert list(lines) == ["a b"]
+    assert caplog.messages == ["Reading from the terminal; Ctrl-D ends the text."]
     os.close(keyboard)
 
 

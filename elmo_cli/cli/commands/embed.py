@@ -56,6 +56,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @options.selection_options
 @option_group(
     "Output",
+    flag("--normalize", help="Scale every vector to length 1."),
     option(
         *("--format", "file_format"),
         type=click.Choice([*OUTPUT_FORMATS, "text", "fasta"]),
@@ -92,6 +93,7 @@ def embed(
     output_file: str,
     mix: tuple[float, ...] | None,
     gamma: float | None,
+    normalize: bool,
     batch_size: int,
     file_friendly_logging: bool,
     vocab_path: str | None,
@@ -136,7 +138,8 @@ def embed(
     from elmo_cli.inference.selection import select
     from elmo_cli.text.lines import size_in_bytes
 
-    selection = select(embedder.options.n_layers, layers, mix, gamma, pooling)
+    n_layers = embedder.options.n_layers
+    selection = select(n_layers, layers, mix, gamma, pooling, normalize=normalize)
     with (
         stop_on_signal() as should_stop,
         ProgressBar(

@@ -1,0 +1,104 @@
+"""Texts to vectors, with the names that sentence-transformers made usual: `ElmoEmbedder.encode`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE
+from elmo_cli.inference.device import Device
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.tokenizers import make_tokenizer
+
+Vectors = NDArray[np.float32] | Tensor
+Text = str | Sentence
+
+
+class _Embedder(Protocol):
+    """What is needed of `ElmoEmbedder`, which has the function as a method and so imports this."""
+
+    files: ModelFiles
+
+    def embed_sentences(
+        self,
+        sentences: Iterable[Sentence],
+        batch_size: int = ...,
+        *,
+        layers: str = ...,
+        pooling: str | None = ...,
+        normalize: bool = ...,
+    ) -> Iterator[NDArray[np.float32]]: ...
+    def on_device(self, device: Device | None) -> "_Embedder": ...
+    @property
+    def device(self) -> torch.device: ...
+
+
+def encode(
+    embedder: _Embedder,
+    texts: Text | Sequence[Text],
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    *,
+    layers: str = "average",
+    pooling: str | None = "mean",
+    tokenizer: str = "moses",
+    language: str | None = None,
+    normalize_embeddings: bool = False,
+    convert_to_tensor: bool = False,
+    show_progress_bar: bool | None = None,
+    device: Device | None = None,
+) -> Vectors | list[Vectors]:
+    """Embed texts: one vector each, unless told otherwise.
+
+    Args:
+        embedder: of the model.
+        texts: raw texts, which are tokenized, or lists of tokens; or one raw text.
+        batch_size: sentences in a batch; it matters with carried state only.
+        layers: as in `embed_sentences`.
+        pooling: `mean`, `max`, `first` or `last`; None gives a vector a token.
+        tokenizer: `moses`, `spacy` or `whitespace`.
+        language: the code of the language of the texts; that of the model if not given.
+        normalize_embeddings: scale every vector to length 1; zeros stay as they are.
+        convert_to_tensor: give tensors on the device, not arrays.
+        show_progress_bar: show one on standard error.
+        device: in place of that of the embedder; the model is loaded there for this call.
+
+    Returns:
+        float32, shape (n, W) for n texts, (n, L, W) for several layers, without the n for one
+        text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
+
+    Raises:
+        InputError: a text is neither, or there is no such layer, pooling or tokenizer.
+    """
+    cut = make_tokenizer(tokenizer, language or embedder.files.language).cut
+    listed = [texts] if isinstance(texts, str) else texts
+    sentences = [cut(text) if isinstance(text, str) else checked_sentence(text) for text in listed]
+    embedder = embedder.on_device(device)
+    embedded = embedder.embed_sentences(
+        sentences or [[]],  # which gives the shape
+        batch_size,
+        layers=layers,
+        pooling=pooling,
+        normalize=normalize_embeddings,
+    )
+    arrays = list(_shown(embedded, len(sentences)) if show_progress_bar else embedded)
+    place = embedder.device if convert_to_tensor else None
+    if pooling is not None:
+        vectors = _placed(np.stack(arrays)[: len(sentences)], place)
+        return vectors[0] if isinstance(texts, str) else vectors
+    tokens = [_placed(array, place) for array in arrays[: len(sentences)]]
+    return tokens[0] if isinstance(texts, str) else tokens
+
+
+def _shown(arrays: Iterator[NDArray[np.float32]], n_texts: int) -> Iterator[NDArray[np.float32]]:
+    """The same, with a progress bar."""
+    from tqdm import tqdm
+
+    return iter(tqdm(arrays, total=n_texts, unit=" texts"))
+
+
+def _placed(array: NDArray[np.float32], device: torch.device | None) -> Vectors:
+    return array if device is None else torch.from_numpy(array).to(device)

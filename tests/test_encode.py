@@ -1,0 +1,111 @@
+"""`ElmoEmbedder.encode`: texts to vectors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from commands import TINY
+from numpy.testing import assert_allclose, assert_array_equal
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import DeviceError, InputError
+
+TEXTS = ["The bank, I'd say.", "", "A bank."]
+TOKENS = [["The", "bank", ",", "I", "'d", "say", "."], [], ["A", "bank", "."]]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> ElmoEmbedder:
+    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
+
+
+@pytest.fixture(scope="module")
+def layers(embedder: ElmoEmbedder) -> list[np.ndarray[Any, Any]]:
+    return embedder.embed_batch(TOKENS)
+
+
+def test_a_text_is_the_mean_of_the_average_of_its_layers(
+    embedder: ElmoEmbedder, layers: list[np.ndarray[Any, Any]]
+) -> None:
+    found = embedder.encode(TEXTS)
+    assert isinstance(found, np.ndarray)
+    assert (found.shape, str(found.dtype)) == ((3, 32), "float32")
+    for vector, values in zip(found, layers, strict=True):
+        expected = values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32)
+        assert_allclose(vector, expected, atol=1e-6)
+
+
+def test_one_text_is_one_vector_and_tokens_are_taken_as_they_are(embedder: ElmoEmbedder) -> None:
+    expected = embedder.encode(TEXTS)
+    assert_array_equal(embedder.encode(TEXTS[0]), expected[0])
+    assert_array_equal(embedder.encode(TOKENS), expected)
+    by_white_space = embedder.encode(["A bank ."], tokenizer="whitespace")
+    assert_array_equal(by_white_space, expected[2:])
+
+
+@pytest.mark.parametrize(("choice", "shape"), [("all", (3, 32)), ("top", (32,)), ("0,2", (2, 32))])
+def test_layers_are_an_axis_of_their_own(
+    embedder: ElmoEmbedder, choice: str, shape: tuple[int, ...]
+) -> None:
+    for texts in (TEXTS, []):
+        found = embedder.encode(texts, layers=choice)
+        assert isinstance(found, np.ndarray)
+        assert found.shape == (len(texts), *shape)
+
+
+def test_without_pooling_a_text_has_a_vector_a_token(
+    embedder: ElmoEmbedder, layers: list[np.ndarray[Any, Any]]
+) -> None:
+    found = embedder.encode(TEXTS, layers="all", pooling=None)
+    assert isinstance(found, list)
+    for values, expected in zip(found, layers, strict=True):
+        assert_allclose(values, expected, atol=1e-6)
+    assert embedder.encode([], pooling=None) == []
+    assert_allclose(embedder.encode(TEXTS[2], pooling=None, layers="all"), layers[2], atol=1e-6)
+
+
+def test_vectors_may_have_length_one(embedder: ElmoEmbedder) -> None:
+    plain, found = embedder.encode(TEXTS), embedder.encode(TEXTS, normalize_embeddings=True)
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    assert_allclose(found, plain / np.maximum(lengths, 1e-12), atol=1e-6)
+    assert_array_equal(found[1], np.zeros(32))
+
+
+def test_tensors_and_a_bar_may_be_had(
+    embedder: ElmoEmbedder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = embedder.encode(TEXTS)
+    assert capsys.readouterr().err == ""
+    found = embedder.encode(TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu")
+    assert isinstance(found, torch.Tensor)
+    assert_array_equal(found.numpy(), expected)
+    assert "3/3" in capsys.readouterr().err
+
+
+def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
+    wrong: list[tuple[Any, dict[str, Any], str]] = [
+        ([3], {}, "expected a sentence as a list of tokens, found 3"),
+        (TEXTS, {"tokenizer": "words"}, "tokenizer 'words': expected whitespace"),
+        (TEXTS, {"layers": "middle"}, "layers 'middle': expected all"),
+        (TEXTS, {"pooling": "sum"}, "pooling 'sum': expected mean"),
+    ]
+    for texts, options, message in wrong:
+        with pytest.raises(InputError, match=message):
+            embedder.encode(texts, **options)
+    with pytest.raises(DeviceError, match="expected auto or a device of this machine"):
+        embedder.encode(TEXTS, device="tpu")
+
+
+@pytest.mark.cuda
+def test_another_device_gives_the_same_vectors(embedder: ElmoEmbedder) -> None:
+    found = embedder.encode(TEXTS, device="cuda", convert_to_tensor=True)
+    assert isinstance(found, torch.Tensor)
+    assert found.device.type == "cuda"
+    assert_allclose(found.cpu(), embedder.encode(TEXTS), atol=1e-5)
+
+
+def test_an_embedder_shows_its_model_and_how_it_runs() -> None:
+    embedder = ElmoEmbedder(model="mini", state="warm", precision="bfloat16")
+    expected = "ElmoEmbedder(model='mini', state='warm', precision='bfloat16', device='cpu')"
+    assert repr(embedder) == expected
