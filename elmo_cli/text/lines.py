@@ -134,9 +134,9 @@ def open_text(path: str | Path, should_stop: Callable[[], bool] = never) -> Iter
 def _standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     if sys.stdin is None:
         raise InputError("standard input is closed; name a file, or pipe a text into it")
-    if sys.stdin.isatty():
-        logger.info("Reading from the terminal; Ctrl-D ends the text.")
     file = sys.stdin.buffer
+    if file.isatty():
+        logger.info("Reading from the terminal; Ctrl-D ends the text.")
     with suppress(AttributeError, io.UnsupportedOperation):  # in memory, as tests have it
         if is_pipe(file.fileno()):
             return Pipe(file.fileno(), should_stop, closefd=False)
