@@ -67,7 +67,7 @@ def neighbours(
         leave_out: whether a token is to be no neighbour of a query, by the query's number.
 
     Raises:
-        InputError: the file has no sentences or no such layers, or vectors of another width.
+        InputError: the file has no tokens or no such layers, or vectors of another width.
     """
     chosen = choose_device(device)
     queries = torch.as_tensor(np.asarray(vectors, np.float32), device=chosen)  # (Q, W)

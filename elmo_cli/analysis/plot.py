@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.uses import Use, find_uses
+from elmo_cli.analysis.uses import Use, find_uses, record_name
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.errors import InputError, OutputError, check_choice, load_extra
 from elmo_cli.outputs.reader import Activations
@@ -161,9 +161,7 @@ def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
 
 def _sentence(activations: Activations, use: Use) -> str:
     """A use as its point shows it: where it is, and the sentence with the word marked."""
-    path, number = activations.source(use.record)
-    place = f"{path}, line {number + 1}" if len(activations.paths) > 1 else f"line {number + 1}"
-    return _printable(f"{place}: {use.occurrence.marked}")
+    return _printable(f"{record_name(activations, use.record)}: {use.occurrence.marked}")
 
 
 def _printable(text: str) -> str:

@@ -68,10 +68,10 @@ def find_uses(
 
 
 def read_vectors(activations: Activations, layers: str | None = None) -> Iterator[Vectors]:
-    """The records of a file whose tokens are known, in their order.
+    """The records of a file that have tokens, in their order.
 
-    Left out are those whose text AllenNLP's layout does not keep: of equal sentences, it has that
-    of the last one.
+    Left out are blank lines, and those whose text AllenNLP's layout does not keep: of equal
+    sentences, it has that of the last one.
 
     Args:
         activations: of tokens, or pooled.
@@ -79,18 +79,13 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
             the token layer.
 
     Raises:
-        InputError: the file has no such layers or no sentences, or other tokens than these.
+        InputError: the file has no such layers or no tokens, or others than these.
     """
-    if not activations.has_sentences:
-        raise InputError(
-            f"{activations.paths[0]}: expected a file with its sentences, found none, as in FASTA "
-            "or after --forget-sentences"
-        )
     rows = layer_rows(activations, layers)
     is_pooled = "pooling" in activations.attributes
     for number, (record, values) in enumerate(activations.records()):
         vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
-        positions = [0] if is_pooled else target_positions(record)
+        positions = [0] if is_pooled and record.tokens else target_positions(record)
         if len(positions) == len(vectors):
             yield Vectors(number, record, positions, vectors)
         elif record.tokens:
@@ -98,6 +93,18 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
                 f"{activations.paths[0]}, line {number + 1:,}: expected {len(positions):,} tokens, "
                 f"as its sentence has, found {len(vectors):,}"
             )
+        elif len(vectors) and not activations.has_sentences:
+            raise InputError(
+                f"{activations.paths[0]}: expected a file with its tokens, found none, as in FASTA "
+                "or after --forget-sentences"
+            )
+
+
+def record_name(activations: Activations, number: int) -> str:
+    """The key or the line of a record, from 1; after its file, where there are several."""
+    path, line = activations.source(number)
+    name = activations.key(number) or str(line + 1)
+    return name if len(activations.paths) == 1 else f"{path}:{name}"
 
 
 def check_pooling(activations: Activations, *, pooled: bool) -> None:

@@ -15,7 +15,7 @@ from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import settings_of, word_neighbours
-from elmo_cli.analysis.uses import check_pooling
+from elmo_cli.analysis.uses import check_pooling, record_name
 from elmo_cli.text.lines import line_record
 
 Array = NDArray[Any]
@@ -168,7 +168,8 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
         with pytest.raises(ElmoError, match=r"v\.hdf5: expected a vector a token, found one a sen"):
             check_pooling(activations, pooled=False)
     expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
-    found = {hit.record: hit.cosine for hit in nearest if hit.record != 1}
+    found = {hit.record: hit.cosine for hit in nearest}
+    assert found.keys() == {0, 2, 3}  # without the blank line
     np.testing.assert_allclose([found[line] for line in (0, 2, 3)], expected, atol=1e-6)
 
 
@@ -192,7 +193,7 @@ def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
     )
     assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has top alone"
     assert refusal("forgot.hdf5").startswith(
-        "forgot.hdf5: expected a file with its sentences, found none"
+        "forgot.hdf5: expected a file with its tokens, found none"
     )
     assert refusal("odd.hdf5") == (
         "odd.hdf5, line 1: expected 3 tokens, as its sentence has, found 2"
@@ -216,3 +217,16 @@ def test_files_of_different_states_are_not_one(tmp_path: Path) -> None:
     write(corpus([1], state="warm"), tmp_path / "b.hdf5")
     with pytest.raises(ElmoError, match=r"state is warm, not zero$"):
         open_activations(tmp_path / "a.hdf5", tmp_path / "b.hdf5")
+
+
+@layouts
+def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: str) -> None:
+    text, path = tmp_path / "text.jsonl", tmp_path / "v.hdf5"
+    text.write_text('{"tokens": ["the", "cat"], "id": "b"}\n{"text": "a cat", "id": "a"}\n')
+    embedder = ElmoEmbedder(model=TINY)
+    embedder.embed_file(text, path, layout=layout)
+    with open_activations(path) as activations:
+        query = [Occurrence(["my", "cat"], 1)]
+        (nearest,) = word_neighbours(embedder, activations, query).nearest
+        found = {(record_name(activations, hit.record), hit.token) for hit in nearest}
+    assert found == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}

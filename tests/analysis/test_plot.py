@@ -70,11 +70,11 @@ def test_every_use_is_a_point_with_its_sentence_and_senses_part() -> None:
     (group,) = points("bank.svg")
     titles = dict(group)
     assert len(titles) == 40
-    sides = {title.startswith("line") and "river" in title: set[bool]() for title in titles}
+    sides = {"river" in title: set[bool]() for title in titles}
     for title, x in titles.items():
         sides["river" in title].add(bool(x > np.mean(list(titles.values()))))
     assert sorted(map(list, sides.values())) == [[False], [True]]
-    assert "line 1: river [bank] <0> &" in titles
+    assert "1: river [bank] <0> &" in titles
     assert (picture.n_uses, picture.n_drawn) == (40, 40)
     vectors = np.stack([v[r.tokens.index("bank")] for r, v in zip(*senses(20)[:2], strict=True)])
     values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
@@ -99,7 +99,7 @@ def test_clusters_find_the_senses_and_files_have_a_colour_each() -> None:
     write(senses(3, seed=1), "w.hdf5")
     plot("files.svg", "v.hdf5", "w.hdf5")
     assert [len(group) for group in points("files.svg")] == [40, 6]
-    assert points("files.svg")[1][0][0] == "w.hdf5, line 1: river [bank] <0> &"
+    assert points("files.svg")[1][0][0] == "w.hdf5:1: river [bank] <0> &"
     assert {"v.hdf5 (40)", "w.hdf5 (6)"} <= set(texts("files.svg"))
 
 
@@ -149,7 +149,7 @@ def test_a_page_stands_for_itself() -> None:
     page.feed(Path("bank.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert page.titles[0] == "bank: 40 uses"
-    assert "line 1: river [bank] <0> &" in page.titles
+    assert "1: river [bank] <0> &" in page.titles
     assert len(page.titles) == 41
     assert {load[0] for load in page.loads} == {"#"}
 
@@ -160,7 +160,7 @@ def test_text_that_xml_cannot_hold_is_replaced() -> None:
     values = [np.concatenate([v, v[:1]]) for v in odd.values]
     write(odd._replace(records=records, values=values), "odd.hdf5", "packed")
     plot("odd.svg", "odd.hdf5")
-    assert points("odd.svg")[0][0][0] == "line 1: river [bank] <0> &\ufffd \ufffd"
+    assert points("odd.svg")[0][0][0] == "1: river [bank] <0> &\ufffd \ufffd"
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])

@@ -193,9 +193,9 @@ class _Printer:
 
     def _line(self, found: "Neighbour") -> str:
         """A neighbour as a line; for a program, with tabs and the number of the query."""
-        place = self._place(found)
-        is_one = len(self._activations.paths) == 1
-        line = str(place["line"]) if is_one else f"{place['file']}:{place['line']}"
+        from elmo_cli.analysis.uses import record_name
+
+        line = record_name(self._activations, found.record)
         text = " ".join(found.sentence) if self._is_pooled else found.marked
         if self._with_numbers:
             return f"{self._n_queries}\t{found.cosine:.6f}\t{line}\t{text}"
@@ -203,7 +203,9 @@ class _Printer:
 
     def _place(self, found: "Neighbour") -> dict[str, Any]:
         path, number = self._activations.source(found.record)
-        return {"cosine": found.cosine, "file": str(path), "line": number + 1}
+        key = self._activations.key(found.record)
+        named = {"line": number + 1} if key is None else {"key": key}
+        return {"cosine": found.cosine, "file": str(path), **named}
 
     def _shown(self, use: "Occurrence") -> dict[str, Any]:
         word = {} if self._is_pooled else {"word": use.token, "index": use.index}
