@@ -93,7 +93,7 @@ def open_plan(
     if stored is not None:
         _check_same(folder, stored, values, inputs)
         return stored
-    if folder.names():
+    if {*folder.names()} - {"_elmo"}:  # which a run has begun that had no plan yet
         raise OutputError(
             f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
             "found other files in it"

@@ -59,7 +59,6 @@ class Progress:
 
     def add(self, result: PartResult) -> None:
         """Count a part."""
-        self.workers.add(result.worker)
         self.n_tokens += result.n_tokens
         if result.error is None:
             self.n_done += 1
