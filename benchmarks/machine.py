@@ -19,7 +19,9 @@ def describe() -> dict[str, str]:
         "processor": _processor(),
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "compiled": ", ".join(name for name in ("float32_to_float32", "step") if kernel(name, "")),
+        "compiled": ", ".join(
+            name for name in ("product_float32", "product_bfloat16") if kernel(name, "")
+        ),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
         "elmo_cli": elmo_cli.__version__,

@@ -19,6 +19,7 @@ from pathlib import Path
 from gpu import gpu_rows
 from growth import growth_rows
 from lengths import length_rows
+from limited import limited_rows
 from machine import describe
 from modules import module_rows
 from neighbours import neighbour_rows
@@ -34,6 +35,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "sentence": sentence_rows,
     "startup": startup_rows,
     "lengths": length_rows,
+    "limited": limited_rows,
     "growth": growth_rows,
     "modules": module_rows,
     "neighbours": neighbour_rows,
