@@ -24,7 +24,7 @@ from elmo_cli.text.lines import (
     next_line,
 )
 from elmo_cli.text.records import FORMATS
-from elmo_cli.text.tokenizers import WHITESPACE
+from elmo_cli.text.tokenizers import make_tokenizer
 
 SUFFIXES: Final = {
     **{name: FORMATS[name].suffixes for name in ("text", "fasta", "jsonl")},
@@ -72,6 +72,8 @@ class Columns:
     """One of `SUFFIXES`; None goes by the suffix of each file."""
     text_column: str = "text"
     key_column: str | None = None
+    tokenizer: str = "whitespace"
+    """Of texts, with its language: see `make_tokenizer`."""
     skip_errors: bool = False
 
     @property
@@ -178,17 +180,18 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
     if input_format == "parquet":
         yield from _read_rows(part, columns)
         return
+    tokenizer = make_tokenizer(columns.tokenizer)
     with _open_stream(part.path) as stream:
         if not is_compressed(part.path):  # which is never cut
             stream.seek(part.start)
         lines = _lines(part, stream, columns.skip_errors)
         if input_format != "jsonl":
             name = f"{part.path}, after line {part.line - 1:,}" if part.line > 1 else part.path
-            yield from FORMATS[input_format].read(lines, name, columns.skip_errors, WHITESPACE)
+            yield from FORMATS[input_format].read(lines, name, columns.skip_errors, tokenizer)
             return
         for number, line in enumerate(lines, part.line):
             if line or isinstance(line, InvalidLine):
-                found = json_record(line, columns.fields, WHITESPACE)
+                found = json_record(line, columns.fields, tokenizer)
                 yield _checked(*found, f"{part.path}, line {number}", columns)
 
 
@@ -211,6 +214,7 @@ def _checked(record: Record, error: str | None, where: str, columns: Columns) ->
 
 
 def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
+    tokenizer = make_tokenizer(columns.tokenizer)
     with _open_parquet(part.path, columns) as (file, names):
         end = 0
         for group in range(file.num_row_groups):
@@ -223,7 +227,7 @@ def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
             for batch in rows.to_batches(max_chunksize=1024):
                 for row in batch.to_pylist():
                     first += 1
-                    found = row_record(row, columns.fields, WHITESPACE)
+                    found = row_record(row, columns.fields, tokenizer)
                     yield _checked(*found, f"{part.path}, row {first}", columns)
 
 

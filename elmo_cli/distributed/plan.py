@@ -16,6 +16,7 @@ from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import choose_model
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
+from elmo_cli.text.tokenizers import make_tokenizer
 
 _PART_MB: Final = 1000.0
 """Size of a part, before compression."""
@@ -126,6 +127,7 @@ def _recorded(settings: Settings, files: ModelFiles, options: ModelOptions) -> d
     }
     own = ("precision", "dtype", "text_column", "key_column", "skip_errors")
     chosen = asdict(settings)
+    values |= make_tokenizer(settings.tokenizer).settings()
     return {**values, **{name: str(chosen[name]) for name in own if chosen[name] is not None}}
 
 

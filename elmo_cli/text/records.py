@@ -44,12 +44,6 @@ def _read_text(
     lines: Iterable[str], name: str, skip_errors: bool, tokenizer: Tokenizer
 ) -> Iterator[Record]:
     """The records of raw or tokenized text, one a line or one a sentence."""
-    if tokenizer.cut is WHITESPACE.cut:
-        return watched(_sentence_records(lines, tokenizer))
-    return _sentence_records(lines, tokenizer)
-
-
-def _sentence_records(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Record]:
     for number, line in enumerate(lines):
         attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
         if isinstance(line, InvalidLine):
@@ -129,6 +123,8 @@ def open_records(
     opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
     with opened as lines:
         records = input_format.read(lines, name_of(source), skip_errors, tokenizer)
+        if tokenizer.cut is WHITESPACE.cut and not input_format.has_tokens:
+            records = watched(records)
         has_keys, first = input_format.has_keys, []
         if has_keys is None:
             for record in records:

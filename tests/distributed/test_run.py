@@ -70,6 +70,20 @@ def test_a_folder_is_read_by_number_sentence_and_by_other_programs() -> None:
     assert table.column_names == ["number", "sentence", "tokens", "activations"]
 
 
+def test_raw_text_is_tokenized() -> None:
+    Path("text.txt").write_text("L'eau est froide.\n" * 9)
+    tokenizer = ("--tokenizer", "moses", "--language", "fr")
+    assert elmo(*RUN, *tokenizer).exit_code == 0
+    assert_equal_to_embed(*tokenizer)
+    with open_activations("out") as found:
+        assert found.attributes["tokenizer"] == "moses:fr"
+        assert found.tokens(8) == ["L'", "eau", "est", "froide", "."]
+    result = elmo(*RUN, "--tokenizer", "moses", "-q")
+    assert "differs in tokenizer (moses:fr there, moses:en here)" in result.stderr
+    batch = EmbedBatch(model=str(TINY), tokenizer="moses:fr", layers="top")({"text": ["L'eau."]})
+    assert batch["activations"][0].shape == (3, 32)
+
+
 def test_fasta_and_columns_keep_their_keys() -> None:
     fasta = "".join(f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6))
     Path("text.fasta").write_text(fasta)

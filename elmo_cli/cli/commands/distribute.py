@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         default="text",
         help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
     ),
+    options.tokenizer_options("whitespace"),
     option("--key-column", metavar="NAME", help="Column that holds a key of each record."),
     flag(
         "--skip-errors",
@@ -151,6 +152,7 @@ def distribute(
     shard = parse_shard(named.pop("shard") or str(WHOLE))
     unit = "part" if named["engine"] == "none" else "moment"
     engine = _take_engine(named)
+    named["tokenizer"] = loading.take_tokenizer(named).name
     settings = Settings(**_with_paths(named))
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
