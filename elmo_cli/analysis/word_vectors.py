@@ -28,7 +28,7 @@ from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
 from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
-from elmo_cli.pretrained.loading import choose_language_model, choose_model, load_bilm
+from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence
 from elmo_cli.text.records import TEXT, open_records
@@ -72,11 +72,12 @@ def write_token_vectors(
     output = Path(output)
     check_vector_file(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
-    named = (model, options_file, weight_file, vocabulary_file)
+    named = (model, options_file, weight_file, vocabulary_file, softmax_file)
+    files = choose_model(*named, with_softmax=softmax)
     if softmax:
-        width, chunks = _of_softmax(words, choose_language_model(*named, softmax_file))
+        width, chunks = _of_softmax(words, files)
     else:
-        width, chunks = _of_encoder(words, choose_model(*named), choose_device(device))
+        width, chunks = _of_encoder(words, files, choose_device(device))
     write_vectors(output, WordVectors(words, width, _counted(chunks, on_progress)))
     return len(words)
 

@@ -49,19 +49,14 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
         named: options, from which those that name the files are taken out.
         with_softmax: those of a language model.
     """
-    model, options_file, weight_file, vocabulary_file, softmax_file = (
-        named.pop(name, None)
-        for name in ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
-    )
+    names = ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
+    files = [named.pop(name, None) for name in names]
 
     from elmo_cli.cli.progress import download_bars
-    from elmo_cli.pretrained.loading import choose_language_model, choose_model
+    from elmo_cli.pretrained.loading import choose_model
 
-    files = (model, options_file, weight_file, vocabulary_file)
     with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
-        if with_softmax:
-            return choose_language_model(*files, softmax_file, on_progress)
-        return choose_model(*files, on_progress)
+        return choose_model(*files, on_progress, with_softmax=with_softmax)
 
 
 def say_model(name: str) -> None:

@@ -30,7 +30,7 @@ from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, read_vocabulary
-from elmo_cli.pretrained.loading import choose_language_model, load_bilm
+from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence, checked_sentence
 
@@ -91,9 +91,8 @@ class LanguageModel:
         self._device = choose_device(device)
         types = compute_types(precision, self._device)
         self._batch_tokens = tokens_per_batch(batch_tokens, self._device.type)
-        self.files = choose_language_model(
-            model, options_file, weight_file, vocabulary_file, softmax_file
-        )
+        named = (model, options_file, weight_file, vocabulary_file, softmax_file)
+        self.files = choose_model(*named, with_softmax=True)
         assert self.files.vocabulary is not None
         assert self.files.softmax is not None
         self.vocabulary = read_vocabulary(self.files.vocabulary)

@@ -1,8 +1,6 @@
 """A model as a caller names it to its files, and those to a biLM.
 
-`choose_model` finds what embedding takes, `choose_language_model` what predicting takes:
-bundled, a folder, a zip, two files, or downloaded once and kept (`cache`); `load_bilm`
-builds it.
+It is bundled, a folder, a zip, two files, or downloaded once and kept (`cache`).
 """
 
 import difflib
@@ -52,26 +50,43 @@ def choose_model(
     options_file: str | Path | None = None,
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
+    softmax_file: str | Path | None = None,
     on_progress: OnProgress = silent,
+    *,
+    with_softmax: bool = False,
 ) -> ModelFiles:
-    """Find the files of a model.
+    """Find the files of a model, however it is named.
 
     Args:
-        model: a name or folder; the default model if nothing is given. The files of a model
-            are those.
-        options_file: options.json, a path or URL; with `weight_file`, in place of `model`.
-        weight_file: weights.hdf5, a path or URL.
-        vocabulary_file: the words of a word-level model, in place of those beside its weights.
+        model: as in `find_model`. The files of a model are those.
+        options_file: options.json, a path or an https URL; with `weight_file`, in place of
+            `model`, as AllenNLP took them.
+        weight_file: HDF5, or safetensors by its name.
+        vocabulary_file: the words of a word-level model or of the softmax, in place of those
+            beside the weights, else beside the softmax.
+        softmax_file: in place of that beside the weights.
         on_progress: called for each piece of a download.
+        with_softmax: for predicting words, which needs the softmax and its vocabulary.
 
     Raises:
-        ModelError: the model is not there, or named twice or by half.
+        ModelError: a file is not there, or the model is named twice or by half.
         InputError: a vocabulary is named for a model that reads characters.
     """
     if isinstance(model, ModelFiles):
         return model
-    named = (model, options_file, weight_file, vocabulary_file)
-    files = _find(*named, on_progress, with_softmax=False)
+    if options_file is None and weight_file is None:
+        files = find_model(model, on_progress, with_softmax=with_softmax and softmax_file is None)
+    elif options_file is None or weight_file is None or model is not None:
+        raise ModelError("expected options_file and weight_file, or model, or none of them")
+    else:
+        files = _model_of(options_file, weight_file, on_progress)
+    if vocabulary_file is not None:
+        vocabulary = local_file(vocabulary_file, "vocabulary", on_progress)
+        files = replace(files, vocabulary=vocabulary)
+    if softmax_file is not None:
+        files = replace(files, softmax=local_file(softmax_file, "softmax", on_progress))
+    if with_softmax:
+        return _language_model(files)
     if vocabulary_file is not None and not reads_words(files.options):
         raise InputError(
             f"{files.name}: a model that reads characters takes no vocabulary; leave "
@@ -80,53 +95,26 @@ def choose_model(
     return files
 
 
-def _find(
-    model: str | Path | None,
-    options_file: str | Path | None,
-    weight_file: str | Path | None,
-    vocabulary_file: str | Path | None,
-    on_progress: OnProgress,
-    *,
-    with_softmax: bool,
+def _model_of(
+    options_file: str | Path, weight_file: str | Path, on_progress: OnProgress
 ) -> ModelFiles:
-    if options_file is not None and weight_file is not None and model is None:
-        files = model_from_files(options_file, weight_file, on_progress)
-    elif options_file is not None or weight_file is not None:
-        raise ModelError("expected options_file and weight_file, or model, or none of them")
-    else:
-        files = find_model(model, on_progress, with_softmax=with_softmax)
-    if vocabulary_file is None:
-        return files
-    return replace(files, vocabulary=local_file(vocabulary_file, "vocabulary", on_progress))
-
-
-def choose_language_model(
-    model: str | Path | ModelFiles | None = None,
-    options_file: str | Path | None = None,
-    weight_file: str | Path | None = None,
-    vocabulary_file: str | Path | None = None,
-    softmax_file: str | Path | None = None,
-    on_progress: OnProgress = silent,
-) -> ModelFiles:
-    """Find the files of a model, its softmax and the vocabulary of that among them.
-
-    Args:
-        model, options_file, weight_file, on_progress: as in `choose_model`.
-        vocabulary_file: the words of the softmax, a path or URL; the vocabulary beside the
-            weights, else beside the softmax, if not given.
-        softmax_file: the softmax, a path or URL; that beside the weights if not given.
-
-    Raises:
-        ModelError: one of them is not there.
-    """
-    if isinstance(model, ModelFiles):
-        return model
-    files = _find(
-        *(model, options_file, weight_file, vocabulary_file, on_progress),
-        with_softmax=softmax_file is None,
+    """The model of two files, and what lies beside the weights."""
+    options = local_file(options_file, "options", on_progress)
+    weights = local_file(weight_file, "weights", on_progress)
+    known = [model_of_url(str(file)) for file in (options_file, weight_file)]
+    model = known[0][0] if known[0] and known[1] and known[0][0] == known[1][0] else None
+    return ModelFiles(
+        model.name if model else str(weight_file),
+        options,
+        weights,
+        only_file(weights.parent, "vocabulary"),
+        only_file(weights.parent, "softmax"),
+        model.language_code if model else None,
     )
-    if softmax_file is not None:
-        files = replace(files, softmax=local_file(softmax_file, "softmax", on_progress))
+
+
+def _language_model(files: ModelFiles) -> ModelFiles:
+    """The same, made sure that the softmax and its vocabulary are among them."""
     if files.softmax is None:
         raise ModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
@@ -175,12 +163,7 @@ def default_model() -> str:
 def language_of(
     model: str | Path | ModelFiles | None = None, options_file: str | Path | None = None
 ) -> str | None:
-    """The code of the language of a model, by its name alone: nothing is downloaded.
-
-    Args:
-        model: as in `choose_model`.
-        options_file: a path or URL, in its place.
-    """
+    """The code of the language of a model, by its name or URL alone: nothing is downloaded."""
     if isinstance(model, ModelFiles):
         return model.language
     if model is None and options_file is not None:
@@ -241,14 +224,10 @@ def find_model(
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
-    """Find a model as `find_model` does; what is no name or path here is one of the hub.
-
-    Args:
-        name: as in `find_model`, or `OWNER/NAME`.
-        revision: of a model of the hub, which `name` need not give then.
+    """Find a model as `find_model` does; what is no name or path here is `OWNER/NAME` on the hub.
 
     Raises:
-        ModelError: there is no such model.
+        ModelError: there is no such model, or it has no revisions.
     """
     if isinstance(name, Path) or published_model(name) or os.path.exists(name):
         if revision is not None:
@@ -256,33 +235,6 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
         return find_model(name)
     in_hub = HUB_PREFIX + name.removeprefix(HUB_PREFIX)
     return find_model(in_hub if revision is None else f"{in_hub}@{revision}")
-
-
-def model_from_files(
-    options_file: str | Path, weight_file: str | Path, on_progress: OnProgress = silent
-) -> ModelFiles:
-    """The model of two files, as AllenNLP took them, and of what lies beside the weights.
-
-    Args:
-        options_file: a path or an https URL, as for `local_file`.
-        weight_file: likewise; HDF5, or safetensors by its name.
-        on_progress: called for each piece of a download.
-
-    Raises:
-        ModelError: a URL cannot be downloaded. Missing files are found when they are read.
-    """
-    options = local_file(options_file, "options", on_progress)
-    weights = local_file(weight_file, "weights", on_progress)
-    known = [model_of_url(str(file)) for file in (options_file, weight_file)]
-    model = known[0][0] if known[0] and known[1] and known[0][0] == known[1][0] else None
-    return ModelFiles(
-        model.name if model else str(weight_file),
-        options,
-        weights,
-        only_file(weights.parent, "vocabulary"),
-        only_file(weights.parent, "softmax"),
-        model.language_code if model else None,
-    )
 
 
 def _in_archive(path: Path, name: str) -> ModelFiles:

@@ -15,7 +15,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
-from elmo_cli.pretrained.loading import find_model, load_bilm, model_from_files
+from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
 from elmo_cli.training.checkpoint import write_text
@@ -63,7 +63,7 @@ def choose_start(
     if init_from is not None and Path(init_from).suffix in (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX):
         if options_file is None:
             raise ModelError(f"{init_from}: expected an options file with a single weights file")
-        files, options_file = model_from_files(options_file, init_from), None
+        files, options_file = choose_model(None, options_file, init_from), None
     if [options_file, preset, init_from].count(None) != 2:
         raise ModelError("expected one of an options file, a preset and a model to start from")
     vocabulary = None if vocabulary_file is None else _read_distinct(vocabulary_file)
@@ -71,7 +71,7 @@ def choose_start(
         check_choice("preset", preset, tuple(PRESETS))
         return Start(PRESETS[preset], preset, None, vocabulary)
     if init_from is not None:
-        files = files or find_model(init_from)
+        files = files or choose_model(init_from)
     path = options_file if files is None else files.options
     assert path is not None
     if isinstance(read_options(path), ManyLangsOptions):

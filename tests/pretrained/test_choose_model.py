@@ -8,7 +8,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained.cache import download_model
-from elmo_cli.pretrained.loading import choose_language_model, model_named
+from elmo_cli.pretrained.loading import choose_model, model_named
 
 MODEL = ("options.json", "weights.hdf5")
 
@@ -26,11 +26,9 @@ def bundle(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
 
 def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt", "softmax.hdf5")
-    files = choose_language_model(folder)
+    files = choose_model(folder, with_softmax=True)
     assert (files.softmax, files.vocabulary) == (folder / "softmax.hdf5", folder / "vocab.txt")
-    files = choose_language_model(
-        options_file=folder / "options.json", weight_file=folder / "weights.hdf5"
-    )
+    files = choose_model(None, folder / "options.json", folder / "weights.hdf5", with_softmax=True)
     assert (files.softmax, files.vocabulary) == (folder / "softmax.hdf5", folder / "vocab.txt")
 
 
@@ -38,36 +36,34 @@ def test_the_bundled_model_is_one_when_it_has_a_softmax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = bundle(tmp_path / "mini", monkeypatch, "vocab.txt", "softmax.hdf5")
-    assert choose_language_model().softmax == folder / "softmax.hdf5"
+    assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
     assert download_model(model_named("mini"), with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(ModelError, match=r"only of mini, original, original-5.5b; name one"):
-        choose_language_model("small")
+        choose_model("small", with_softmax=True)
 
 
 def test_a_softmax_may_be_put_beside_a_published_model_by_hand(cache: Path) -> None:
     folder = folder_with(cache / "small", "options.json", "vocab.txt")
     for name in ("weights.hdf5", "softmax.hdf5"):
         write_softmax(folder / name, np.eye(3, dtype=np.float32), np.ones(3, np.float32))
-    assert choose_language_model("small").softmax == folder / "softmax.hdf5"
+    assert choose_model("small", with_softmax=True).softmax == folder / "softmax.hdf5"
 
 
 def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt", "softmax.hdf5")
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
-    files = choose_language_model(
-        folder, vocabulary_file=other / "v.txt", softmax_file=other / "s.hdf5"
-    )
+    files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # beside the softmax will do
-    files = choose_language_model(folder, softmax_file=other / "s.hdf5")
+    files = choose_model(folder, softmax_file=other / "s.hdf5", with_softmax=True)
     assert files.vocabulary == other / "vocab.txt"
 
 
 def test_a_model_without_a_softmax_says_where_one_is_to_be_had(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt")
     with pytest.raises(ModelError) as caught:
-        choose_language_model(str(folder))
+        choose_model(str(folder), with_softmax=True)
     assert str(caught.value).startswith(
         f"{folder}: no softmax, which predicting words needs; expected softmax.hdf5 beside "
         f"{folder / 'weights.hdf5'}, or --softmax-file; models that have one: "
@@ -78,7 +74,7 @@ def test_a_model_without_a_softmax_says_where_one_is_to_be_had(tmp_path: Path) -
 def test_a_softmax_without_a_vocabulary_is_named(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL, "softmax.hdf5")
     with pytest.raises(ModelError) as caught:
-        choose_language_model(str(folder))
+        choose_model(str(folder), with_softmax=True)
     assert str(caught.value) == (
         f"{folder}: no vocabulary, the words of its softmax; expected vocab.txt beside "
         f"{folder / 'softmax.hdf5'}, or --vocabulary-file"

@@ -16,7 +16,7 @@ from website import COMMIT, Site, not_on_hub, put_model_on_hub, status
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ElmoError, ModelError
 from elmo_cli.pretrained.hub import save_model
-from elmo_cli.pretrained.loading import choose_language_model, find_model
+from elmo_cli.pretrained.loading import choose_model, find_model
 
 constants = pytest.importorskip("huggingface_hub.constants")
 
@@ -76,7 +76,7 @@ def test_the_softmax_is_taken_where_words_are_predicted(site: Site, tmp_path: Pa
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
     assert find_model(NAME).softmax is None
-    files = choose_language_model(NAME)
+    files = choose_model(NAME, with_softmax=True)
     assert files.softmax is not None
     assert files.vocabulary is not None
     assert (files.softmax.name, files.vocabulary.name) == ("softmax.safetensors", "vocab.txt")

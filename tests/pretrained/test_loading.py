@@ -10,7 +10,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained import loading, registry
 from elmo_cli.pretrained.cache import cache_folder, download_model, model_state, n_bytes_here
-from elmo_cli.pretrained.loading import choose_model, find_model, model_from_files
+from elmo_cli.pretrained.loading import choose_model, find_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
 
 OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
@@ -205,11 +205,11 @@ def test_single_files_are_the_second_way(
 
 def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
-    files = model_from_files(str(folder / "o.json"), folder / "w.hdf5")
+    files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
     assert files.options == folder / "o.json"
     assert files.name == str(folder / "w.hdf5")
     assert files.vocabulary == folder / "vocab.txt"
-    assert model_from_files("o", "w").vocabulary is None
+    assert choose_model(None, "o", "w").vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> None:
@@ -230,11 +230,11 @@ def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> No
 @pytest.mark.parametrize("url", ["http://127.0.0.1/w", "file:///etc/passwd", "s3://bucket/w"])
 def test_other_urls_are_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(ModelError, match=r"not encrypted|expected an https URL"):
-        model_from_files(tmp_path / "options.json", url)
+        choose_model(None, tmp_path / "options.json", url)
 
 
 def test_known_urls_are_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
-    files = model_from_files(published.options[0], published.weights[0])
+    files = choose_model(None, published.options[0], published.weights[0])
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"
     assert files == find_model("tiny")

@@ -2,7 +2,7 @@ import pytest
 
 from elmo_cli.model.options import parse_options, read_options
 from elmo_cli.model.parameters import parameters_by_part
-from elmo_cli.pretrained.loading import find_model, model_from_files
+from elmo_cli.pretrained.loading import choose_model, find_model
 from elmo_cli.pretrained.registry import MODELS, model_of_url, published_model
 
 
@@ -68,7 +68,7 @@ def test_every_model_of_a_language_has_its_code() -> None:
 def test_the_files_of_a_published_model_know_its_language() -> None:
     files = find_model("mini")
     assert files.language == "en"
-    assert model_from_files(files.options, files.weights).language is None
+    assert choose_model(None, files.options, files.weights).language is None
     assert find_model(files.weights.parent).language is None
 
 
