@@ -50,13 +50,13 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
         with_softmax: those of a language model.
     """
     names = ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
-    files = [named.pop(name, None) for name in names]
+    files = {name: named.pop(name, None) for name in names}
 
     from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import choose_model
 
     with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
-        return choose_model(*files, on_progress, with_softmax=with_softmax)
+        return choose_model(**files, on_progress=on_progress, with_softmax=with_softmax)
 
 
 def say_model(name: str) -> None:

@@ -27,18 +27,16 @@ TOKEN_ENCODER: Final = "token_embedder.pkl"
 MANY_LANGS_FILES: Final = {"config.json", "encoder.pkl", TOKEN_ENCODER}
 """What every model of ELMoForManyLangs has; see `many_langs`."""
 
-_PREFERRED = {
-    "options": ("options.json",),
-    "weights": ("model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
-    "softmax": ("softmax.hdf5", "softmax.safetensors"),
-    "vocabulary": ("vocab.txt", "vocab.txt.gz"),
-}
 _PATTERNS = {
-    "options": ("*options*.json", "config.json"),
-    "weights": ("*.hdf5", "*.safetensors"),
-    "softmax": ("*softmax*.hdf5", "*softmax*.safetensors"),
-    "vocabulary": ("*vocab*.txt", "*vocab*.txt.gz"),
+    "options": ("options.json", "*options*.json", "config.json"),
+    "weights": (
+        *("model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
+        *("*.hdf5", "*.safetensors"),
+    ),
+    "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
+    "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
+"""The first that fits counts; HDF5 comes before safetensors, which need another package."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +57,9 @@ class ModelFiles:
 def candidates(folder: Path, role: str) -> list[Path]:
     """The files of a folder that may have a role: the one with its usual name, else all."""
     names = _names(folder)
-    for name in _PREFERRED[role]:
-        if name in names:
-            return [folder / name]
     if role == "weights" and names >= MANY_LANGS_FILES:
         return [folder / "encoder.pkl"]
-    for pattern in _PATTERNS[role]:  # HDF5 first: it needs no other package
+    for pattern in _PATTERNS[role]:
         found = [name for name in sorted(names) if fnmatchcase(name, pattern)]
         if role == "weights":
             found = [name for name in found if "softmax" not in name]
@@ -123,21 +118,17 @@ def content_sha256(files: ModelFiles) -> str:
     over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
     The options are not part of it: outputs record them beside it.
     """
-    digests = [sha256(path) for path in (files.weights, *_beside_weights(files))]
+    options, folder, paths = read_options(files.options), files.weights.parent, [files.weights]
+    if isinstance(options, ManyLangsOptions):
+        paths.append(folder / TOKEN_ENCODER)
+        paths += [folder / "char.dic"] if options.char_cnn is not None else []
+        paths += [folder / "word.dic"] if options.word_dim else []
+    elif options.char_cnn is None and files.vocabulary:
+        paths.append(files.vocabulary)
+    digests = list(map(sha256, paths))
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def _beside_weights(files: ModelFiles) -> list[Path]:
-    """The files, besides the options and the weights, that the numbers of a model depend on."""
-    options, folder = read_options(files.options), files.weights.parent
-    if isinstance(options, ManyLangsOptions):
-        names = [TOKEN_ENCODER]
-        names += ["char.dic"] if options.char_cnn is not None else []
-        names += ["word.dic"] if options.word_dim else []
-        return [folder / name for name in names]
-    return [files.vocabulary] if options.char_cnn is None and files.vocabulary else []
 
 
 def sha256(path: Path) -> str:

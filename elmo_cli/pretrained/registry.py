@@ -5,9 +5,8 @@ these files beside them. The two that are here are those of copies in public rep
 git-lfs records them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from elmo_cli.pretrained.model_files import FILE_NAMES
 
@@ -22,8 +21,8 @@ class PublishedModel:
     """A model by name. URLs are tried in order; an archive before single files."""
 
     name: str
-    language: str
-    text: str | None
+    language: str = "English"
+    text: str | None = None
     """What it was trained on."""
     parameters: int | None = None
     download_bytes: int | None = None
@@ -59,20 +58,15 @@ def _allennlp(path: str) -> tuple[str, ...]:
     )
 
 
-def _hugging_face(repository: str, name: str) -> str:
-    return f"https://huggingface.co/{repository}/resolve/main/{name}"
+def _nlpl_archive(path: str) -> tuple[str, str]:
+    """A zip of the NLPL word vectors repository (University of Oslo)."""
+    url = f"vectors.nlpl.eu/repository/{path}.zip"
+    return f"https://{url}", f"http://{url}"
 
 
-def _nlpl(number: int, language: str, suffix: str, text: str | None = None) -> PublishedModel:
-    """A model of the NLPL word vectors repository (University of Oslo), by its number there."""
-    path = f"vectors.nlpl.eu/repository/20/{number}.zip"
-    return PublishedModel(
-        name=f"nlpl-{number}-{suffix}",
-        language=language,
-        text=text,
-        download_bytes=1_500_000_000 if number == 212 else None,
-        archive=(f"https://{path}", f"http://{path}"),
-    )
+def _nlpl(number: int, language: str, **more: Any) -> PublishedModel:
+    name, archive = f"nlpl-{number}-{language.lower()}", _nlpl_archive(f"20/{number}")
+    return PublishedModel(name, language, archive=archive, **more)
 
 
 _MANY_LANGS: Final = {
@@ -121,22 +115,12 @@ _MANY_LANGS: Final = {
     "vi": "Vietnamese",
     "zh": "Chinese (traditional)",
 }
-"""The languages of ELMoForManyLangs, in the order of their numbers."""
+"""The languages of ELMoForManyLangs, in the order of their numbers in NLPL's repository."""
 _CODES: Final = {language: code for code, language in _MANY_LANGS.items()}
-_MANY_LANGS_FIRST: Final = 136
 MANY_LANGS_PREFIX: Final = "many-langs-"
 
 
-def _many_langs() -> Iterator[PublishedModel]:
-    """The models of ELMoForManyLangs, which are in the NLPL repository too."""
-    for number, (code, language) in enumerate(_MANY_LANGS.items(), start=_MANY_LANGS_FIRST):
-        path = f"vectors.nlpl.eu/repository/11/{number}.zip"
-        yield PublishedModel(
-            name=f"{MANY_LANGS_PREFIX}{code}",
-            language=language,
-            text="Wikipedia and web pages (CoNLL 2018), 20 million words",
-            archive=(f"https://{path}", f"http://{path}"),
-        )
+_WEB = "Wikipedia and web pages (CoNLL 2018), 20 million words"
 
 
 _SMALL = "2x1024_128_2048cnn_1xhighway"
@@ -148,13 +132,11 @@ _SEQVEC = "data.bioembeddings.com/public/embeddings/embedding_models/seqvec"
 MODELS: Final = (
     PublishedModel(
         name=BUNDLED,
-        language="English",
         text="public-domain and freely licensed text, 11.2 million tokens",
         parameters=5_550_672,
     ),
     PublishedModel(
         name="small",
-        language="English",
         text=_BILLION_WORDS,
         parameters=13_593_296,
         download_bytes=54_402_800,
@@ -164,7 +146,6 @@ MODELS: Final = (
     ),
     PublishedModel(
         name="medium",
-        language="English",
         text=_BILLION_WORDS,
         parameters=28_027_728,
         download_bytes=112_100_000,
@@ -173,18 +154,17 @@ MODELS: Final = (
     ),
     PublishedModel(
         name="original",
-        language="English",
         text=_BILLION_WORDS,
         parameters=93_600_848,
         download_bytes=374_435_128,
         weights_sha256="a6b92b9ccbb13fe489faacd2221c795d4bebe84b75f8aded9d85ea464fa5c994",
         options=(
             *_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_options.json"),
-            _hugging_face("lysandre/elmo", "options.json"),
+            "https://huggingface.co/lysandre/elmo/resolve/main/options.json",
         ),
         weights=(
             *_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_weights.hdf5"),
-            _hugging_face("lysandre/elmo", "weights.hdf5"),
+            "https://huggingface.co/lysandre/elmo/resolve/main/weights.hdf5",
         ),
         softmax=_allennlp(f"{_ORIGINAL}/elmo_{_ORIGINAL}_softmax_weights.hdf5"),
         vocabulary=(
@@ -194,7 +174,6 @@ MODELS: Final = (
     ),
     PublishedModel(
         name="original-5.5b",
-        language="English",
         text="Wikipedia and WMT 2008-2012 news, 5.5 billion tokens",
         parameters=93_600_848,
         download_bytes=374_400_000,
@@ -207,14 +186,12 @@ MODELS: Final = (
     PublishedModel(
         name="portuguese",
         language="Portuguese",
-        text=None,
         options=_allennlp("contributed/pt/elmo_pt_options.json"),
         weights=_allennlp("contributed/pt/elmo_pt_weights.hdf5"),
         aliases=("pt",),
     ),
     PublishedModel(
         name="pubmed",
-        language="English",
         text="PubMed",
         parameters=93_600_848,
         download_bytes=374_400_000,
@@ -234,12 +211,17 @@ MODELS: Final = (
         options=(f"http://{_SEQVEC}/options.json",),
         weights=(f"http://{_SEQVEC}/weights.hdf5",),
     ),
-    _nlpl(209, "English", "english"),
-    _nlpl(201, "German", "german"),
-    _nlpl(202, "Swedish", "swedish"),
-    _nlpl(203, "Latin", "latin"),
-    _nlpl(212, "Russian", "russian", text="Araneum, lemmas"),
-    *_many_langs(),
+    _nlpl(209, "English"),
+    _nlpl(201, "German"),
+    _nlpl(202, "Swedish"),
+    _nlpl(203, "Latin"),
+    _nlpl(212, "Russian", text="Araneum, lemmas", download_bytes=1_500_000_000),
+    *(
+        PublishedModel(
+            f"{MANY_LANGS_PREFIX}{code}", language, _WEB, archive=_nlpl_archive(f"11/{n}")
+        )
+        for n, (code, language) in enumerate(_MANY_LANGS.items(), start=136)
+    ),
 )
 
 

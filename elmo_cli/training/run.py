@@ -184,6 +184,7 @@ class Run:
             "options": asdict(self.options),
             "step": self.step,
             "n_tokens": self.n_tokens,
+            "text_tokens": self._text_tokens,
             "seconds": self.seconds,
             "position": tuple(self.position),
             "loss_sums": self.check_loss(),

@@ -1,9 +1,7 @@
 """What a run starts from: an architecture, a vocabulary, and weights, random or a model's."""
 
-import json
 import logging
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +23,6 @@ from elmo_cli.training.options import PRESETS, TrainingOptions
 
 logger = logging.getLogger(__name__)
 
-COUNTS = "counts.json"
 VALIDATION = "validation.txt"
 
 
@@ -100,33 +97,16 @@ def _read_distinct(path: str | Path) -> Vocabulary:
     return vocabulary
 
 
-def count_once(text: TrainingText, folder: Path, n_words: int | None) -> int:
-    """The tokens of a text, counted unless an earlier run did.
+def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
+    """Count the tokens of a text, and write the lines that are held out of it into a folder.
 
     Args:
-        text: the text.
-        folder: keeps what was counted, and gets the lines that are held out.
-        n_words: the most frequent words, which it gets as vocab.txt; None writes none.
+        n_words: write so many words, the most frequent, as vocab.txt; None writes none.
 
     Raises:
         InputError: a file cannot be read, there is nothing to train on or to hold out.
     """
-    made_of = {
-        "text": text.identity(),
-        "validation_share": text.validation_share,
-        "vocabulary_size": n_words,
-    }
-    with suppress(OptionsError):  # not there, or damaged: it is made again
-        found = read_json(folder / COUNTS)
-        if found["made_of"] == made_of:
-            return int(found["n_tokens"])
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
-    n_tokens = _count(text, folder, n_words)
-    write_text(folder / COUNTS, json.dumps({"made_of": made_of, "n_tokens": n_tokens}) + "\n")
-    return n_tokens
-
-
-def _count(text: TrainingText, folder: Path, n_words: int | None) -> int:
     words: Counter[str] = Counter()
     held_out, n_sentences = [], 0
     lines = (line for path in text.paths for line, _, _ in lines_from(path))

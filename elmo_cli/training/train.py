@@ -20,7 +20,7 @@ from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.processes import Processes, all_processes
 from elmo_cli.training.report import Report, summary_writer
 from elmo_cli.training.run import Run
-from elmo_cli.training.start import VALIDATION, Start, choose_start, count_once, start_weights
+from elmo_cli.training.start import VALIDATION, Start, choose_start, count_tokens, start_weights
 
 logger = logging.getLogger(__name__)
 
@@ -150,12 +150,13 @@ def _start_run(
         "text": [text.identity(), text.validation_share],
         "vocabulary": n_words or hashlib.sha256("\n".join(words).encode()).hexdigest(),
     }
-    state = load_checkpoint(folder)
+    state, n_tokens = load_checkpoint(folder), None
     if state is not None:
         check_same_run(state, identity, options, folder)
-    n_tokens = None
-    if given is None or options.steps is None or text.validation_share:
-        counted = count_once(text, folder, n_words) if processes.is_first else 0
+        n_tokens = state["text_tokens"]
+    is_needed = given is None or options.steps is None or text.validation_share
+    if is_needed and n_tokens is None:
+        counted = count_tokens(text, folder, n_words) if processes.is_first else 0
         n_tokens = processes.gather(counted)[0]
     vocabulary = read_vocabulary(folder / "vocab.txt") if given is None else given
     objective = start_weights(start, vocabulary, options)

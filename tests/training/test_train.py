@@ -633,5 +633,7 @@ def test_a_word_that_a_vocabulary_has_twice_is_named() -> None:
 def test_a_run_that_is_longer_already_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
     train("model", steps=3)
+    caplog.clear()
     train("model", steps=2)
     assert "resuming after step 3, the last one: nothing is left to train" in caplog.messages
+    assert "counting" not in caplog.text
