@@ -1,6 +1,6 @@
 """Cosine similarity of a word's vectors in two sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -71,6 +71,35 @@ def find_occurrence(
         times = "once" if len(found) == 1 else f"{len(found)} times"
         raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
     return Occurrence(sentence, found[(number or 1) - 1])
+
+
+def find_pair(
+    sentences: Sequence[str],
+    cut: Callable[[str], Sentence],
+    word: str,
+    word2: str | None = None,
+    occurrence1: int | None = None,
+    occurrence2: int | None = None,
+) -> tuple[Occurrence, Occurrence]:
+    """Find the words to compare in two sentences.
+
+    Args:
+        sentences: two, as raw text.
+        cut: gives the tokens of a text.
+        word: of the first sentence, and of the second if no `word2` is given.
+        word2: of the second sentence.
+        occurrence1, occurrence2: numbers of the occurrences, as in `find_occurrence`.
+
+    Raises:
+        InputError: there are not two sentences, or a word is not found.
+    """
+    if len(sentences) != 2:
+        raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
+    first, second = map(cut, sentences)
+    return (
+        find_occurrence(first, word, occurrence1, option="--occurrence1"),
+        find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
+    )
 
 
 def _near_miss(sentence: Sentence, word: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress bars of runs over a text file and of downloads, on standard error."""
+"""Progress bars of runs and of downloads, on standard error."""
 
 import sys
 import time
@@ -9,7 +9,10 @@ from typing import IO, TYPE_CHECKING
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from elmo_cli.cli import messages
+
 if TYPE_CHECKING:
+    from elmo_cli.distributed.run import Progress
     from elmo_cli.embed_file import Summary
     from elmo_cli.pretrained.download import OnProgress
 
@@ -30,21 +33,23 @@ class _Lines:
 
 
 class ProgressBar:
-    """A bar by bytes read, with tokens a second and the time left.
+    """A bar by bytes read, or another unit, with the time left.
 
-    A context manager. It shows on a terminal only, or, as lines, where asked.
+    A context manager. It shows on a terminal only, unless -q was given; or, as lines, where asked.
     """
 
-    def __init__(self, n_bytes: int | None, *, quiet: bool, as_lines: bool) -> None:
+    def __init__(
+        self, *, unit: str = "B", total: int | None = None, as_lines: bool = False
+    ) -> None:
         self._started = time.monotonic()
         self._n_tokens = 0
         self._logs = logging_redirect_tqdm()  # what is logged does not tear the bar
         self._bar = tqdm(
-            total=n_bytes,
-            unit="B",
-            unit_scale=True,
+            total=total,
+            unit=unit,
+            unit_scale=unit == "B",
             # None: not where standard error is no terminal.
-            disable=True if quiet else (False if as_lines else None),
+            disable=True if messages.is_quiet() else (False if as_lines else None),
             file=_Lines(sys.stderr) if as_lines else sys.stderr,
             mininterval=10 if as_lines else 0.1,
             dynamic_ncols=not as_lines,
@@ -58,20 +63,28 @@ class ProgressBar:
         self._bar.close()
         self._logs.__exit__(None, None, None)
 
-    def show(self, summary: "Summary") -> None:
-        """Show how far a run is."""
-        self.add_tokens(summary.n_tokens - self._n_tokens)
-        self.add_bytes(summary.n_bytes - self._bar.n)
+    def add(self, n: int) -> None:
+        """Count what is read or done, in the unit of the bar."""
+        self._bar.update(n)
 
     def add_tokens(self, n_tokens: int) -> None:
-        """Count tokens that are computed."""
+        """Count tokens that are computed, whose rate is shown."""
         self._n_tokens += n_tokens
         rate = self._n_tokens / max(time.monotonic() - self._started, 1e-9)
         self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
 
-    def add_bytes(self, n_bytes: int) -> None:
-        """Count bytes that are read."""
-        self._bar.update(n_bytes)
+    def show(self, summary: "Summary") -> None:
+        """Show how far a run over a file is."""
+        self.add_tokens(summary.n_tokens - self._n_tokens)
+        self.add(summary.n_bytes - self._bar.n)
+
+    def show_parts(self, progress: "Progress") -> None:
+        """Show how far a run over many parts is."""
+        bar = self._bar
+        if bar.total is None:  # what was there before does not count for the time left
+            bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
+        bar.set_postfix_str(progress.text(), refresh=False)
+        self.add(progress.n_done - bar.n)
 
 
 @contextmanager

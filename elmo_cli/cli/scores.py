@@ -1,20 +1,15 @@
-"""Scores of the sentences of a file, printed row by row: for `perplexity` and `surprisal`."""
+"""Scores of the sentences of a file, for `perplexity` and `surprisal`."""
 
-import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
-
-from elmo_cli.cli import messages
 
 if TYPE_CHECKING:
     from elmo_cli.text.lines import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
-
-Row = dict[str, Any]
 
 
 class _Score(Protocol):
@@ -58,32 +53,10 @@ def score_file(
     from elmo_cli.text.records import TEXT, open_records
 
     with (
-        ProgressBar(size_in_bytes(text), quiet=messages.is_quiet(), as_lines=False) as bar,
-        open_records(text, TEXT, bar.add_bytes, tokenizer=tokenizer) as (records, is_ready, _),
+        ProgressBar(total=size_in_bytes(text)) as bar,
+        open_records(text, TEXT, bar.add, tokenizer=tokenizer) as (records, is_ready, _),
     ):
         sentences = (record.tokens for record in records)
         for found in score(sentences, is_ready=is_ready if as_stream else lambda: True):
             yield found
             bar.add_tokens(len(found.tokens))
-
-
-def print_header(columns: Iterable[str], as_json: bool) -> None:
-    """Print the names of the columns, which JSON has in each row."""
-    if not as_json:
-        click.echo("\t".join(columns))
-
-
-def print_rows(rows: Iterable[Row], as_json: bool) -> None:
-    """Print the rows of a sentence: TSV, empty where there is no value, or an object a line."""
-    lines = [
-        json.dumps(row, ensure_ascii=False) if as_json else "\t".join(map(_cell, row.values()))
-        for row in rows
-    ]
-    if lines:
-        click.echo("\n".join(lines))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6f}"
-    return str(int(value)) if isinstance(value, bool) else "" if value is None else str(value)

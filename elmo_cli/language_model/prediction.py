@@ -158,12 +158,8 @@ def substitute_words(
     return model.compute_batches(sentences, compute, Substitutes([], []))
 
 
-def check_text(text: Sentence, name: str = "") -> Sentence:
-    """Make sure that a text has one gap at most, and hand it back.
-
-    Args:
-        text: its tokens.
-        name: what an error starts with.
+def check_text(text: Sentence) -> Sentence:
+    """Make sure that a text, of tokens, has one gap at most, and hand it back.
 
     Raises:
         InputError: it has several.
@@ -171,7 +167,7 @@ def check_text(text: Sentence, name: str = "") -> Sentence:
     found = list(checked_sentence(text))
     n_gaps = found.count(GAP)
     if n_gaps > 1:
-        raise InputError(f"{name}expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
+        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
     return found
 
 

@@ -179,7 +179,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         0,
         "rare is left out: 1 use and 9, and 3 are needed in each\n",
     )
-    assert result.stdout == f"mouse\t{apd(old, new):.6f}\t4\t5\t0.0100\n"
+    assert result.stdout == f"mouse\t{apd(old, new):.6f}\t4\t5\t0.010000\n"
     answer = elmo("change", "old.npz", "new.npz", "--measure", "prt", "--json")
     found = json.loads(answer.stdout)
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import h5py
 import numpy as np
 import pytest
@@ -261,9 +262,11 @@ def test_progress_shows_on_a_terminal_unless_quiet(
     quiet: bool, stream: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with ProgressBar(1000, quiet=quiet, as_lines=False) as bar:
-        bar.show(Summary(1, 70, 400, 0.1))
-        bar.show(Summary(2, 90, 1000, 0.2))
+    with click.Context(click.Command("elmo")).scope() as context:
+        context.meta["verbosity"] = -1 if quiet else 0
+        with ProgressBar(total=1000) as bar:
+            bar.show(Summary(1, 70, 400, 0.1))
+            bar.show(Summary(2, 90, 1000, 0.2))
     shown = stream.getvalue()
     assert bool(shown) == shows
     if shows:

@@ -1,15 +1,10 @@
 """`elmo change`: how much words have changed between two corpora."""
 
-import json
-from typing import TYPE_CHECKING
-
 import click
 
 from elmo_cli.cli import messages, options
+from elmo_cli.cli.answers import as_json_line, as_row
 from elmo_cli.quantities import counted
-
-if TYPE_CHECKING:
-    from elmo_cli.analysis.change import Change
 
 
 @options.command()
@@ -75,17 +70,7 @@ def change(
         if found.change is None:
             uses = f"{counted(found.n_old, 'use')} and {found.n_new:,}"
             messages.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
-        else:
-            click.echo(_json(found, measure) if as_json else _row(found))
-
-
-def _row(found: "Change") -> str:
-    p = [] if found.p is None else [f"{found.p:.4f}"]
-    return "\t".join([found.word, f"{found.change:.6f}", str(found.n_old), str(found.n_new), *p])
-
-
-def _json(found: "Change", measure: str) -> str:
-    p = {} if found.p is None else {"p": found.p}
-    answer = {"word": found.word, "measure": measure, "change": found.change}
-    counts = {"n_old": found.n_old, "n_new": found.n_new}
-    return json.dumps({**answer, **counts, **p}, ensure_ascii=False)
+            continue
+        facts = {name: value for name, value in found._asdict().items() if value is not None}
+        named = {"word": found.word, "measure": measure}
+        click.echo(as_json_line(named | facts) if as_json else as_row(facts.values()))

@@ -1,9 +1,6 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -143,6 +140,7 @@ def distribute(
     if named["state"] == "carry":
         raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
 
+    from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.distributed.plan import Settings, open_plan
     from elmo_cli.distributed.run import run_parts
@@ -156,11 +154,11 @@ def distribute(
     settings = Settings(**_with_paths(named))
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
-    with stop_on_signal(unit) as should_stop, _parts_bar(quiet=messages.is_quiet()) as show:
+    with stop_on_signal(unit) as should_stop, ProgressBar(unit="part") as bar:
         progress = run_parts(
             *(there, plan, settings, engine),
             shard=shard,
-            on_progress=show,
+            on_progress=bar.show_parts,
             should_stop=should_stop,
         )
     _say_end(folder, progress, is_shard=shard != WHOLE)
@@ -207,23 +205,3 @@ def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
         raise click.ClickException(
             f"{folder}: {counted(n_missing, 'part')} missing; the same command tries again"
         )
-
-
-@contextmanager
-def _parts_bar(*, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
-    """Give a function that shows how far a run is, on a terminal."""
-    from tqdm import tqdm
-    from tqdm.contrib.logging import logging_redirect_tqdm
-
-    with (
-        logging_redirect_tqdm(),  # what is logged does not tear the bar
-        tqdm(unit="part", disable=quiet or None, file=sys.stderr, dynamic_ncols=True) as bar,
-    ):
-
-        def show(progress: "Progress") -> None:
-            if bar.total is None:  # what was there before does not count for the time left
-                bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
-            bar.set_postfix_str(progress.text(), refresh=False)
-            bar.update(progress.n_done - bar.n)
-
-        yield show

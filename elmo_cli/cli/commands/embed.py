@@ -142,9 +142,7 @@ def embed(
     selection = select(n_layers, layers, mix, gamma, pooling, normalize=normalize)
     with (
         stop_on_signal() as should_stop,
-        ProgressBar(
-            size_in_bytes(input_file), quiet=messages.is_quiet(), as_lines=file_friendly_logging
-        ) as bar,
+        ProgressBar(total=size_in_bytes(input_file), as_lines=file_friendly_logging) as bar,
     ):
         summary = embed_file(embedder, plan, selection, batch_size, bar.show, should_stop)
     if not summary.was_complete:  # which has been said

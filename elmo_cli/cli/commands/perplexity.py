@@ -1,18 +1,18 @@
 """`elmo perplexity`: how well a model predicts a text."""
 
-import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options, scores
+from elmo_cli.cli.answers import as_json_line, as_row, print_rows
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.perplexity import Directions, Perplexity
+    from elmo_cli.language_model.perplexity import Perplexity
     from elmo_cli.language_model.scoring import SentenceScore
 
 _SENTENCE_COLUMNS = (
@@ -56,17 +56,17 @@ def perplexity(
     from elmo_cli.language_model.perplexity import Totals
 
     totals = Totals()
-    rows_of, columns = (
-        (_token_rows, _TOKEN_COLUMNS) if per_token else (_sentence_rows, _SENTENCE_COLUMNS)
-    )
     has_rows = per_sentence or per_token
-    if has_rows:
-        scores.print_header(columns, as_json)
+    columns, rows_of = (
+        (_TOKEN_COLUMNS, _token_rows) if per_token else (_SENTENCE_COLUMNS, _sentence_rows)
+    )
+    if has_rows and not as_json:
+        click.echo(as_row(columns))
     score = partial(model.score, batch_size=batch_size)
     for number, found in enumerate(scores.score_file(text, tokenizer, score, as_stream=has_rows)):
         totals.add(found)
         if has_rows:
-            scores.print_rows(rows_of(number, found), as_json)
+            print_rows(columns, rows_of(number, found), as_json=as_json)
     result = totals.perplexity()
     if has_rows:
         average = result.all_words.average
@@ -74,25 +74,19 @@ def perplexity(
             f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
         )
     else:
-        click.echo(json.dumps(asdict(result)) if as_json else _table(result))
+        click.echo(as_json_line(asdict(result)) if as_json else _table(result))
 
 
-def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[scores.Row]:
+def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
     from elmo_cli.language_model.perplexity import perplexity_of
 
-    both: Directions | None = perplexity_of(score)
-    values = asdict(both) if both else dict.fromkeys(_SENTENCE_COLUMNS[-3:])
-    yield {
-        "sentence": number,
-        "tokens": len(score.tokens),
-        "unknown": int((~score.known).sum()),
-        "log_p_forward": float(score.forward.sum()),
-        "log_p_backward": float(score.backward.sum()),
-        **values,
-    }
+    both = perplexity_of(score)
+    n_unknown = int((~score.known).sum())
+    log_p = float(score.forward.sum()), float(score.backward.sum())
+    yield number, len(score.tokens), n_unknown, *log_p, *(astuple(both) if both else [None] * 3)
 
 
-def _token_rows(number: int, score: "SentenceScore") -> Iterator[scores.Row]:
+def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
     from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 
     if not score.tokens:
@@ -102,8 +96,7 @@ def _token_rows(number: int, score: "SentenceScore") -> Iterator[scores.Row]:
     forward = [None, *score.forward.tolist()]
     backward = [*score.backward.tolist(), None]
     for position, values in enumerate(zip(tokens, known, forward, backward, strict=True)):
-        row = dict(zip(_TOKEN_COLUMNS[2:], values, strict=True))
-        yield {"sentence": number, "position": position, **row}
+        yield number, position, *values
 
 
 def _table(found: "Perplexity") -> str:

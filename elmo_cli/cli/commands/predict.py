@@ -1,10 +1,8 @@
 """`elmo predict`: the next words, those before, those of a gap; or sentences drawn at random."""
 
-import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -12,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.streams import chunks
+from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.cli.streams import input_chunks
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
@@ -74,30 +73,27 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
     _check(text, named["state"])
     finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
-    option = next(iter(options.given("--sample", "--each", "--backward", "--with-unknown")), None)
-    cut = loading.take_tokenizer(named).cut
-    with _open_texts(text, cut, option) as (texts, is_ready):
-        model = loading.load_language_model(**named)
+    texts = _read_texts(text, loading.take_tokenizer(named).cut)
+    model = loading.load_language_model(**named)
 
-        from elmo_cli.language_model import prediction
+    from elmo_cli.language_model import prediction
 
-        if n_samples is not None:
-            sampling["backward"] = finding["backward"]
-            for tokens in texts:
-                drawn = prediction.sample_sentences(model, tokens, n_samples, **sampling)
-                _print_samples(tokens, drawn, as_json)
-            return
-        find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
-            partial(prediction.substitute_words, model, top=finding["top"])
-            if each
-            else partial(prediction.predict_words, model, **finding)
-        )
-        answers = chain.from_iterable(map(find, chunks(texts, MAX_TEXTS, is_ready)))
-        shares = []
-        for number, found in enumerate(answers):
-            _print(found, None if text != STANDARD_INPUT else number, as_json)
-            if isinstance(found, prediction.Prediction) and found.place != "gap":
-                shares.append(found.unknown)
+    if n_samples is not None:
+        sampling["backward"] = finding["backward"]
+        for tokens in chain.from_iterable(texts):
+            drawn = prediction.sample_sentences(model, tokens, n_samples, **sampling)
+            _print_samples(tokens, drawn, as_json)
+        return
+    find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
+        partial(prediction.substitute_words, model, top=finding["top"])
+        if each
+        else partial(prediction.predict_words, model, **finding)
+    )
+    shares = []
+    for number, found in enumerate(chain.from_iterable(map(find, texts))):
+        _print(found, None if text != STANDARD_INPUT else number, as_json)
+        if isinstance(found, prediction.Prediction) and found.place != "gap":
+            shares.append(found.unknown)
     if shares and not finding["with_unknown"]:
         messages.say(
             f"<UNK>, all words outside the vocabulary, has {sum(shares) / len(shares):.1%}"
@@ -117,32 +113,26 @@ def _check(text: str, state: str | None) -> None:
         )
 
 
-@contextmanager
-def _open_texts(
-    text: str, cut: "Callable[[str], Sentence]", option: str | None
-) -> "Iterator[tuple[Iterator[Sentence], Callable[[], bool]]]":
-    """The tokens of the text, or of each line of standard input, and whether the next is there."""
+def _read_texts(text: str, cut: "Callable[[str], Sentence]") -> "Iterable[list[Sentence]]":
+    """The tokens of the text, or of the lines of standard input: those together that are there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
     # Of many lines, some may have gaps, which both directions fill whatever the option.
-    refuses_gaps = option is not None and (
-        text != STANDARD_INPUT or option in ("--sample", "--each")
-    )
-
-    def read(line: str, name: str = "") -> "Sentence":
-        found = check_text(cut_around_gaps(line, cut), name)
-        if refuses_gaps and GAP in found:
-            raise InputError(f"{name}{option} goes without a gap ({GAP})")
-        return found
-
+    without_gaps = ["--sample", "--each"]
     if text != STANDARD_INPUT:
-        with loading.usage_errors():
-            found = read(text)  # before a model is loaded
-        yield iter([found]), lambda: True
-        return
-    with open_lines(STANDARD_INPUT) as lines:
-        numbered = enumerate(lines, start=1)
-        yield (read(line, f"standard input, line {n}: ") for n, line in numbered), lines.is_ready
+        without_gaps += ["--backward", "--with-unknown"]
+    option = next(iter(options.given(*without_gaps)), None)
+
+    def read(line: str) -> "Sentence":
+        tokens = check_text(cut_around_gaps(line, cut))
+        if option is not None and GAP in tokens:
+            raise InputError(f"{option} goes without a gap ({GAP})")
+        return tokens
+
+    if text == STANDARD_INPUT:
+        return input_chunks(read, MAX_TEXTS)
+    with loading.usage_errors():
+        return [[read(text)]]
 
 
 def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool) -> None:
@@ -150,7 +140,7 @@ def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool)
     from elmo_cli.language_model.prediction import Prediction
 
     if as_json:
-        click.echo(json.dumps(_as_json(found), ensure_ascii=False))
+        click.echo(as_json_line(_facts(found)))
     elif isinstance(found, Prediction):
         _print_words(found.candidates, number)
     else:
@@ -160,17 +150,15 @@ def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool)
             _print_words(found.candidates[position - 1], number, position, token)
 
 
-def _as_json(found: "Prediction | Substitutes") -> dict[str, Any]:
+def _facts(found: "Prediction | Substitutes") -> dict[str, Any]:
     from elmo_cli.language_model.prediction import Prediction
 
     def words(candidates: "list[Candidate]") -> list[dict[str, Any]]:
         return [candidate._asdict() for candidate in candidates]
 
     if isinstance(found, Prediction):
-        return {
-            **{"tokens": found.tokens, "place": found.place, "words": words(found.candidates)},
-            "unknown": found.unknown,
-        }
+        answer = {"tokens": found.tokens, "place": found.place, "words": words(found.candidates)}
+        return {**answer, "unknown": found.unknown}
     return {"tokens": found.tokens, "words": list(map(words, found.candidates))}
 
 
@@ -179,10 +167,10 @@ def _print_words(candidates: "list[Candidate]", number: int | None, *columns: in
         if number is None:
             click.echo(f"{probability:8.4f}  {word}")
         else:
-            click.echo("\t".join(map(str, [number, *columns, f"{probability:.6f}", word])))
+            click.echo(as_row([number, *columns, probability, word]))
 
 
 def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:
     for sample in samples:
         found = {"tokens": tokens, "sample": sample}
-        click.echo(json.dumps(found, ensure_ascii=False) if as_json else " ".join(sample))
+        click.echo(as_json_line(found) if as_json else " ".join(sample))

@@ -1,12 +1,13 @@
 """`elmo surprisal`: how unexpected each token of a text is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options, scores
+from elmo_cli.cli.answers import as_row, print_rows
 from elmo_cli.quantities import counted
 
 if TYPE_CHECKING:
@@ -56,25 +57,22 @@ def surprisal(
         backward=direction == "backward",
         with_entropy=with_entropy,
     )
-    scores.print_header([*_COLUMNS, *["entropy"] * with_entropy], as_json)
+    columns = [*_COLUMNS, *["entropy"] * with_entropy]
+    if not as_json:
+        click.echo(as_row(columns))
     n_tokens = n_unknown = 0
     for number, found in enumerate(scores.score_file(text, tokenizer, measure), start=1):
-        scores.print_rows(_rows(number, found), as_json)
+        print_rows(columns, _rows(number, found), as_json=as_json)
         n_tokens += len(found.tokens)
         n_unknown += int((~found.known).sum())
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
 
 
-def _rows(number: int, found: "Surprisals") -> Iterator[scores.Row]:
+def _rows(number: int, found: "Surprisals") -> Iterator[Sequence[Any]]:
     """A row a token."""
-    columns = [found.tokens, found.surprisal.tolist(), found.known.tolist()]
-    names = [*_COLUMNS[2:]]
-    if found.entropy is not None:
-        columns.append(found.entropy.tolist())
-        names.append("entropy")
-    for position, values in enumerate(zip(*columns, strict=True), start=1):
-        yield {
-            "sentence_id": number,
-            "token_id": position,
-            **dict(zip(names, values, strict=True)),
-        }
+    entropy = [] if found.entropy is None else [found.entropy.tolist()]
+    values = zip(
+        found.tokens, found.surprisal.tolist(), found.known.tolist(), *entropy, strict=True
+    )
+    for position, of_token in enumerate(values, start=1):
+        yield number, position, *of_token

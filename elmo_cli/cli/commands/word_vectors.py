@@ -1,8 +1,7 @@
 """`elmo word-vectors`: one vector a word, of its spelling or averaged over its uses."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +85,7 @@ def word_vectors(
 
     from elmo_cli.analysis.vector_files import check_vector_file
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
+    from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.text.lines import check_input
 
     check_vector_file(output, words_file, corpus, overwrite=overwrite)
@@ -95,33 +95,15 @@ def word_vectors(
         assert words_file is not None
         files = loading.take_files(named, with_softmax=softmax)
         loading.say_model(files.name)
-        settings: dict[str, Any] = {"model": files, "device": device}
-        with _bar("words") as on_progress:
-            n_words = write_token_vectors(
-                *(words_file, output),
-                softmax=softmax,
-                overwrite=overwrite,
-                on_progress=on_progress,
-                **settings,
-            )
+        write: Callable[..., int] = partial(
+            write_token_vectors, words_file, output, softmax=softmax, model=files, device=device
+        )
     else:
         check_input(corpus)
         embedder = loading.load_embedder(device=device, **named)
-        with _bar("tokens") as on_progress:
-            n_words = write_average_vectors(
-                *(embedder, corpus, output, words_file),
-                tokenizer=tokenizer,
-                overwrite=overwrite,
-                on_progress=on_progress,
-                **uses,
-            )
+        write = partial(
+            write_average_vectors, embedder, corpus, output, words_file, tokenizer=tokenizer, **uses
+        )
+    with ProgressBar(unit=" words" if corpus is None else " tokens") as bar:
+        n_words = write(overwrite=overwrite, on_progress=bar.add)
     messages.say(f"{output}: {counted(n_words, 'word')}")
-
-
-@contextmanager
-def _bar(unit: str) -> Iterator[Callable[[int], object]]:
-    """Progress on a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(unit=f" {unit}", disable=messages.is_quiet() or None, file=sys.stderr) as bar:
-        yield bar.update
