@@ -144,6 +144,7 @@ def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> 
     """As `timeout -s INT` sends them, to a process and to its group."""
     ended: list[int] = []
     monkeypatch.setattr("elmo_cli.cli.signals.os._exit", ended.append)
+    monkeypatch.setattr("elmo_cli.cli.signals._AS_ONE_SECONDS", 60.0)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
