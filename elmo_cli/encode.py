@@ -29,6 +29,8 @@ class _Embedder(Protocol):
         batch_size: int = ...,
         *,
         layers: str = ...,
+        mix: Sequence[float] | None = ...,
+        gamma: float | None = ...,
         pooling: str | None = ...,
         normalize: bool = ...,
     ) -> Iterator[NDArray[np.float32]]: ...
@@ -42,7 +44,9 @@ def encode(
     texts: Text | Sequence[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
     *,
-    layers: str = "average",
+    layers: str | None = None,
+    mix: Sequence[float] | None = None,
+    gamma: float | None = None,
     pooling: str | None = "mean",
     tokenizer: str = "moses",
     language: str | None = None,
@@ -57,7 +61,7 @@ def encode(
         embedder: of the model.
         texts: raw texts, which are tokenized, or lists of tokens; or one raw text.
         batch_size: sentences in a batch; it matters with carried state only.
-        layers: as in `embed_sentences`.
+        layers, mix, gamma: as in `embed_sentences`; `average` if neither layers nor a mix is given.
         pooling: `mean`, `max`, `first` or `last`; None gives a vector a token.
         tokenizer: `moses`, `spacy` or `whitespace`.
         language: the code of the language of the texts; that of the model if not given.
@@ -80,7 +84,9 @@ def encode(
     embedded = embedder.embed_sentences(
         sentences or [[]],  # which gives the shape
         batch_size,
-        layers=layers,
+        layers=layers or ("average" if mix is None else "all"),
+        mix=mix,
+        gamma=gamma,
         pooling=pooling,
         normalize=normalize_embeddings,
     )
