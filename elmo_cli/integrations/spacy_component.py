@@ -31,11 +31,7 @@ class ElmoComponent:
     """
 
     def __init__(self, layers: str, **settings: Any) -> None:
-        """Load the model.
-
-        Args:
-            layers: as in `ElmoEmbedder.embed_sentences`; several are concatenated.
-            settings: those of `ElmoEmbedder`.
+        """Load the model by the settings of `ElmoEmbedder`; several layers are concatenated.
 
         Raises:
             ElmoError: see `ElmoEmbedder`; or there is no such layer.

@@ -30,10 +30,9 @@ class HubElmo(nn.Module):
         requires_grad: bool = False,
         module: BiLm | None = None,
     ) -> None:
-        """Load a model; the default one if neither `model` nor `module` is given.
+        """Load a model by its name; the default one if neither `model` nor `module` is given.
 
         Args:
-            model: a name, folder or zip file.
             trainable: train the mix, as in versions 2 and 3: the weights of the layers (before
                 the softmax, initially 0) and the scale (initially 1).
             requires_grad: train the biLM too; a `module` keeps its own setting otherwise.

@@ -102,9 +102,7 @@ def measure_perplexity(
     """The perplexity of a stream of sentences.
 
     Args:
-        model: a biLM with its softmax.
-        sentences: each a list of tokens, without boundaries.
-        batch_size: sentences in a batch; it matters with carried state only.
+        sentences, batch_size: as in `LanguageModel.score`.
 
     Raises:
         InputError: there is no token.

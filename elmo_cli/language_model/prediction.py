@@ -18,7 +18,6 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.errors import InputError, check_at_least
@@ -76,7 +75,6 @@ def predict_words(
     sides, there are words only.
 
     Args:
-        model: a biLM with its softmax.
         texts: each a list of tokens, with `___` where a word is to be found; without
             tokens, the start (or end) of a sentence.
         top: how many words, at most the vocabulary.
@@ -128,8 +126,6 @@ def substitute_words(
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
-        model: a biLM with its softmax; it reads each sentence once.
-        sentences: a stream of sentences.
         top: how many words for each token, at most the vocabulary.
 
     Raises:
@@ -186,16 +182,7 @@ def _split(text: Sentence, backward: bool) -> tuple[Place, Sentence, Sentence]:
 
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Tensor:
-    """The log probability of every word between two contexts.
-
-    Args:
-        model: a biLM with its softmax.
-        ahead: contexts of the forward direction, float, shape (N, P).
-        behind: contexts of the backward direction, float, shape (N, P).
-
-    Returns:
-        float64, shape (N, V); see the top of this file.
-    """
+    """The log probability, shape (N, V), of every word between two contexts, shape (N, P)."""
     ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64)
     log_p = model.softmax.of_words(ahead).add_(model.softmax.of_words(behind))
     log_p -= ranks.reciprocal().log1p().log()  # of the word by itself, but for a constant
@@ -238,9 +225,7 @@ def sample_sentences(
     `<UNK>` is never drawn, nor the boundary that the direction does not predict.
 
     Args:
-        model: a biLM with its softmax.
         text: the tokens to continue, perhaps none.
-        n_samples: how many sentences.
         backward: put words before the text, not after it.
         temperature: what the logits are divided by: below 1 the probable words get more
             probable, above 1 less.
@@ -306,17 +291,9 @@ def _draw(
     for start in range(0, len(contexts), size):
         piece = slice(start, start + size)
         log_p = _without(model, model.softmax.of_words(contexts[piece]), never, UNKNOWN_TOKEN)
-        log_p -= log_p.amax(dim=1, keepdim=True)
-        sums = (log_p / temperature).exp().cumsum(dim=1).numpy()  # (n, V)
-        for generator, cumulative in zip(random[piece], sums, strict=True):
-            index = _inverse(cumulative, generator.random())
+        log_p -= log_p.amax(dim=1, keepdim=True)  # (n, V)
+        for generator, row in zip(random[piece], (log_p / temperature).numpy(), strict=True):
+            # With Gumbel noise, each word is the largest with its probability.
+            index = np.argmax(row + generator.gumbel(size=len(row)))
             drawn.append(model.vocabulary.words[index])
     return drawn
-
-
-def _inverse(cumulative: NDArray[np.float64], uniform: float) -> int:
-    """The index whose share of a cumulative sum a number from 0 to before 1 falls into."""
-    total = cumulative[-1]
-    index = np.searchsorted(cumulative, uniform * total, side="right")
-    # Rounding may reach the total, whose first index is the last that has a share.
-    return int(min(index, np.searchsorted(cumulative, total, side="left")))

@@ -53,12 +53,7 @@ class SentenceScore(NamedTuple):
 
 
 class LanguageModel:
-    """A biLM with its softmax, which says how probable words are.
-
-    Attributes:
-        files: where it was read from.
-        vocabulary: the words it predicts.
-    """
+    """A biLM with its softmax, which says how probable the words of its `vocabulary` are."""
 
     def __init__(
         self,
@@ -78,9 +73,7 @@ class LanguageModel:
         Args:
             options_file, weight_file, device, model, state, batch_tokens: as in
                 `ElmoEmbedder`.
-            vocabulary_file: the words of the softmax; vocab.txt beside the weights, else
-                beside the softmax, if not given.
-            softmax_file: softmax.hdf5, a path or URL; that of the model if not given.
+            vocabulary_file, softmax_file: as in `choose_model`.
             precision: of the biLM's computation; the softmax is computed in float32.
 
         Raises:

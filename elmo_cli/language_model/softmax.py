@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.model.tensor_files import TensorFile, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 
@@ -55,8 +55,6 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
     """Make sure that a softmax fits a vocabulary and a biLM; no value is read.
 
     Args:
-        path: HDF5, or safetensors by its name.
-        n_words: the size of the vocabulary.
         dim: the `projection_dim` of the biLM.
 
     Raises:
@@ -64,7 +62,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
     """
     with open_tensors(path) as file:
         if "softmax" not in file:
-            raise WeightsError(f"{path}: {_other_kind(file)}")
+            raise WeightsError(f"{path}: expected a softmax, found {file.kind()}")
         expected = {WEIGHT: (n_words, dim), BIAS: (n_words,)}
         mismatches = [
             f"{name}: expected {shape}, found {found}"
@@ -103,7 +101,6 @@ def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
     """Read the vectors of some words of a softmax that was checked.
 
     Args:
-        path: as in `check_softmax`.
         words: their numbers in the vocabulary, shape (N,); quick where they follow one another.
 
     Returns:
@@ -122,22 +119,14 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
     """Write a softmax, HDF5 or safetensors, which appears under its name when it is complete.
 
     Args:
-        path: ends in `.safetensors`, or it is HDF5.
+        path, dtype: as in `write_tensors`.
         weight: float, shape (V, P).
         bias: float, shape (V,).
-        dtype: of the values in the file, `float32` or `float16`.
 
     Raises:
         OutputError: the file cannot be written.
     """
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
-
-
-def _other_kind(file: TensorFile) -> str:
-    if any(name in file for name in ("char_embed", "embedding", "RNN_0")):
-        return "expected a softmax, found the weights of a biLM"
-    names = ", ".join(sorted({name.split("/")[0] for name in file.names()})[:5]) or "nothing"
-    return f"expected a softmax (softmax/W and softmax/b), found {names}"
 
 
 # What it computes.

@@ -41,7 +41,6 @@ def measure_surprisal(
     """Measure the surprisal of each token of a stream of sentences.
 
     Args:
-        model: a biLM with its softmax; only one direction of it runs.
         sentences, batch_size, is_ready: as in `LanguageModel.score`.
         backward: predict each token from those after it, not from those before it.
         with_entropy: measure how uncertain each prediction is, too.

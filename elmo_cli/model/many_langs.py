@@ -168,14 +168,7 @@ class LexiconEncoder(TokenEncoder):
         return torch.from_numpy(self.lexicons.token_ids(tokens))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Encode tokens.
-
-        Args:
-            ids: int64, shape (N, 1 + C): `token_ids`.
-
-        Returns:
-            float, shape (N, P).
-        """
+        """Encode tokens, int64, shape (N, 1 + C): `token_ids`, as float, shape (N, P)."""
         parts = []
         if self.words is not None:
             parts.append(self.words(ids[:, 0]))  # (N, W)
@@ -191,13 +184,7 @@ class LexiconEncoder(TokenEncoder):
 def read_many_langs(
     encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
 ) -> BiLm:
-    """Build a model, in float32.
-
-    Args:
-        encoder: encoder.pkl, the weights of the LSTMs.
-        token_encoder: token_embedder.pkl.
-        options: the architecture.
-        lexicons: those that the model uses.
+    """Build a model of encoder.pkl and token_embedder.pkl, in float32.
 
     Raises:
         WeightsError: a file is missing, holds anything but tensors, or does not fit the

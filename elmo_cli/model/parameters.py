@@ -10,13 +10,9 @@ def parameters_by_part(
     """Count the values in the weights file of a model.
 
     Args:
-        options: the architecture.
-        n_words: the size of the vocabulary of a word-level model; where it is not
-            known, its embedding is left out.
+        n_words: the size of the vocabulary of a word-level model, whose embedding is left out
+            where it is not known.
         n_characters: the rows of the character table.
-
-    Returns:
-        The parts in the order of the data's way, and their number of parameters.
     """
     size, char_cnn = options.lstm.projection_dim, options.char_cnn
     has_table = isinstance(options, ManyLangsOptions) or char_cnn is None

@@ -6,7 +6,6 @@ package of that name, an extra of this one.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,9 @@ Shape = tuple[int, ...]
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
+
+BILM: Final = "the weights of a biLM"
+SOFTMAX: Final = "a softmax"
 
 _DTYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 """The values of safetensors that are read."""
@@ -76,6 +78,16 @@ class TensorFile:
         with _damage_named(self._path):
             self._file.visititems(visit)
         return found
+
+    def kind(self) -> str:
+        """What the file seems to hold."""
+        if any(name in self for name in ("char_embed", "embedding", "RNN_0")):
+            return BILM
+        if "softmax" in self:
+            return SOFTMAX
+        if "sentence_to_index" in self or "0" in self:
+            return "activations, as `elmo embed` writes them"
+        return ", ".join(sorted({name.split("/")[0] for name in self.names()})[:5]) or "nothing"
 
     def dtype(self, name: str) -> str:
         """The type of a tensor's values, as numpy calls it."""
@@ -181,13 +193,8 @@ def _open_hdf5(path: Path) -> h5py.File:
         return h5py.File(path, "r")
     except OSError as error:
         message, reason = str(error), system_reason(error)
-    cut_off = re.search(r"truncated file: eof = (\d+),.*stored_eof = (\d+)", message)
-    if cut_off:
-        found, expected = map(int, cut_off.groups())
-        raise WeightsError(
-            f"{path}: the weights file is cut off: expected {expected:,} bytes, "
-            f"found {found:,}; get it again"
-        )
+    if "truncated file" in message:
+        raise WeightsError(f"{path}: the weights file is cut off; get it again")
     if "signature not found" in message:
         raise WeightsError(f"{path}: expected a weights file (HDF5), found something else")
     raise WeightsError(f"{path}: cannot read the weights: {reason}")
@@ -205,7 +212,7 @@ def write_tensors(
     """Write a file of tensors, which appears under its name when it is complete.
 
     Args:
-        path: until then, it is called `NAME.partial`.
+        path: ends in .safetensors, or it is HDF5.
         tensors: names and values; of HDF5, one in memory at a time.
         dtype: of the values in the file, `float32` or `float16`.
         metadata: text about the file; the attributes of an HDF5 file.
@@ -235,10 +242,7 @@ def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array])
     """Write an HDF5 file of one tensor, some of its rows in memory at a time.
 
     Args:
-        path: as in `write_tensors`.
-        name: of the tensor.
-        shape: of the tensor.
-        rows: the rows in their order, float, shape (n, ...) each.
+        rows: in their order, float, shape (n, ...) each.
 
     Raises:
         OutputError: the file cannot be written.

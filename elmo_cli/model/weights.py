@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.tensor_files import TensorFile, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import BILM, SOFTMAX, TensorFile, open_tensors, write_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 
 Transform = Callable[[Tensor], Tensor]
@@ -156,9 +156,9 @@ def check_kind(path: str | Path, file: TensorFile, *, or_softmax: bool = False) 
     Raises:
         WeightsError: it holds something else.
     """
-    is_bilm = any(name in file for name in ("char_embed", "embedding", "RNN_0"))
-    if not is_bilm and not (or_softmax and "softmax" in file):
-        raise WeightsError(f"{path}: {_other_kind(file)}")
+    kind = file.kind()
+    if kind != BILM and not (or_softmax and kind == SOFTMAX):
+        raise WeightsError(f"{path}: expected {BILM}, found {kind}")
 
 
 def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[Entry]) -> None:
@@ -176,15 +176,6 @@ def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[
             f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
             + "; ".join(mismatches)
         )
-
-
-def _other_kind(file: TensorFile) -> str:
-    if "sentence_to_index" in file or "0" in file:
-        return "expected a weights file, found a file of activations, as `elmo embed` writes it"
-    if "softmax" in file:
-        return "expected the weights of a biLM, found those of a softmax"
-    names = ", ".join(sorted({name.split("/")[0] for name in file.names()})[:5]) or "nothing"
-    return f"expected a weights file with char_embed or embedding, and RNN_0; found {names}"
 
 
 def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:

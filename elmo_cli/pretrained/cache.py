@@ -70,7 +70,7 @@ def remove_model(model: PublishedModel) -> tuple[Path, int]:
     """Delete the files of a published model.
 
     Returns:
-        The folder that they were in, and their size in bytes.
+        The folder that they were in, and their bytes.
 
     Raises:
         ModelError: there are none, they are bundled, or they cannot be deleted.
@@ -104,9 +104,7 @@ def download_model(
     """Download what is missing of a published model.
 
     Args:
-        model: one of `registry.MODELS`.
         with_softmax: also get the softmax and its vocabulary, which perplexity needs.
-        on_progress: called for each piece of a download.
 
     Raises:
         ModelError: no URL gave a whole file, or there is no softmax.
@@ -170,7 +168,6 @@ def local_file(file: str | Path, role: str, on_progress: OnProgress = silent) ->
     Args:
         file: a path, or an https URL; those of published models stand for all their mirrors.
         role: `options`, `weights`, `softmax` or `vocabulary`.
-        on_progress: called for each piece of a download.
 
     Raises:
         ModelError: the URL cannot be downloaded.

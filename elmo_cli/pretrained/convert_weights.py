@@ -39,9 +39,8 @@ def convert_weights(
 
     Args:
         source: HDF5, or safetensors where its name ends so.
-        target: ends in .hdf5, .h5 or .safetensors, which is its format; never the source. It
-            appears when it is complete, and says what it was made of in its metadata
-            (safetensors) or attributes (HDF5).
+        target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears when it is
+            complete, and says in its metadata or attributes what it was made of.
         dtype: of the values in `target`, `float32` or `float16`; None is float16
             where all of `source` is, else float32.
         overwrite: replace a file that is there, but never `source` itself.

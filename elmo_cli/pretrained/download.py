@@ -38,10 +38,6 @@ _TIMEOUT_SECONDS: Final = 30.0
 _PIECE_BYTES: Final = 1 << 18
 
 
-class _DownloadError(Exception):
-    """Why a URL did not give the file."""
-
-
 def silent(name: str, n_bytes: int, total: int | None) -> None:
     """The `OnProgress` that does nothing."""
 
@@ -64,8 +60,7 @@ def download(
         on_progress: called for each piece.
 
     Raises:
-        ModelError: no URL gave the file, all are named with the reason; or it cannot
-            be written.
+        ModelError: no URL gave the file, or it cannot be written.
     """
     # Hidden, and with the suffix by which `check` knows its format.
     partial = destination.with_name(f".partial.{destination.name}")
@@ -77,7 +72,7 @@ def download(
             try:
                 _receive(url, partial, sha256, on_progress, destination.name)
                 check(partial)
-            except (_DownloadError, ElmoError) as error:
+            except ElmoError as error:
                 errors.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
             else:
                 return rename_synced(partial, destination)
@@ -124,12 +119,7 @@ def _not_written(path: Path, error: OSError) -> ModelError:
 
 
 def _receive(url: str, path: Path, sha256: str | None, on_progress: OnProgress, name: str) -> None:
-    """Write what a URL gives to a file.
-
-    Raises:
-        _DownloadError: the URL does not give the file, or not all of it.
-        OSError: the file cannot be written.
-    """
+    """Write what a URL gives to a file; a `ModelError` says why it does not give all of it."""
     n_bytes, total, digest = 0, None, hashlib.sha256()
     with open(path, "wb") as file:
         for piece, total in _pieces(url):
@@ -138,9 +128,9 @@ def _receive(url: str, path: Path, sha256: str | None, on_progress: OnProgress, 
             n_bytes += len(piece)
             on_progress(name, n_bytes, total)
     if total is not None and n_bytes != total:
-        raise _DownloadError(f"broke off after {n_bytes:,} of {total:,} bytes")
+        raise ModelError(f"broke off after {n_bytes:,} of {total:,} bytes")
     if sha256 is not None and digest.hexdigest() != sha256:
-        raise _DownloadError(f"expected the sha256 {sha256}, found {digest.hexdigest()}")
+        raise ModelError(f"expected the sha256 {sha256}, found {digest.hexdigest()}")
 
 
 def _pieces(url: str) -> Iterator[tuple[bytes, int | None]]:
@@ -155,19 +145,19 @@ def _pieces(url: str) -> Iterator[tuple[bytes, int | None]]:
                 yield piece, total and int(total)
     except urllib.error.HTTPError as error:
         error.close()
-        raise _DownloadError(f"status {error.code} {error.reason}") from None
+        raise ModelError(f"status {error.code} {error.reason}") from None
     except (http.client.HTTPException, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         message = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        raise _DownloadError(message) from None
+        raise ModelError(message) from None
 
 
 def _check_scheme(url: str) -> None:
     scheme = url.partition(":")[0].lower()
     if scheme == "http" and os.environ.get(ALLOW_HTTP) != "1":
-        raise _DownloadError(f"not encrypted; {ALLOW_HTTP}=1 allows http")
+        raise ModelError(f"not encrypted; {ALLOW_HTTP}=1 allows http")
     if scheme not in ("http", "https"):
-        raise _DownloadError(f"expected an https URL, found {scheme}:")
+        raise ModelError(f"expected an https URL, found {scheme}:")
 
 
 # Zip files, as the NLPL repository has them.

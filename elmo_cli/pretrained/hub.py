@@ -73,9 +73,8 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
     """Write a model as folders of the hub are: config.json, model.safetensors and its words.
 
     Raises:
-        ModelError: it is one of ELMoForManyLangs, which has no such form.
-        OutputError: a file is there already, or cannot be written.
-        ElmoError: the package for safetensors is not installed.
+        ElmoError: it is one of ELMoForManyLangs, which has no such form; a file is there already,
+            or cannot be written; the package for safetensors is not installed.
     """
     from elmo_cli.pretrained.convert_weights import convert_weights
 

@@ -14,9 +14,6 @@ from elmo_cli.errors import ElmoError, OutputError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
-from elmo_cli.model.options import parse_options
-from elmo_cli.model.parameters import parameters_by_part
-from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.lines import Sentence
 from elmo_cli.text.tokenizers import read_sentences
@@ -30,10 +27,6 @@ logger = logging.getLogger(__name__)
 LOG = "log.jsonl"
 LOG_SECONDS = 10.0
 """Between two lines for people."""
-_STATES = {
-    "zero": "from the zero state",
-    "carry": "where the sentence before ended: the state was carried",
-}
 
 
 class Report:
@@ -89,7 +82,7 @@ class Report:
         """Write the model, and measure the perplexity of the validation text.
 
         Args:
-            max_tokens: the first sentences with so many tokens are enough; None takes all.
+            max_tokens: measure the first sentences with so many tokens; None takes all.
 
         Returns:
             `forward`, `backward`, `average`, exp of the mean of both directions' losses,
@@ -164,7 +157,7 @@ class Report:
             "perplexity": perplexity,
         }
         write_text(folder / "training.json", json.dumps(record, indent=1) + "\n")
-        write_text(folder / "card.md", _card(record, self._start.content, run.vocabulary))
+        write_text(folder / "card.md", _card(record, len(run.vocabulary)))
 
 
 def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iterator[Sentence]:
@@ -178,11 +171,7 @@ def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iter
 
 
 def summary_writer() -> Any:
-    """What writes for TensorBoard, a class.
-
-    Raises:
-        ElmoError: its package is not installed.
-    """
+    """The class that writes for TensorBoard; an `ElmoError` where it is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -195,40 +184,21 @@ def summary_writer() -> Any:
 # The card of the model.
 
 
-def _card(record: Mapping[str, Any], content: Mapping[str, Any], vocabulary: Vocabulary) -> str:
-    """The card, in Markdown, from what training.json and options.json say."""
-    options = parse_options(dict(content))
-    lstm, cnn, settings = options.lstm, options.char_cnn, record["options"]
-    source = "a table of words"
-    if cnn is not None:
-        source = f"character CNN ({len(cnn.filters)} filter widths, {cnn.n_filters} filters, "
-        source += f"{cnn.n_highway} highway layers)"
-    n_parameters = sum(parameters_by_part(options, len(vocabulary)).values())
-    batch = f"batches of {settings['batch_tokens']:,} tokens"
-    if settings["state"] == "carry":
-        batch = f"{settings['batch_size']} streams in blocks of {settings['unroll']} tokens"
-    softmax = "the full softmax"
-    if 0 < settings["negative_samples"] < len(vocabulary):
-        softmax = f"a sampled softmax of {settings['negative_samples']:,} words"
+def _card(record: Mapping[str, Any], n_words: int) -> str:
+    """The card, in Markdown, from what training.json says."""
+    start = "" if record["init_from_weights"] else "random weights, architecture of "
     rows = {
         "made": f"{time.strftime('%Y-%m-%d')}, by elmo-cli {__version__}",
-        "architecture": f"{source}, 2 x {lstm.n_layers} LSTMs of {lstm.dim} with projections to "
-        f"{lstm.projection_dim}",
-        "activations": f"{options.n_layers} layers x {options.width}",
-        "parameters": f"{n_parameters:,}, the softmax aside",
-        "words to predict": f"{len(vocabulary):,}",
-        "weights before": record["init_from"] if record["init_from_weights"] else "random",
+        "started from": f"{start}{record['init_from']}",
         "text": ", ".join(f"`{path}`" for path in record["text"]),
         **record["tokenizer"],
+        "words to predict": f"{n_words:,}",
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
         f"{timedelta(seconds=round(record['seconds']))}",
-        "sentences start": _STATES[settings["state"]],
-        "trained with": f"{batch}, {softmax}, {settings['optimizer']} at "
-        f"{settings['learning_rate']:g}, dropout {settings['dropout']:g}, "
-        f"{settings['precision']}, seed {settings['seed']}",
+        **record["options"],
     }
     table = "".join(f"| {name} | {value} |\n" for name, value in rows.items())
-    return f"# A model trained with elmo train\n\n| | |\n|---|---|\n{table}\n{_quality(record)}"
+    return f"# A model trained with elmo train\n\n{_quality(record)}\n| | |\n|---|---|\n{table}"
 
 
 def _quality(record: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ def choose_start(
     """The architecture of an options.json, of a preset, or of a model to start from.
 
     Args:
-        options_file: with `init_from` only where that is a single file of weights.
+        options_file: options.json; with `init_from` only where that is a single file of weights.
         preset: a name of `PRESETS`.
         init_from: a name, folder, zip or file of weights.
         vocabulary_file: words to predict, in place of those of the model to start from.

@@ -57,10 +57,7 @@ def train_model(
     Args:
         texts: files of text, a sentence a line, plain or gzip, and patterns.
         folder: gets the model; made if it is not there.
-        options_file: options.json of the architecture.
-        preset: an architecture by name, in its place.
-        init_from: a model to start from, in its place: a name, folder or zip, or a file
-            of weights together with `options_file`.
+        options_file, preset, init_from: see `choose_start`.
         validation_file: text to measure perplexity on.
         validation_share: in its place, the share of the lines that is not trained on.
         tokenizer: of all text; see `make_tokenizer`.

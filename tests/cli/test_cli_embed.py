@@ -434,8 +434,8 @@ def test_files_that_are_no_model_are_an_error() -> None:
         (
             TINY / "options.json",
             TINY / "allennlp-all.hdf5",
-            f"{TINY / 'allennlp-all.hdf5'}: expected a weights file, found a file of activations, "
-            "as `elmo embed` writes it",
+            f"{TINY / 'allennlp-all.hdf5'}: expected the weights of a biLM, found activations, as "
+            "`elmo embed` writes them",
         ),
     ):
         files = ("--options-file", options, "--weight-file", weights)

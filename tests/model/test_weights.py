@@ -120,9 +120,7 @@ def test_what_is_written_is_what_was_read(
 def test_a_truncated_file_is_named_as_cut_off(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "weights.hdf5"
     path.write_bytes((MODEL / "weights.hdf5").read_bytes()[:kept])
-    assert message_of(path) == (
-        f": the weights file is cut off: expected 53,356 bytes, found {kept:,}; get it again"
-    )
+    assert message_of(path) == ": the weights file is cut off; get it again"
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>404</html>", b"PK\x03\x04" * 300])
@@ -135,29 +133,23 @@ def test_a_file_that_is_not_hdf5_is_named(tmp_path: Path, content: bytes) -> Non
 @pytest.mark.parametrize("which", ["all", "top", "average"])
 def test_a_file_of_activations_is_named_as_such(which: str) -> None:
     assert message_of(MODEL / f"allennlp-{which}.hdf5") == (
-        ": expected a weights file, found a file of activations, as `elmo embed` writes it"
+        ": expected the weights of a biLM, found activations, as `elmo embed` writes them"
     )
 
 
 @pytest.mark.parametrize(
-    ("names", "fault"),
-    [
-        (["softmax/W", "softmax/b"], "expected the weights of a biLM, found those of a softmax"),
-        (
-            ["images", "labels"],
-            "expected a weights file with char_embed or embedding, and RNN_0; found images, labels",
-        ),
-    ],
+    ("names", "found"),
+    [(["softmax/W", "softmax/b"], "a softmax"), (["images", "labels"], "images, labels")],
 )
 def test_another_hdf5_file_is_named_by_what_it_holds(
-    tmp_path: Path, names: list[str], fault: str
+    tmp_path: Path, names: list[str], found: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
     assert message_of(path) == ": no such weights file"
     with h5py.File(path, "w") as file:
         for name in names:
             file[name] = np.zeros(3)
-    assert message_of(path) == f": {fault}"
+    assert message_of(path) == f": expected the weights of a biLM, found {found}"
     assert message_of(tmp_path) == ": expected a weights file (HDF5), found a directory"
 
 
