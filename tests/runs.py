@@ -35,10 +35,10 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
     """Let memory suffice for no more tokens in a batch."""
     original = SentenceEncoder.run
 
-    def run(self: SentenceEncoder, sentences: Any, state: Any) -> Any:
+    def run(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
         if sum(map(len, sentences)) > n_tokens:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
-        return original(self, sentences, state)
+        return original(self, sentences, *arguments)
 
     monkeypatch.setattr(SentenceEncoder, "run", run)
 

@@ -1,10 +1,14 @@
 """Random small models and odd sentences, for hypothesis and for single tests."""
 
+import atexit
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -151,6 +155,35 @@ def make_language_model(
         file["softmax/W"] = np.float32(random.normal(size=shape) * 3 if weight is None else weight)
         file["softmax/b"] = np.float32(random.normal(size=shape[0]) if bias is None else bias)
     return replace(files, vocabulary=folder / "vocab.txt", softmax=folder / "softmax.hdf5")
+
+
+class RandomModel(NamedTuple):
+    """A model, and the content of its options.json."""
+
+    files: ModelFiles
+    content: dict[str, Any]
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(mkdtemp(prefix="elmo-cli-"))
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+@st.composite
+def models(draw: st.DrawFn) -> RandomModel:
+    """A random small model of characters or of words."""
+    content = draw(architectures() | word_architectures())
+    return RandomModel(make_model(content, draw(seeds), Path(mkdtemp(dir=_folder()))), content)
+
+
+def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """Numbers of tokens as rows, -1 where there is no token."""
+    tokens = np.full((len(sentences), max(map(len, sentences))), -1)
+    for row, sentence in zip(tokens, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return tokens
 
 
 def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -15,22 +15,15 @@ bounds = st.integers(1, 12)
 
 
 @given(stream=streams, max_tokens=bounds, max_sentences=bounds)
-def test_windows_are_the_stream_in_order(
-    stream: list[list[str]], max_tokens: int, max_sentences: int
-) -> None:
-    cut = list(windows(stream, max_tokens, max_sentences))
-    assert [sentence for window in cut for sentence in window] == stream
-    assert all(cut)
-
-
-@given(stream=streams, max_tokens=bounds, max_sentences=bounds)
-def test_a_window_is_closed_by_the_sentence_that_reaches_a_bound(
+def test_windows_are_the_stream_in_order_each_closed_by_the_sentence_that_reaches_a_bound(
     stream: list[list[str]], max_tokens: int, max_sentences: int
 ) -> None:
     def is_full(window: list[list[str]]) -> bool:
         return sum(map(len, window)) >= max_tokens or len(window) >= max_sentences
 
     cut = list(windows(stream, max_tokens, max_sentences))
+    assert [sentence for window in cut for sentence in window] == stream
+    assert all(cut)
     assert all(is_full(window) for window in cut[:-1])
     assert not any(is_full(window[:-1]) for window in cut)
 
@@ -52,43 +45,20 @@ def test_no_sentence_is_taken_before_its_window_is_wanted() -> None:
 # Batches
 
 
-@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
-def test_each_sentence_with_tokens_is_in_one_batch(
-    lengths: list[int], budget: int, most: int
+@given(lengths=lengths_of_sentences, max_tokens=bounds, max_sentences=bounds)
+def test_batches_hold_the_sentences_with_tokens_longest_first_and_as_many_as_fit(
+    lengths: list[int], max_tokens: int, max_sentences: int
 ) -> None:
-    batches = list(batches_by_length(lengths, budget, most))
-    indices = [index for batch in batches for index in batch]
-    assert sorted(indices) == [index for index, length in enumerate(lengths) if length > 0]
-    assert all(batches)
+    def fits(batch: list[int]) -> bool:
+        n_tokens = sum(lengths[index] for index in batch)
+        return len(batch) <= max_sentences and (len(batch) == 1 or n_tokens <= max_tokens)
 
-
-@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
-def test_a_batch_is_within_the_budget_or_one_long_sentence(
-    lengths: list[int], budget: int, most: int
-) -> None:
-    for batch in batches_by_length(lengths, budget, most):
-        assert len(batch) <= most
-        assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget
-
-
-@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
-def test_a_batch_ends_only_where_the_next_sentence_would_not_fit(
-    lengths: list[int], budget: int, most: int
-) -> None:
-    batches = list(batches_by_length(lengths, budget, most))
-    for batch, following in pairwise(batches):
-        assert (
-            len(batch) == most or sum(lengths[index] for index in [*batch, following[0]]) > budget
-        )
-
-
-@given(lengths=lengths_of_sentences, budget=bounds, most=bounds)
-def test_sentences_come_longest_first_and_equal_ones_in_order(
-    lengths: list[int], budget: int, most: int
-) -> None:
-    indices = [index for batch in batches_by_length(lengths, budget, most) for index in batch]
-    keys = [(-lengths[index], index) for index in indices]
-    assert keys == sorted(keys)
+    batches = list(batches_by_length(lengths, max_tokens, max_sentences))
+    with_tokens = [index for index, length in enumerate(lengths) if length > 0]
+    found = [index for batch in batches for index in batch]
+    assert found == sorted(with_tokens, key=lambda index: -lengths[index])
+    assert all(batch and fits(batch) for batch in batches)
+    assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))
 
 
 # Tokens

@@ -9,14 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
+from states import random_state
 from strategies import (
-    architectures,
+    RandomModel,
     make_model,
+    models,
+    padded,
     random_tensor,
     seeds,
     small_architecture,
-    word_architectures,
 )
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,7 +27,7 @@ from elmo_cli.inference import fast_bilm as fast_bilms
 from elmo_cli.inference.fast_bilm import FastBiLm, group_by_rows, group_by_tokens
 from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.loading import load_bilm
 
@@ -68,22 +69,6 @@ def test_steps_share_a_table_up_to_its_tokens(tokens: list[list[int]], max_token
 # The biLM
 
 
-def random_state(bilm: BiLm, n_sentences: int, seed: int) -> BiLmState:
-    generator = torch.Generator().manual_seed(seed)
-    return map_state(
-        bilm.initial_state(n_sentences),
-        lambda values: 2 * torch.rand(values.shape, generator=generator) - 1,
-    )
-
-
-def padded(sentences: list[list[int]]) -> NDArray[np.int64]:
-    """Sentences as rows, -1 where there is no token."""
-    tokens = np.full((len(sentences), max(map(len, sentences))), -1)
-    for row, sentence in zip(tokens, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return tokens
-
-
 def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
@@ -103,33 +88,19 @@ def assert_fast_equals_readable(
         vectors, tokens, start
     )
     assert_allclose(found, expected, atol=TOLERANCE)
-    for one, other in zip(tensors(found_state), tensors(expected_state), strict=True):
+    for one, other in zip(state_tensors(found_state), state_tensors(expected_state), strict=True):
         assert_allclose(one, other, atol=TOLERANCE)
-    for one, other in zip(tensors(start), tensors(before), strict=True):
+    for one, other in zip(state_tensors(start), state_tensors(before), strict=True):
         assert torch.equal(one, other)
 
 
-def tensors(state: BiLmState) -> list[Tensor]:
-    return [values for layer in state for direction in layer for values in direction]
-
-
 @pytest.mark.parametrize("compiled", [True, False])
-@given(
-    content=st.one_of(architectures(), word_architectures()),
-    seed=seeds,
-    sentences=sentences_of_tokens,
-    shared=st.booleans(),
-)
+@given(model=models(), sentences=sentences_of_tokens, shared=st.booleans(), seed=seeds)
 def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
-    content: dict[str, Any],
-    seed: int,
-    sentences: list[list[int]],
-    shared: bool,
-    compiled: bool,
-    tmp_path_factory: pytest.TempPathFactory,
+    model: RandomModel, sentences: list[list[int]], shared: bool, seed: int, compiled: bool
 ) -> None:
-    bilm = load_bilm(make_model(content, seed, tmp_path_factory.mktemp("model")))
-    state = random_state(bilm, len(sentences), seed % 1000)
+    bilm = load_bilm(model.files)
+    state = random_state(bilm, len(sentences), seed)
     if shared:
         state = select_state(state, torch.zeros(len(sentences), dtype=torch.int64))
     with pytest.MonkeyPatch.context() as patch:
@@ -138,22 +109,9 @@ def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
-@pytest.mark.parametrize("clip", [None, 0, 0.1])
-@pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("projects", [True, False])
-def test_the_fast_bilm_knows_clips_residual_connections_and_projections(
-    clip: float | None, residual: bool, projects: bool, tmp_path: Path
-) -> None:
-    content = small_architecture(
-        dim=4,
-        projection_dim=4,
-        n_layers=3,
-        cell_clip=clip,
-        proj_clip=clip,
-        use_skip_connections=residual,
-    )
-    bilm = load_bilm(make_model(content, 7, tmp_path, projects=projects))
-    assert (bilm.layer_pairs()[0][0].projection is not None) == projects
+def test_the_fast_bilm_needs_no_projections(tmp_path: Path) -> None:
+    content = small_architecture(dim=4, projection_dim=4, cell_clip=0.1, proj_clip=0.1)
+    bilm = load_bilm(make_model(content, 7, tmp_path, projects=False))
     sentences = [[0, 1, 2, 1, 0], [0, 1], [0, 1, 2, 1, 0], [3, 0, 1, 2, 1, 1, 1, 1, 2]]
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
@@ -171,36 +129,10 @@ def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_any_number_of_threads_gives_the_same_result(n_threads: int, tmp_path: Path) -> None:
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        sentences = [[0, 1, 2], [0, 1, 3, 4], [5]]
-        assert_fast_equals_readable(bilm, sentences, random_state(bilm, 3, 2))
-        assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_the_fast_bilm_takes_the_lstms_out_of_the_readable_one(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     FastBiLm(bilm, compute_types("float32", CPU))
     assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
-
-
-def test_the_zero_state_has_a_row_a_sentence(tmp_path: Path) -> None:
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    state = FastBiLm(bilm, compute_types("bfloat16", CPU)).initial_state(4)
-    assert len(state) == 2
-    for layer in state:
-        for direction in layer:
-            assert (direction.hidden.shape, direction.cell.shape) == ((4, 3), (4, 5))
-            assert not direction.hidden.any()
-            assert not direction.cell.any()
-            assert direction.hidden.dtype == torch.bfloat16
-            assert direction.cell.dtype == torch.float32
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -257,4 +189,4 @@ def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_pa
     with OneDevice():  # type: ignore[no-untyped-call]
         layers, ended = fast.contextualize(vectors, tokens, fast.initial_state(n_starts))
     assert layers.shape == (3, 8, 2 * shape[1])
-    assert {values.device.type for values in (layers, *tensors(ended))} == {"meta"}
+    assert {values.device.type for values in (layers, *state_tensors(ended))} == {"meta"}

@@ -1,16 +1,16 @@
 """Batches that memory does not suffice for."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from runs import limit_memory
 from strategies import make_language_model, small_architecture
 
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
@@ -18,7 +18,6 @@ from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.device import is_out_of_memory, retry_in_halves
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.lines import Sentence
 
 Array = NDArray[np.float32]
 
@@ -61,30 +60,14 @@ def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-Run = Callable[..., torch.Tensor]
-
-
-def with_room_for(n_tokens: int, run: Run) -> Run:
-    """What runs sentences, where memory suffices for so many tokens only."""
-
-    def run_few(sentences: Sequence[Sentence], **settings: Any) -> torch.Tensor:
-        if sum(map(len, sentences)) > n_tokens:
-            raise MemoryError
-        return run(sentences, **settings)
-
-    return run_few
-
-
 def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost(
     golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"]]
     expected = golden_embedder.embed_batch(sentences)
-    states = golden_embedder._encoder
-    monkeypatch.setattr(states, "run", with_room_for(2, states.run))
+    limit_memory(monkeypatch, 4)  # with the boundaries of a sentence
     found = golden_embedder.embed_batch([sentences[0], sentences[2]])
-    assert abs(found[0] - expected[0]).max() < 1e-6
-    assert abs(found[1] - expected[2]).max() < 1e-6
+    assert_close(found, [expected[0], expected[2]])
     with pytest.raises(ComputationError, match=r"^out of memory"):
         golden_embedder.embed_batch(sentences)
 
@@ -138,9 +121,7 @@ def assert_close(found: list[Array], expected: list[Array]) -> None:
 
 @pytest.fixture
 def golden_embedder() -> ElmoEmbedder:
-    from conftest import GOLDEN
-
-    return ElmoEmbedder(model=GOLDEN / "relu")
+    return ElmoEmbedder(model=TINY)
 
 
 def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +129,7 @@ def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.Monk
     model = LanguageModel(model=tmp_path)
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
     expected = [score.forward for score in model.score(sentences)]
-    states = model._states
-    monkeypatch.setattr(states, "run_bounded", with_room_for(9, states.run_bounded))
+    limit_memory(monkeypatch, 11)  # with the boundaries of a sentence
     found = [score.forward for score in model.score(sentences)]
     for one, other in zip(found, expected, strict=True):
         assert_allclose(one, other, rtol=1e-6)

@@ -1,15 +1,15 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
-from strategies import architectures, batches, make_model, seeds, word_architectures
+from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
@@ -110,39 +110,6 @@ def test_a_sentence_without_tokens_is_pooled_to_zeros(
     full, empty = tiny.embed_sentences([["cat"], []], **choice, pooling=pooling)
     assert full.any()
     assert_array_equal(empty, np.zeros_like(full))
-
-
-@settings(max_examples=15)
-@given(
-    content=st.one_of(architectures(), word_architectures()),
-    seed=seeds,
-    batch=batches(max_size=6),
-    pooling=st.sampled_from(POOLINGS),
-    layers=st.sampled_from(["all", "average", "word_emb"]),
-    data=st.data(),
-)
-def test_a_pooled_sentence_gets_the_same_whatever_batch_order_and_neighbours(
-    content: dict[str, Any],
-    seed: int,
-    batch: list[list[str]],
-    pooling: str,
-    layers: str,
-    data: st.DataObject,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
-    order = data.draw(st.permutations(range(len(batch))), "order")
-    batch_tokens = data.draw(st.integers(1, 12), "batch_tokens")
-
-    def embed(sentences: Sequence[list[str]], batch_tokens: int) -> list[Array]:
-        embedder = ElmoEmbedder(files.options, files.weights, batch_tokens=batch_tokens)
-        return list(embedder.embed_sentences(sentences, layers=layers, pooling=pooling))
-
-    together = embed(batch, 1000)
-    shuffled = embed([batch[i] for i in order], batch_tokens)
-    for i, values in zip(order, shuffled, strict=True):
-        assert_allclose(values, together[i], atol=TOLERANCE, rtol=TOLERANCE)
-        assert_allclose(embed([batch[i]], 1000)[0], together[i], atol=TOLERANCE, rtol=TOLERANCE)
 
 
 def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:

@@ -38,45 +38,6 @@ def expected(tokens: Sequence[str]) -> Tensor:
     return torch.stack([vector(token) for token in tokens])
 
 
-def test_each_token_is_encoded_once() -> None:
-    encode = Encoder()
-    cache = TokenCache(encode, capacity=10)
-    for tokens in (["a", "b", "c"], ["c", "a"], ["d", "b", "a"], ["d"]):
-        assert torch.equal(cache.vectors(tokens), expected(tokens))
-    assert sorted(encode.encoded) == ["a", "b", "c", "d"]
-
-
-def test_the_tokens_used_last_are_kept() -> None:
-    encode = Encoder()
-    cache = TokenCache(encode, capacity=3)
-    cache.vectors(["a", "b", "c"])
-    cache.vectors(["a"])  # b is now the least recently used
-    cache.vectors(["d"])
-    encode.calls.clear()
-    assert torch.equal(cache.vectors(["c", "a", "d"]), expected(["c", "a", "d"]))
-    assert encode.calls == []
-    assert torch.equal(cache.vectors(["b"]), expected(["b"]))
-    assert encode.encoded == ["b"]
-
-
-def test_more_tokens_than_there_is_room_for_are_encoded_and_not_kept() -> None:
-    encode = Encoder()
-    cache = TokenCache(encode, capacity=2)
-    cache.vectors(["a"])
-    assert torch.equal(cache.vectors(["a", "b", "c"]), expected(["a", "b", "c"]))
-    encode.calls.clear()
-    cache.vectors(["a"])
-    assert encode.calls == []
-
-
-def test_as_many_tokens_as_there_is_room_for_replace_all_others() -> None:
-    encode = Encoder()
-    cache = TokenCache(encode, capacity=2)
-    cache.vectors(["a", "b"])
-    assert torch.equal(cache.vectors(["b", "c"]), expected(["b", "c"]))
-    assert encode.encoded == ["a", "b", "c"]
-
-
 def test_the_characters_of_all_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_cache, "MAX_CHARACTERS", 100)
     encode = Encoder()

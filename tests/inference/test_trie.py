@@ -1,20 +1,13 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from strategies import padded
 
 from elmo_cli.inference.trie import Trie, build_trie
 
 many_sentences = st.lists(
     st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7
 )
-
-
-def padded(sentences: list[list[int]]) -> NDArray[np.int64]:
-    tokens = np.full((len(sentences), max(map(len, sentences))), -1)
-    for row, sentence in zip(tokens, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return tokens
 
 
 def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
