@@ -40,19 +40,6 @@ COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if linear_kernel(t)
 """Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
 
 
-@pytest.fixture(params=["AVX2", "AVX512"])
-def capability(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the processor is said to have."""
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
-    return str(request.param)
-
-
-@pytest.fixture
-def pack_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small weights are packed too."""
-    monkeypatch.setattr("elmo_cli.inference.linear.MIN_PACKED_WEIGHTS", 0)
-
-
 @packs
 @given(
     n_rows=st.integers(1, 5 * MAX_ROWS),
@@ -140,50 +127,55 @@ def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @packs
+@pytest.mark.parametrize(
+    ("capability", "has_bfloat16", "dtype", "shape", "expected"),
+    [
+        *(
+            (capability, True, torch.float32, shape, OneDnnLinear)
+            for capability in ("AVX2", "AVX512")
+            for shape in ((2048, 512), (1024, 512), (512, 256))
+        ),
+        *(
+            ("AVX512", True, torch.float32, shape, Linear)  # too few, or many inputs
+            for shape in ((512, 255), (512, 4096), (1024, 1024))
+        ),
+        ("AVX512", True, torch.bfloat16, (2048, 1024), OneDnnLinear),
+        ("AVX512", False, torch.bfloat16, (2048, 1024), Linear),
+        ("AVX2", True, torch.bfloat16, (2048, 1024), Linear),
+        ("AVX512", True, torch.float16, (2048, 1024), Linear),
+        ("AVX512", True, torch.float64, (2048, 1024), Linear),
+    ],
+)
 def test_weights_are_packed_where_that_is_faster(
-    capability: str, monkeypatch: pytest.MonkeyPatch
+    capability: str,
+    has_bfloat16: bool,
+    dtype: torch.dtype,
+    shape: tuple[int, int],
+    expected: type[Linear],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("elmo_cli.inference.linear.linear_kernel", lambda dtype: None)
-    for shape in [(2048, 512), (1024, 512), (512, 256)]:
-        assert type(fastest(torch.ones(shape))) is OneDnnLinear
-    for shape in [(512, 256 - 1), (512, 4096), (1024, 1024)]:  # too few, or many inputs
-        assert type(fastest(torch.ones(shape))) is Linear
-
-
-@pytest.mark.parametrize("dtype", COMPILED_TYPES)
-def test_the_product_in_c_is_taken_where_there_is_one(dtype: torch.dtype) -> None:
-    assert type(fastest(torch.ones(3, 5, dtype=dtype))) is CompiledLinear
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: has_bfloat16)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert type(fastest(torch.ones(shape, dtype=dtype))) is expected
 
 
 @packs
 @pytest.mark.skipif(
     not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 here"
 )
-@pytest.mark.usefixtures("pack_all")
-def test_bfloat16_is_packed_with_avx_512(capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.inference.linear.linear_kernel", lambda dtype: None)
+def test_a_packed_product_in_bfloat16_is_rounded_once() -> None:
     weight, bias = random_tensor(24, 16).bfloat16(), random_tensor(24, seed=1).bfloat16()
-    expected = OneDnnLinear if capability == "AVX512" else Linear
-    assert type(fastest(weight, bias)) is expected
     inputs = random_tensor(11, 16).bfloat16()
     exact = inputs.double() @ weight.double().t() + bias.double()
-    found = fastest(weight, bias)(inputs)
+    found = OneDnnLinear(weight, bias)(inputs)
     assert found.dtype == torch.bfloat16
     assert_allclose(found.double(), exact, atol=2**-5, rtol=2**-8)
 
 
-@packs
-def test_bfloat16_is_not_packed_where_onednn_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
-    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    monkeypatch.setattr("elmo_cli.inference.linear.linear_kernel", lambda dtype: None)
-    assert type(fastest(torch.ones(2048, 1024, dtype=torch.bfloat16))) is Linear
-    assert type(fastest(torch.ones(2048, 1024))) is OneDnnLinear
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
-def test_weights_of_another_precision_are_not_packed(capability: str, dtype: torch.dtype) -> None:
-    assert type(fastest(torch.ones(2048, 1024, dtype=dtype))) is Linear
+@pytest.mark.parametrize("dtype", COMPILED_TYPES)
+def test_the_product_in_c_is_taken_where_there_is_one(dtype: torch.dtype) -> None:
+    assert type(fastest(torch.ones(3, 5, dtype=dtype))) is CompiledLinear
 
 
 def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -8,25 +8,16 @@ import torch
 from conftest import Golden
 from hypothesis import given
 from numpy.testing import assert_allclose
-from strategies import (
-    WORDS,
-    architectures,
-    batches,
-    make_model,
-    seeds,
-    small_architecture,
-    word_architectures,
-)
-from torch import Tensor
+from states import GOLDEN_BATCHES, carried_layers, random_state
+from strategies import WORDS, RandomModel, batches, models, small_architecture
 
-from elmo_cli.model.bilm import BiLm, BiLmState, LayerState, map_state, select_state
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.options import parse_options
 from elmo_cli.pretrained.loading import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 
-GOLDEN_BATCHES = (range(3), range(3, 8), range(8, 10), range(10, 11), range(11, 12))
 TOLERANCE = 1e-5
 
 
@@ -40,14 +31,6 @@ def run(
         for i, sentence in enumerate(sentences)
     ]
     return layers, output.state
-
-
-def random_state(bilm: BiLm, n_sentences: int) -> BiLmState:
-    generator = torch.Generator().manual_seed(5)
-    return map_state(
-        bilm.initial_state(n_sentences),
-        lambda values: torch.rand(values.shape, generator=generator) - 0.5,
-    )
 
 
 def reference_state(state: BiLmState, row: int) -> reference.State:
@@ -77,32 +60,16 @@ def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> 
     layers, _ = run(golden.bilm, golden.sentences)
     for i, found in enumerate(layers):
         assert_allclose(found[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE)
-
-
-def test_the_layers_of_the_boundaries_are_allennlps(golden: Golden) -> None:
-    layers, _ = run(golden.bilm, golden.sentences)
-    for i, found in enumerate(layers):
         assert_allclose(found, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
 
 
 def test_state_carried_by_slot_from_batch_to_batch_gives_allennlps_layers(golden: Golden) -> None:
-    slots = golden.bilm.initial_state(max(map(len, GOLDEN_BATCHES)))
-    for number, batch in enumerate(GOLDEN_BATCHES):
-        rows = torch.arange(len(batch))
-        sentences = [golden.sentences[i] for i in batch]
-        layers, ended = run(golden.bilm, sentences, select_state(slots, rows))
-        slots = [
-            LayerState(*(LstmState(*map(_join, new, old)) for new, old in zip(a, b, strict=True)))
-            for a, b in zip(ended, slots, strict=True)
-        ]
-        for i, found in zip(batch, layers, strict=True):
+    batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
+    for number, layers in enumerate(carried_layers(golden.bilm, batches)):
+        for slot, i in enumerate(GOLDEN_BATCHES[number]):
+            found = layers[:, slot, 1 : len(golden.sentences[i]) + 1]
             expected = golden.expected[f"stateful/{number}/{i}"][()]
-            assert_allclose(found[:, 1:-1], expected, atol=golden.tolerance(i))
-
-
-def _join(new: Tensor, old: Tensor) -> Tensor:
-    """The state of all slots after a batch that had only the first of them."""
-    return torch.cat([new, old[len(new) :]])
+            assert_allclose(found, expected, atol=golden.tolerance(i))
 
 
 # The reference itself, so that what it says of other architectures counts
@@ -128,14 +95,11 @@ def test_the_reference_carries_state_as_allennlp_does(golden: Golden) -> None:
 # Other architectures
 
 
-@given(content=architectures() | word_architectures(), seed=seeds, sentences=batches())
+@given(model=models(), sentences=batches())
 def test_any_model_agrees_with_the_reference(
-    content: dict[str, Any],
-    seed: int,
-    sentences: list[list[str]],
-    tmp_path_factory: pytest.TempPathFactory,
+    model: RandomModel, sentences: list[list[str]]
 ) -> None:
-    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+    files, content = model
     # Some of these models let every rounding grow, so in float64.
     bilm = load_bilm(files).double()
     start = map_state(random_state(bilm, len(sentences)), torch.Tensor.double)
@@ -149,24 +113,6 @@ def test_any_model_agrees_with_the_reference(
 
 
 # Batches
-
-
-def test_a_sentence_gives_the_same_layers_whatever_its_neighbours(golden: Golden) -> None:
-    together, _ = run(golden.bilm, golden.sentences)
-    for i in (1, 6):
-        alone, _ = run(golden.bilm, [golden.sentences[i]])
-        assert_allclose(alone[0], together[i], atol=1e-6)
-
-
-def test_a_sentence_in_two_pieces_ends_where_the_whole_of_it_ends(golden: Golden) -> None:
-    vectors = golden.bilm.token_encoder(golden.bilm.token_encoder.token_ids(["a", "b", "c", "d"]))
-    layer = golden.bilm.forward_layers[0]
-    whole, ended = layer(vectors, [1, 1, 1, 1])
-    first, half = layer(vectors[:3], [1, 1, 1])
-    second, ended_in_pieces = layer(vectors[3:], [1], half)
-    assert_allclose(torch.cat([first, second]), whole, atol=1e-6)
-    assert_allclose(ended_in_pieces.hidden, ended.hidden, atol=1e-6)
-    assert_allclose(ended_in_pieces.cell, ended.cell, atol=1e-6)
 
 
 def test_a_sentence_without_tokens_has_no_boundaries_and_keeps_its_state(golden: Golden) -> None:
@@ -202,18 +148,6 @@ def test_a_word_level_model_is_not_built_without_its_vocabulary() -> None:
     options = parse_options({"lstm": {"dim": 2, "projection_dim": 2, "n_layers": 1}})
     with pytest.raises(ValueError, match=r"^a word-level model needs its vocabulary$"):
         BiLm(options)
-
-
-def test_gradients_reach_every_parameter_of_a_new_model() -> None:
-    torch.manual_seed(0)
-    bilm = BiLm(parse_options(small_architecture()))
-    bilm(bilm.sentence_ids([["a", "b", "c"], ["d"]])).layers.pow(2).sum().backward()
-    untouched = [
-        name
-        for name, parameter in bilm.named_parameters()
-        if parameter.grad is None or not parameter.grad.any()
-    ]
-    assert untouched == []
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:

@@ -1,5 +1,4 @@
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -8,15 +7,7 @@ import torch
 from conftest import Golden
 from hypothesis import given
 from numpy.testing import assert_allclose
-from strategies import (
-    WORDS,
-    architectures,
-    make_model,
-    seeds,
-    sentences,
-    small_architecture,
-    word_architectures,
-)
+from strategies import WORDS, RandomModel, models, sentences, small_architecture
 
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
@@ -46,14 +37,9 @@ def test_token_vectors_are_allennlps(golden: Golden) -> None:
     assert_allclose(found[0], in_a_sentence, atol=1e-5)
 
 
-@given(content=architectures() | word_architectures(), seed=seeds, tokens=sentences(min_size=1))
-def test_any_encoder_agrees_with_the_reference(
-    content: dict[str, Any],
-    seed: int,
-    tokens: list[str],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
+@given(model=models(), tokens=sentences(min_size=1))
+def test_any_encoder_agrees_with_the_reference(model: RandomModel, tokens: list[str]) -> None:
+    files, content = model
     encoder = load_bilm(files).token_encoder
     arrays = reference.read_arrays(files.weights)
     expected = [reference.token_vector(token, content, arrays, WORDS) for token in tokens]
@@ -82,17 +68,6 @@ def test_leaving_out_padding_changes_nothing(width: int, tokens: list[str]) -> N
     every_position = encoder.convolve(encoder.char_embedding(ids))
     (highway,) = encoder.highways
     assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
-
-
-def test_padding_can_be_the_largest_of_a_filter() -> None:
-    encoder = small_encoder([[2, 1]])
-    encoder.char_embedding.weight.zero_()
-    encoder.char_embedding.weight[261] = 1.0
-    for parameter, value in zip(encoder.convolutions.parameters(), (1.0, 0.0), strict=True):
-        parameter.fill_(value)
-    embedded = encoder.char_embedding(encoder._crop(encoder.token_ids(["a"])))
-    # Two paddings side by side, each of two dims.
-    assert encoder.convolve(embedded).tolist() == [[4.0]]
 
 
 def test_short_tokens_are_not_computed_at_full_length() -> None:

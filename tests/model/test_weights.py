@@ -83,11 +83,6 @@ def test_a_projection_that_only_some_cells_have_is_missing_in_the_others(tmp_pat
         load_bilm(files)
 
 
-def test_word_level_weights_agree_with_the_reference(tmp_path: Path) -> None:
-    content = {"lstm": small_architecture()["lstm"]}
-    assert_agrees_with_reference(make_model(content, 3, tmp_path), content)
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
 def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype: str) -> None:
     content = small_architecture()
