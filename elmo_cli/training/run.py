@@ -167,8 +167,9 @@ class Run:
 
     def close(self) -> None:
         """Let go of the group of processes, before it ends; there are no steps after it."""
-        self._parallel = self.objective
-        gc.collect()
+        if self._parallel is not self.objective:
+            self._parallel = self.objective
+            gc.collect()
 
     def save(self, folder: Path) -> None:
         """Write the checkpoint, whole or not at all; all processes call it.
