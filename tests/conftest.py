@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import gc
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ import h5py
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from website import Site
 
+from elmo_cli import ElmoEmbedder
 from elmo_cli.inference.linear import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.loading import load_bilm
@@ -60,6 +63,31 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
         yield Golden(folder, files, load_bilm(files), options, sentences, expected)
 
 
+@pytest.fixture(scope="session")
+def tiny() -> ElmoEmbedder:
+    """One of the golden models, (3, T, 32), from the zero state, a few sentences at a time."""
+    return ElmoEmbedder(model=GOLDEN / "relu", batch_tokens=6)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of downloaded models, which is not there yet; the default is the bundled one."""
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A web server on this machine, where http is allowed and no proxy is in between."""
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = Site()
+    yield server
+    server.close()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what needs a GPU where there is none."""
     if torch.cuda.is_available():
@@ -67,3 +95,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cuda"):
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collections of garbage what all the imports have made: it stays."""
+    gc.collect()
+    gc.freeze()

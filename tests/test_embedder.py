@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 import torch
@@ -20,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from runs import content
 from states import GOLDEN_BATCHES
 from strategies import RandomModel, batches, make_model, models, small_architecture
 
@@ -41,12 +41,6 @@ SHAPES = {"all": (3, 2, 32), "top": (2, 32), "average": (2, 32), "sum": (2, 32),
 
 def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
     return ElmoEmbedder(files.options, files.weights, **settings)
-
-
-@pytest.fixture(scope="module")
-def tiny() -> ElmoEmbedder:
-    """One of the golden models, from the zero state."""
-    return ElmoEmbedder(OPTIONS, WEIGHTS)
 
 
 def assert_close(found: Array, expected: Array) -> None:
@@ -303,28 +297,15 @@ def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
     assert 1e-5 < difference < 0.03
 
 
-def test_the_readable_bilm_is_at_hand(tiny: ElmoEmbedder) -> None:
-    assert isinstance(tiny.elmo_bilm, elmo_cli.BiLm)
-    assert tiny.elmo_bilm is tiny.elmo_bilm
-
-
 # Files
 
 TEXT = "The cat sat\n\nbank\nThe cat sat\n"
 LINES = ["The cat sat", "", "bank", "The cat sat"]
 
 
-def read_output(path: Path) -> tuple[dict[str, Array], dict[str, str], dict[str, Any]]:
-    """The datasets, `sentence_to_index` and the attributes of an output file."""
-    with h5py.File(path, "r") as file:
-        index = json.loads(file["sentence_to_index"][0]) if "sentence_to_index" in file else {}
-        datasets = {name: file[name][()] for name in file if name != "sentence_to_index"}
-        return datasets, index, dict(file.attrs)
-
-
 def assert_holds(path: Path, tiny: ElmoEmbedder) -> None:
     """Assert that an output file is that of `TEXT`."""
-    datasets, index, _ = read_output(path)
+    _, index, datasets = content(path)
     assert sorted(datasets) == ["0", "1", "2", "3"]
     assert index == {"The cat sat": "3", "bank": "2"}
     for line, expected in enumerate(tiny.embed_batch([line.split() for line in LINES])):
@@ -357,7 +338,7 @@ def test_a_text_file_may_be_given_in_many_ways(
 @pytest.mark.parametrize("layers", SHAPES)
 def test_a_file_holds_the_layers_asked_for(layers: str, tiny: ElmoEmbedder, tmp_path: Path) -> None:
     tiny.embed_file(io.StringIO("a b\n\n"), tmp_path / "out", layers)
-    datasets, _, attributes = read_output(tmp_path / "out")
+    attributes, _, datasets = content(tmp_path / "out")
     (expected,) = tiny.embed_sentences([["a", "b"]], layers=layers)
     assert_close(datasets["0"], expected)
     assert datasets["1"].shape == (*SHAPES[layers][:-2], 0, 32)
@@ -367,7 +348,7 @@ def test_a_file_holds_the_layers_asked_for(layers: str, tiny: ElmoEmbedder, tmp_
 def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     warm = ElmoEmbedder(OPTIONS, WEIGHTS, state="warm", precision="bfloat16")
     warm.embed_file(io.StringIO("a\n"), tmp_path / "out", "top")
-    _, _, attributes = read_output(tmp_path / "out")
+    attributes, _, _ = content(tmp_path / "out")
     options = json.loads(attributes.pop("options"))
     assert options["lstm"]["projection_dim"] == 16
     assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
@@ -389,17 +370,14 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     }
 
 
-def test_forget_sentences_leaves_their_index_out(tiny: ElmoEmbedder, tmp_path: Path) -> None:
-    tiny.embed_file(io.StringIO(TEXT), tmp_path / "out", "all", 64, True)
-    with h5py.File(tmp_path / "out", "r") as file:
-        assert sorted(file) == ["0", "1", "2", "3"]
-
-
-def test_sentences_may_name_the_datasets(tiny: ElmoEmbedder, tmp_path: Path) -> None:
-    tiny.embed_file(io.StringIO("a b\n\nnaïve 東京\n"), tmp_path / "out", use_sentence_keys=True)
-    datasets, index, _ = read_output(tmp_path / "out")
-    assert (sorted(datasets), index) == (["a b", "naïve 東京"], {})
-    assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"]))
+def test_the_arguments_of_allennlps_embed_file_keep_their_order(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    text = io.StringIO("a b\n\nnaïve 東京\n")
+    tiny.embed_file(text, tmp_path / "out", "top", 64, True, True)
+    _, index, datasets = content(tmp_path / "out")
+    assert (sorted(datasets), index) == (["a b", "naïve 東京"], None)
+    assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"])[2])
 
 
 def test_a_file_is_replaced_where_asked_only(tiny: ElmoEmbedder, tmp_path: Path) -> None:
@@ -410,15 +388,7 @@ def test_a_file_is_replaced_where_asked_only(tiny: ElmoEmbedder, tmp_path: Path)
     tiny.embed_file(io.StringIO("a\nb\n"), output, overwrite=True)
     with pytest.raises(InputError, match="out is of another input"):
         tiny.embed_file(io.StringIO("c\n"), output)
-    assert read_output(output)[1] == {"a": "0", "b": "1"}
-
-
-def test_a_choice_of_layers_that_is_not_there_is_found_before_a_file_is_made(
-    tiny: ElmoEmbedder, tmp_path: Path
-) -> None:
-    with pytest.raises(InputError, match="numbers from 0 to 2"):
-        tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", "3")
-    assert list(tmp_path.iterdir()) == []
+    assert content(output)[1] == {"a": "0", "b": "1"}
 
 
 @pytest.mark.parametrize("overwrites", [True, False])

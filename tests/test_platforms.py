@@ -32,6 +32,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_module_and_command_is_there_without_posix() -> None:
     found = run("-c", EVERYTHING)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr

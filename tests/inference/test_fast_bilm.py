@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.fast_bilm import FastBiLm, group_by_rows, group_by_tokens
+from elmo_cli.inference.fast_bilm import FastBiLm, group_by_tokens
 from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
@@ -38,16 +38,6 @@ TOLERANCE = 1e-5
 sentences_of_tokens = st.lists(
     st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
 )
-
-
-@given(st.lists(st.integers(1, 2 * MAX_ROWS), max_size=20))
-def test_steps_share_a_product_up_to_its_rows(sizes: list[int]) -> None:
-    groups = list(group_by_rows(sizes, MAX_ROWS))
-    assert [size for group in groups for size in group] == sizes
-    assert all(sum(group) <= MAX_ROWS or len(group) == 1 for group in groups)
-    # None is smaller than it need be.
-    for group, following in pairwise(groups):
-        assert sum(group) + following[0] > MAX_ROWS
 
 
 @given(
@@ -150,17 +140,6 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
         assert torch.equal(run(), expected)
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-@pytest.mark.cuda
-def test_the_fast_bilm_gives_the_same_on_a_gpu(tmp_path: Path) -> None:
-    bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
-    vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
-    on_cpu = FastBiLm(deepcopy(bilm), compute_types("float32", CPU))
-    expected, _ = on_cpu.contextualize(vectors, tokens, on_cpu.initial_state(1))
-    fast = FastBiLm(bilm, compute_types("float32", torch.device("cuda", 0)))
-    found, _ = fast.contextualize(vectors.cuda(), tokens, fast.initial_state(1))
-    assert_allclose(found.cpu(), expected, atol=TOLERANCE)
 
 
 class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ import torch
 from cell_formulas import PROCESSORS, assert_the_same_alone, cells_after, processor
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
@@ -267,9 +267,3 @@ def test_steps_in_c_are_in_float32() -> None:
     float32 = ComputeTypes(CPU, FLOAT, FLOAT, FLOAT)
     assert type(fast_lstm(lstm(32, 8), float32)) is CompiledLstm
     assert type(fast_lstm(lstm(32, 8), ComputeTypes(CPU, SHORT, SHORT, SHORT))) is FastLstm
-
-
-def test_rows_of_a_table_are_taken_by_their_numbers() -> None:
-    table, rows = random_tensor(5, 3), torch.tensor([4, 0, 0, 2])
-    assert_array_equal(TableRows(table, rows).values(), table[rows])
-    assert_array_equal(TableRows(table, None).values(), table)

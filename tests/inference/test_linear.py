@@ -1,6 +1,6 @@
 """Linear layers: plain, through oneDNN, in C, in int8."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -40,20 +40,29 @@ COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if linear_kernel(t)
 """Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
 
 
+class Product(NamedTuple):
+    """A linear layer, and rows for it."""
+
+    inputs: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+
+@st.composite
+def products(
+    draw: st.DrawFn, n_rows: st.SearchStrategy[int], n_inputs: st.SearchStrategy[int]
+) -> Product:
+    """Random values, with a bias or without."""
+    n, seed, n_outputs = draw(n_inputs), draw(st.integers(0, 99)), draw(st.integers(1, 150))
+    bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
+    inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
+    return Product(inputs, random_tensor(n_outputs, n, seed=seed), bias)
+
+
 @packs
-@given(
-    n_rows=st.integers(1, 5 * MAX_ROWS),
-    n_inputs=st.integers(1, 40),
-    n_outputs=st.integers(1, 40),
-    with_bias=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_a_packed_product_is_the_plain_one(
-    n_rows: int, n_inputs: int, n_outputs: int, with_bias: bool, seed: int
-) -> None:
-    weight = random_tensor(n_outputs, n_inputs, seed=seed)
-    bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
-    inputs = random_tensor(n_rows, n_inputs)
+@given(products(st.integers(1, 5 * MAX_ROWS), st.integers(1, 40)))
+def test_a_packed_product_is_the_plain_one(product: Product) -> None:
+    inputs, weight, bias = product
     expected = inputs @ weight.t() + (0 if bias is None else bias)
     for candidate in (Linear(weight, bias), OneDnnLinear(weight, bias)):
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
@@ -69,27 +78,17 @@ def test_a_packed_product_is_the_plain_one(
     ],
 )
 @given(
-    n_rows=st.one_of(st.integers(0, 20), st.integers(250, 600)),
-    n_inputs=st.one_of(st.integers(1, 40), st.integers(500, 2200)),
-    n_outputs=st.integers(1, 150),
-    with_bias=st.booleans(),
-    seed=st.integers(0, 99),
+    product=products(
+        st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
+    )
 )
-def test_a_product_in_c_is_that_of_float64(
-    dtype: torch.dtype,
-    name: str,
-    n_rows: int,
-    n_inputs: int,
-    n_outputs: int,
-    with_bias: bool,
-    seed: int,
-) -> None:
-    weight = random_tensor(n_outputs, n_inputs, seed=seed).to(dtype)
-    bias = random_tensor(n_outputs, seed=seed + 1).to(dtype) if with_bias else torch.zeros(1)
-    inputs = random_tensor(n_rows, n_inputs, seed=seed + 2).to(dtype)
-    some = slice(n_rows // 2, n_rows // 2 + 4)
+def test_a_product_in_c_is_that_of_float64(dtype: torch.dtype, name: str, product: Product) -> None:
+    inputs, weight = product.inputs.to(dtype), product.weight.to(dtype)
+    given_bias = None if product.bias is None else product.bias.to(dtype)
+    bias = torch.zeros(1) if given_bias is None else given_bias
+    some = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name):
-        multiply = CompiledLinear(weight, bias if with_bias else None)
+        multiply = CompiledLinear(weight, given_bias)
         found, alone = multiply(inputs), multiply(inputs[some])
     assert found.dtype == dtype
     expected = inputs.double() @ weight.double().t() + bias
@@ -193,19 +192,10 @@ def product_of_rounded(inputs: Tensor, weight: Tensor) -> NDArray[np.float64]:
 
 
 @needs_int8
-@given(
-    n_rows=st.integers(1, 2 * MAX_ROWS),
-    n_inputs=st.integers(1, 70),
-    n_outputs=st.integers(1, 70),
-    with_bias=st.booleans(),
-    seed=st.integers(0, 99),
-)
-def test_int8_multiplies_rounded_values(
-    n_rows: int, n_inputs: int, n_outputs: int, with_bias: bool, seed: int
-) -> None:
-    weight, inputs = random_tensor(n_outputs, n_inputs, seed=seed), random_tensor(n_rows, n_inputs)
-    bias = random_tensor(n_outputs, seed=seed + 1) if with_bias else None
-    inputs *= torch.logspace(-3, 2, n_rows)[:, None]  # each has a scale of its own
+@given(products(st.integers(1, 2 * MAX_ROWS), st.integers(1, 70)))
+def test_int8_multiplies_rounded_values(product: Product) -> None:
+    inputs, weight, bias = product
+    inputs = inputs * torch.logspace(-3, 2, len(inputs))[:, None]  # each has a scale of its own
     expected = product_of_rounded(inputs, weight) + (0 if bias is None else bias.numpy())
     # Where a value lies between two steps, float32 may round it to the other one.
     _, scales = rounded_to_int8(inputs)
@@ -228,13 +218,6 @@ def test_the_sums_of_int8_do_not_overflow() -> None:
     weight, inputs = torch.ones(16, 4096), torch.ones(3, 4096)
     assert_allclose(Int8Linear(weight)(inputs), torch.full((3, 16), 4096.0), rtol=1e-6)
     assert_allclose(Int8Linear(-weight)(inputs), torch.full((3, 16), -4096.0), rtol=1e-6)
-
-
-@needs_int8
-def test_int8_takes_weights_that_lie_apart_in_memory() -> None:
-    weight, inputs = random_tensor(30, 20), random_tensor(4, 30)
-    expected = Int8Linear(weight.t().contiguous())(inputs)
-    assert_array_equal(Int8Linear(weight.t())(inputs), expected)
 
 
 @needs_int8

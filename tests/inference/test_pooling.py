@@ -47,12 +47,6 @@ SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
 SENTENCES = [["The", "cat", "sat"], ["bank"], ["a", "."], ["bank"], ["The", "bank", "sat", "."] * 5]
 
 
-@pytest.fixture(scope="module")
-def tiny() -> ElmoEmbedder:
-    """A golden model, (3, T, 32), a few sentences at a time."""
-    return ElmoEmbedder(model=GOLDEN / "relu", batch_tokens=6)
-
-
 # The segments
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from cell_formulas import PROCESSORS, processor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from strategies import architectures, make_model, seeds, sentences, word_architectures
+from strategies import RandomModel, models, sentences
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.inference.linear import has_int8, linear_kernel
@@ -40,33 +38,29 @@ def threads(n: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("name", "precision"), RUNS)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
-    content=st.one_of(architectures(), word_architectures()),
+    model=models(),
     text=st.lists(sentences(max_size=9), min_size=1, max_size=8),
     order=st.randoms(use_true_random=False),
     batch_tokens=st.integers(1, 12),
     n_threads=st.integers(1, 5),
     state=st.sampled_from(["zero", "warm"]),
-    seed=seeds,
 )
 def test_bits_depend_on_the_sentence_alone(
     name: str,
     precision: Any,
-    content: dict[str, Any],
+    model: RandomModel,
     text: list[list[str]],
     order: Any,
     batch_tokens: int,
     n_threads: int,
     state: Any,
-    seed: int,
 ) -> None:
-    with TemporaryDirectory() as folder, processor(name):
-        files = make_model(content, seed, Path(folder))
+    def embedder(**options: Any) -> ElmoEmbedder:
+        return ElmoEmbedder(model=model.files, precision=precision, state=state, **options)
 
-        def embedder(**options: Any) -> ElmoEmbedder:
-            return ElmoEmbedder(model=files, precision=precision, state=state, **options)
-
+    with processor(name):
         expected = embedder().embed_batch(text)
         shuffled = order.sample(range(len(text)), len(text))
         other = embedder(batch_tokens=batch_tokens)

@@ -10,7 +10,7 @@ from conftest import GOLDEN, Golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from strategies import architectures, batches, make_model, seeds, word_architectures
+from strategies import RandomModel, batches, models
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
@@ -70,8 +70,8 @@ def assert_outputs(found: dict[str, Tensor], expected: dict[str, Any]) -> None:
 # The outputs
 
 
-def test_sentences_are_split_on_spaces(hub: HubElmo) -> None:
-    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 6, hub)
+def test_sentences_are_split_on_spaces(hub: HubElmo, tiny: ElmoEmbedder) -> None:
+    expected = expected_outputs(tiny, TOKENS, 6, hub)
     assert_outputs(hub(SENTENCES), expected)
     assert_outputs(hub([f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]), expected)
     # On spaces alone: "a\tb" was one token, and is.
@@ -79,15 +79,17 @@ def test_sentences_are_split_on_spaces(hub: HubElmo) -> None:
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor(LENGTHS), np.array(LENGTHS), None])
-def test_tokens_keep_the_places_of_their_padding(hub: HubElmo, lengths: Any) -> None:
-    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub)
+def test_tokens_keep_the_places_of_their_padding(
+    hub: HubElmo, tiny: ElmoEmbedder, lengths: Any
+) -> None:
+    expected = expected_outputs(tiny, TOKENS, 8, hub)
     assert_outputs(hub(PADDED, lengths), expected)
     assert_outputs(hub(np.array(PADDED), lengths), expected)
 
 
-def test_tokens_beyond_the_length_do_not_count(hub: HubElmo) -> None:
+def test_tokens_beyond_the_length_do_not_count(hub: HubElmo, tiny: ElmoEmbedder) -> None:
     filled = [[token or "junk" for token in row] for row in PADDED]
-    expected = expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub)
+    expected = expected_outputs(tiny, TOKENS, 8, hub)
     assert_outputs(hub(filled, LENGTHS), expected)
 
 
@@ -111,24 +113,14 @@ def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
 
 
 @settings(max_examples=15)
-@given(
-    content=st.one_of(architectures(), word_architectures()),
-    seed=seeds,
-    batch=batches(max_size=5),
-    padding=st.integers(0, 3),
-)
+@given(model=models(), batch=batches(max_size=5), padding=st.integers(0, 3))
 def test_any_model_and_padding_gives_the_same(
-    content: dict[str, Any],
-    seed: int,
-    batch: list[list[str]],
-    padding: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    model: RandomModel, batch: list[list[str]], padding: int
 ) -> None:
-    files = make_model(content, seed, tmp_path_factory.mktemp("model"))
-    hub = HubElmo(module=load_bilm(files))
+    hub = HubElmo(module=load_bilm(model.files))
     n_steps = max(map(len, batch)) + padding
     padded = [row + [""] * (n_steps - len(row)) for row in batch]
-    expected = expected_outputs(ElmoEmbedder(files.options, files.weights), batch, n_steps, hub)
+    expected = expected_outputs(ElmoEmbedder(model=model.files), batch, n_steps, hub)
     assert_outputs(hub(padded, [len(row) for row in batch]), expected)
 
 
@@ -179,10 +171,10 @@ def test_the_state_of_a_module_is_saved_and_copied(hub: HubElmo) -> None:
 
 
 @pytest.mark.cuda
-def test_the_outputs_are_where_the_module_is(hub: HubElmo) -> None:
+def test_the_outputs_are_where_the_module_is(hub: HubElmo, tiny: ElmoEmbedder) -> None:
     outputs = copy.deepcopy(hub).to("cuda")(PADDED, LENGTHS)
     assert {values.device.type for values in outputs.values()} == {"cuda"}
-    assert_outputs(outputs, expected_outputs(ElmoEmbedder(model=TINY), TOKENS, 8, hub))
+    assert_outputs(outputs, expected_outputs(tiny, TOKENS, 8, hub))
 
 
 # Errors

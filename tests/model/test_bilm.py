@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
 from strategies import WORDS, RandomModel, batches, models, small_architecture
 
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
+from elmo_cli.model.bilm import BiLm, BiLmState, map_state
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.options import parse_options
 from elmo_cli.pretrained.loading import load_bilm
@@ -115,30 +115,15 @@ def test_any_model_agrees_with_the_reference(
 # Batches
 
 
-def test_a_sentence_without_tokens_has_no_boundaries_and_keeps_its_state(golden: Golden) -> None:
-    start = random_state(golden.bilm, 3)
-    ids = golden.bilm.sentence_ids([["a"], [], ["b", "c"]])
-    output = golden.bilm(ids, start)
-    assert output.mask.sum(dim=1).tolist() == [3, 0, 4]
-    assert not output.layers[:, 1].any()
-    rows = torch.tensor([1])
-    for kept, given_state in zip(
-        select_state(output.state, rows), select_state(start, rows), strict=True
-    ):
-        for direction in (0, 1):
-            assert torch.equal(kept[direction].hidden, given_state[direction].hidden)
-            assert torch.equal(kept[direction].cell, given_state[direction].cell)
-
-
-@pytest.mark.parametrize("sentences", [[[], []], [[]]])
-def test_a_batch_without_tokens_gives_layers_without_tokens(
+@pytest.mark.parametrize("sentences", [[["a"], [], ["b", "c"]], [[], []]])
+def test_a_sentence_without_tokens_has_no_boundaries(
     golden: Golden, sentences: list[list[str]]
 ) -> None:
     output = golden.bilm(golden.bilm.sentence_ids(sentences))
-    width = golden.bilm.options.width
-    assert output.layers.shape == (golden.bilm.options.n_layers, len(sentences), 2, width)
-    assert not output.layers.any()
-    assert not output.mask.any()
+    expected = [len(sentence) + 2 if sentence else 0 for sentence in sentences]
+    assert output.mask.sum(dim=1).tolist() == expected
+    assert output.layers.shape[2] == max(2, *expected)
+    assert not output.layers[:, 1].any()
 
 
 # Construction

@@ -108,8 +108,8 @@ def test_the_ids_of_a_token() -> None:
     assert Lexicons(characters, None, 4).token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5]]
 
 
-def test_a_zip_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
+@pytest.mark.usefixtures("cache")
+def test_a_zip_of_the_repository(tmp_path: Path) -> None:
     names = ("config.json", "tiny.json", "char.dic", "word.dic", "encoder.pkl")
     members = {name: (MANY_LANGS / "both" / name).read_bytes() for name in names}
     path = zip_with(tmp_path / "144.zip", members)

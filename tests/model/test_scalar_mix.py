@@ -10,15 +10,6 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.model.scalar_mix import ScalarMix
 
 
-def test_layer_norm_ignores_what_is_not_under_the_mask() -> None:
-    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
-    layers = torch.randn(2, 2, 3, 4)
-    mix = ScalarMix(2, do_layer_norm=True)
-    mixed = mix(layers.unbind(), mask)
-    other = torch.where(mask[..., None] == 1, layers, 1e3)
-    assert torch.equal(mix(other.unbind(), mask)[mask == 1], mixed[mask == 1])
-
-
 def test_layer_norm_of_nothing_but_padding_is_finite() -> None:
     mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
     assert mixed.isfinite().all()
@@ -28,13 +19,6 @@ def test_layer_norm_holds_in_half_precision() -> None:
     layer = 200 * torch.randn(4, 50, 16)
     mix = ScalarMix(1, do_layer_norm=True)
     assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
-
-
-def test_one_initial_parameter_can_choose_a_layer() -> None:
-    layers = torch.randn(3, 2, 4, 5).unbind()
-    mix = ScalarMix(3, initial_scalar_parameters=[-9e10, 1, -9e10], trainable=False)
-    assert torch.equal(mix(layers), layers[1])
-    assert not any(parameter.requires_grad for parameter in mix.parameters())
 
 
 def test_wrong_numbers_of_layers_are_refused() -> None:

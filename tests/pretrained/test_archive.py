@@ -3,18 +3,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from website import weights_file, zip_with
+from website import OPTIONS, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.loading import find_model
 
-OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture

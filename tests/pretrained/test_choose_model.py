@@ -11,12 +11,7 @@ from elmo_cli.pretrained.cache import download_model
 from elmo_cli.pretrained.loading import choose_model, model_named
 
 MODEL = ("options.json", "weights.hdf5")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def bundle(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,6 @@ def no_check(path: Path) -> None:
 def open_weights(path: Path) -> None:
     with open_tensors(path):
         pass
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    server = Site()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,15 +24,14 @@ SENTENCE = ["The", "cat", "sat", "."]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    server = Site()
+def site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """A web server, where the hub's package looks for the hub."""
     # Read from HF_ENDPOINT and HF_HOME when the package is imported.
-    monkeypatch.setattr(constants, "ENDPOINT", server.url)
+    monkeypatch.setattr(constants, "ENDPOINT", site.url)
     template = "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", site.url + template)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    yield server
-    server.close()
+    return site
 
 
 @pytest.fixture

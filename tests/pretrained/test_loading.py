@@ -1,10 +1,9 @@
 import hashlib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from website import Site, breaks_off, folder_with, status, weights_file, zip_with
+from website import OPTIONS, Site, breaks_off, folder_with, status, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
@@ -13,22 +12,7 @@ from elmo_cli.pretrained.cache import cache_folder, download_model, model_state,
 from elmo_cli.pretrained.loading import choose_model, find_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
 
-OPTIONS = b'{"lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2}}'
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
-    server = Site()
-    yield server
-    server.close()
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
@@ -88,11 +72,22 @@ def test_the_environment_names_another_default(
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [("orignal", "original"), ("Smal", "small"), ("nlpl-209", "nlpl-209-english")],
+    ("name", "message"),
+    [
+        *(
+            (name, rf"no model {name}; did you mean {near}\?.* mini, small.*")
+            for name, near in (("orignal", "original"), ("nlpl-209", "nlpl-209-english"))
+        ),
+        ("xyzzy", r"no model xyzzy; known are mini, small, .*folder"),
+        ("", r"model '': expected a name, a folder or a zip file"),
+        *(
+            (name, f"{name}: no such model folder or zip file")
+            for name in ("./small", "models/small", "~/small", "209.zip", "w.hdf5", Path("small"))
+        ),
+    ],
 )
-def test_an_unknown_name_gives_the_nearest(name: str, near: str) -> None:
-    with pytest.raises(ModelError, match=rf"^no model {name}; did you mean {near}\?.* mini, small"):
+def test_a_name_that_is_none_is_refused(name: str | Path, message: str) -> None:
+    with pytest.raises(ModelError, match=rf"^{message}$"):
         find_model(name)
 
 
@@ -106,21 +101,6 @@ def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
     find_model("mini")
     message = "Warning: the model is the published mini; ./mini is the folder"
     assert caplog.messages == [message]
-
-
-def test_a_name_that_is_none_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"^model '': expected a name, a folder or a zip file$"):
-        find_model("")
-    with pytest.raises(ModelError, match=r"^no model xyzzy; known are mini, small, .*folder$"):
-        find_model("xyzzy")
-
-
-@pytest.mark.parametrize(
-    "name", ["./small", "models/small", "~/small", "209.zip", "weights.hdf5", Path("small")]
-)
-def test_what_looks_like_a_path_is_said_to_be_missing(name: str | Path) -> None:
-    with pytest.raises(ModelError, match=rf"^{name}: no such model folder or zip file$"):
-        find_model(name)
 
 
 # Downloads.

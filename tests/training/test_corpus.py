@@ -49,14 +49,17 @@ def test_a_text_goes_on_from_the_end_of_any_window(
         )
 
 
-def test_a_pass_has_every_sentence_once_and_closes_its_last_window(tmp_path: Path) -> None:
-    text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\n"]))
+@pytest.mark.parametrize("max_tokens", range(1, 8))
+def test_a_pass_has_every_sentence_once_and_closes_its_last_window(
+    max_tokens: int, tmp_path: Path
+) -> None:
+    text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\nf\n\n"]))
     sentences = []
-    for window in text.windows(Position(), 2):
+    for window in text.windows(Position(), max_tokens):
         sentences += window.sentences
         if window.end.epoch == 1:
             break
-    assert sorted(sentences) == [["a"], ["b", "c"], ["d"], ["e"]]
+    assert sorted(sentences) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
 
 
 def test_the_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
@@ -134,14 +137,3 @@ def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
     assert next(windows).sentences == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
         next(windows)
-
-
-@pytest.mark.parametrize("n_lines", range(1, 8))
-def test_a_window_that_ends_with_the_text_closes_the_pass(n_lines: int, tmp_path: Path) -> None:
-    text = TrainingText(write_files(tmp_path, ["a b\n" * n_lines + "\n"]))
-    n_sentences = 0
-    for window in text.windows(Position(), 4):
-        n_sentences += len(window.sentences)
-        if window.end.epoch == 1:
-            break
-    assert n_sentences == n_lines
