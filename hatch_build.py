@@ -1,4 +1,4 @@
-"""Compiles `elmo_cli/inference/kernels.c` when the package is built, where there is GCC or Clang.
+"""Compiles `elmo_cli/compiled/kernels.c` when the package is built, where there is GCC or Clang.
 
 Without it the package is as right, only slower: see `docs/performance.md`.
 """
@@ -38,7 +38,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
         """Compile, and have the wheel hold what was made."""
         if sys.platform != "linux" or platform.machine() != "x86_64":
             return  # elsewhere it has not been measured
-        source = Path(self.root, "elmo_cli", "inference", "kernels.c")
+        source = Path(self.root, "elmo_cli", "compiled", "kernels.c")
         self._folder = TemporaryDirectory()
         folder = source.parent if version == "editable" else Path(self._folder.name)
         try:
@@ -49,7 +49,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
             self.app.display_warning(f"{source.name} was not compiled: {error}")
             return
         build_data["force_include"].update(
-            {str(path): f"elmo_cli/inference/{path.name}" for path in made}
+            {str(path): f"elmo_cli/compiled/{path.name}" for path in made}
         )
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-linux_x86_64"

@@ -10,7 +10,7 @@ import h5py
 import torch
 
 import elmo_cli
-from elmo_cli.inference.kernels import kernel
+from elmo_cli.compiled.kernels import kernel
 
 
 def describe() -> dict[str, str]:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.inference.kernels import kernel
+from elmo_cli.compiled.kernels import kernel
 
 Array = NDArray[np.float64]
 INSTRUCTIONS = ("AVX2", "AVX512")

@@ -12,8 +12,8 @@ from commands import TINY
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
+from elmo_cli.compiled.kernels import kernel
 from elmo_cli.embed_file import Summary
-from elmo_cli.inference.kernels import kernel
 from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
 

@@ -92,8 +92,8 @@ def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
 
 
 ROOMS = (
-    *("errors", "quantities", "atomic", "text", "outputs", "model", "pretrained", "inference"),
-    *("language_model", "elmo", "file_plan", "embed_file", "encode", "embedder"),
+    *("errors", "quantities", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
+    *("inference", "language_model", "elmo", "file_plan", "embed_file", "encode", "embedder"),
     *("analysis", "integrations", "training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from elmo_cli.compiled.linear import Linear
 from elmo_cli.inference.fast_lstm import FastLstm, Steps, TableRows, fast_lstm
-from elmo_cli.inference.linear import MAX_ROWS, Linear
+from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState

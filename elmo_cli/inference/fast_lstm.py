@@ -14,8 +14,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo_cli.inference.kernels import address, kernel, kernel_constant
-from elmo_cli.inference.linear import CompiledLinear, Linear, linear
+from elmo_cli.compiled.kernels import address, kernel, kernel_constant
+from elmo_cli.compiled.linear import CompiledLinear, Linear
+from elmo_cli.inference.linear import linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState

@@ -7,8 +7,9 @@ token does not depend, to the bit, on the tokens that are encoded with it.
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.inference.kernels import address, kernel
-from elmo_cli.inference.linear import Linear, linear
+from elmo_cli.compiled.kernels import address, kernel
+from elmo_cli.compiled.linear import Linear
+from elmo_cli.inference.linear import linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder
 

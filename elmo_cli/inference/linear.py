@@ -1,13 +1,13 @@
 """Linear layers with constant weights, by the fastest way that there is."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.inference.kernels import address, kernel, kernel_constant, processor_has
+from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
 
 MAX_ROWS = 256
 """Rows of one matrix product, of one step or of several that share it: beyond, it gets no faster,
@@ -17,23 +17,6 @@ MIN_PACKED_WEIGHTS = 1 << 17
 ROW_STEPS = {8: 1, 128: 8, MAX_ROWS: 16}
 """oneDNN compiles a product for each number of rows, which takes 1 ms and 0.6 MB. So numbers up to
 each of these are rounded up to a multiple, which costs as much time as it saves."""
-
-
-class Linear:
-    """x W^T + b for constant weights."""
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.n_outputs = len(weight)
-        self.weight = weight.contiguous()  # (out, in)
-        self.bias = bias
-
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
-        """Float, shape (N, in), to float, shape (N, out).
-
-        Args:
-            out: workspace for the result, used where that saves an allocation.
-        """
-        return functional.linear(inputs, self.weight, self.bias)
 
 
 class OneDnnLinear(Linear):
@@ -60,42 +43,6 @@ class OneDnnLinear(Linear):
             pad_rows(inputs), self.weight, self.bias, "none", [], ""
         )
         return product[: inputs.shape[0]]
-
-
-class CompiledLinear(Linear):
-    """The same in C, in float32 and bfloat16. A row does not depend, to the bit, on the others.
-
-    Measured 1.05 to 1.2 times as fast as oneDNN's for many rows, 1.3 to 4 times for few
-    (`docs/performance.md`), and any number of rows will do.
-    """
-
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.n_outputs = len(weight)
-        panel, n_values = kernel_constant("panel"), 4 // weight.dtype.itemsize
-        missing = -len(weight) % panel
-        self._odd = weight.shape[1] % n_values
-        if missing or self._odd:
-            weight = functional.pad(weight, (0, self._odd, 0, missing))
-        panels = weight.reshape(-1, panel, weight.shape[1] // n_values, n_values)
-        self.weight = panels.transpose(1, 2).contiguous()  # (panels, units, panel, values a unit)
-        self.bias = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
-
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
-        """See `Linear.__call__`."""
-        dtype = self.weight.dtype
-        inputs = functional.pad(inputs, (0, self._odd)) if self._odd else inputs.contiguous()
-        function = linear_kernel(dtype)
-        assert function is not None
-        if out is None:
-            out = inputs.new_empty(inputs.shape[0], self.n_outputs)
-        function(
-            *(out.shape[0], self.weight.shape[1], out.shape[1]),
-            address(inputs, dtype),
-            address(self.weight, dtype),
-            address(self.bias, dtype),
-            address(out, dtype),
-        )
-        return out
 
 
 class Int8Linear(Linear):
@@ -164,17 +111,6 @@ def linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torc
     bias = None if bias is None else bias.to(dtype)
     layer = _fastest(weight.to(dtype), bias)
     return layer if values == dtype else RoundedLinear(layer, dtype)
-
-
-def linear_kernel(dtype: torch.dtype) -> Callable[..., None] | None:
-    """The function in C that multiplies values of this type, if there is one.
-
-    Where the processor has AMX, oneDNN is 5 times as fast in bfloat16.
-    """
-    has_bfloat16 = processor_has("avx512_bf16") and not processor_has("amx_tile")
-    if dtype == torch.bfloat16 and not has_bfloat16:
-        return None
-    return kernel(f"product_{dtype}".replace("torch.", ""), "nnnpppp")
 
 
 def has_int8() -> bool:

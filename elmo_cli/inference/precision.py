@@ -4,8 +4,8 @@ from typing import Literal, NamedTuple, get_args
 
 import torch
 
+from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.errors import InputError, check_choice
-from elmo_cli.inference.kernels import processor_has
 from elmo_cli.inference.linear import has_int8
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]

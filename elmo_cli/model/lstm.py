@@ -9,6 +9,7 @@ run. So no padding is ever computed.
     step 2   a2
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.packed_lstm import PackedLstm
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time; the weights in the file are without it."""
@@ -102,7 +104,17 @@ class Lstm(nn.Module):
             The hidden states, float, shape (N, P), packed alike, and the state in
             which each sequence ended.
         """
-        hidden, cell = state or self.initial_state(sizes[0] if sizes else 0)
+        state = state or self.initial_state(sizes[0] if sizes else 0)
+        # A compiler of torch's would follow into the kernels.
+        if sizes and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return self._packed(inputs, sizes, state)
+        return self.by_steps(inputs, sizes, state)
+
+    def by_steps(
+        self, inputs: Tensor, sizes: Sequence[int], state: LstmState
+    ) -> tuple[Tensor, LstmState]:
+        """What `forward` computes, to be read."""
+        hidden, cell = state
         weight_ih, weight_hh = torch.split(self.gates.weight, self.options.projection_dim, dim=1)
         # The inputs of all steps are known beforehand: one linear layer for all of them.
         input_gates = functional.linear(inputs, weight_ih)  # (N, 4 D)
@@ -120,6 +132,36 @@ class Lstm(nn.Module):
         ended.reverse()  # the longest sequences, which come first, ended last
         final = LstmState(*(torch.cat(parts) for parts in zip(*ended, strict=True)))
         return torch.cat(outputs) if outputs else inputs, final
+
+    def _packed(
+        self, inputs: Tensor, sizes: Sequence[int], state: LstmState
+    ) -> tuple[Tensor, LstmState]:
+        """What `by_steps` computes, where gradients may be wanted: see `packed_lstm`."""
+        kind, dtype, n = inputs.device.type, inputs.dtype, sizes[0]
+        if torch.is_autocast_enabled(kind) and dtype != torch.float64:
+            dtype = torch.get_autocast_dtype(kind)
+        to_forget = self.gates.bias.new_tensor([0.0, 0.0, FORGET_BIAS, 0.0])
+        bias = self.gates.bias + to_forget.repeat_interleave(self.options.dim)
+        projection = None if self.projection is None else self.projection.weight
+        outputs, cells = PackedLstm.apply(  # type: ignore[no-untyped-call]
+            *(values.to(dtype) for values in (inputs, state.hidden[:n])),
+            state.cell[:n],
+            *(
+                None if values is None else values.to(dtype)
+                for values in (self.gates.weight, bias, projection)
+            ),
+            sizes,
+            tuple(bound or math.inf for bound in (self.options.cell_clip, self.options.proj_clip)),
+        )
+        # The last row of each sequence: sequence k runs in as many steps as have more than k.
+        n_steps = np.searchsorted(-np.asarray(sizes), -np.arange(n), side="left")
+        starts = np.cumsum([0, *sizes[:-1]])
+        rows = torch.from_numpy(starts[n_steps - 1] + np.arange(n)).to(inputs.device)
+        ended = (
+            torch.cat([outputs[rows], state.hidden[n:]]),
+            torch.cat([cells[rows], state.cell[n:]]),
+        )
+        return outputs, LstmState(*ended)
 
     def _step(self, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         options = self.options

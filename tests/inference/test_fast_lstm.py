@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
+from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference import kernels
 from elmo_cli.inference.fast_lstm import CompiledLstm, FastLstm, TableRows, fast_lstm
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm

@@ -314,3 +314,5 @@ void step(const struct step *s)
         for (int64_t row = 0; row < s->n; row += ROWS)
             step_rows(s, block * LANES, row, least(ROWS, s->n - row));
 }
+
+#include "kernels_training.h"

@@ -1,0 +1,1 @@
+"""Functions in C, for the processor at hand, where they were compiled."""

@@ -1,0 +1,96 @@
+/* What training adds: the elementwise parts of a step of an LSTM forwards, which keeps the gates, and
+ * backwards. packed_lstm.py says what is computed. Gates come as i, j, f, o: (n, 4 D). All else is (n, D).
+ */
+
+/* gates: those of the inputs; overwritten by what they are after sigmoid and tanh. */
+struct training_cells {
+    int64_t n, dim;
+    void *gates;
+    const void *hidden_gates;
+    const float *cells;
+    double clip;
+    float *new_cells;
+    void *out;
+};
+
+/* gates: as `training_cells` left them. cell_gradients: of the new cells, overwritten by those of the cells
+ * before. */
+struct training_gradients {
+    int64_t n, dim;
+    const void *gates, *out_gradients;
+    const float *cells;
+    double clip;
+    const float *new_cells;
+    float *cell_gradients;
+    void *gate_gradients;
+};
+
+static inline float sigmoid(float x) { return 1 / (2 + exp_minus_1(-x)); }
+
+static inline float tanh_of(float x)
+{
+    const float b = exp_minus_1(-2 * x);
+    return -b / (2 + b);
+}
+
+#define TRAINING(NAME, VALUE, FROM, TO)                                                           \
+    void training_cells_##NAME(const struct training_cells *s)                                    \
+    {                                                                                             \
+        const int64_t dim = s->dim;                                                               \
+        const float clip = s->clip;                                                               \
+        EACH_OF_SHARE(row, s->n) {                                                                \
+            VALUE *restrict a = (VALUE *)s->gates + 4 * dim * row;                                \
+            const VALUE *restrict b = (const VALUE *)s->hidden_gates + 4 * dim * row;             \
+            const float *restrict before = s->cells + dim * row;                                  \
+            float *restrict after = s->new_cells + dim * row;                                     \
+            VALUE *restrict out = (VALUE *)s->out + dim * row;                                    \
+            _Pragma("omp simd")                                                                   \
+            for (int64_t i = 0; i < dim; i++) {                                                   \
+                const int64_t j = i + dim, f = j + dim, o = f + dim;                              \
+                const float input = sigmoid(FROM(a[i]) + FROM(b[i]));                             \
+                const float memory = tanh_of(FROM(a[j]) + FROM(b[j]));                            \
+                const float forget = sigmoid(FROM(a[f]) + FROM(b[f]));                            \
+                const float output = sigmoid(FROM(a[o]) + FROM(b[o]));                            \
+                float cell = input * memory + forget * before[i];                                 \
+                cell = cell > clip ? clip : cell;                                                 \
+                cell = cell < -clip ? -clip : cell;                                               \
+                a[i] = TO(input);                                                                 \
+                a[j] = TO(memory);                                                                \
+                a[f] = TO(forget);                                                                \
+                a[o] = TO(output);                                                                \
+                after[i] = cell;                                                                  \
+                out[i] = TO(output * tanh_of(cell));                                              \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    void training_gradients_##NAME(const struct training_gradients *s)                            \
+    {                                                                                             \
+        const int64_t dim = s->dim;                                                               \
+        const float clip = s->clip;                                                               \
+        EACH_OF_SHARE(row, s->n) {                                                                \
+            const VALUE *restrict gates = (const VALUE *)s->gates + 4 * dim * row;                \
+            const float *restrict before = s->cells + dim * row;                                  \
+            const float *restrict after = s->new_cells + dim * row;                               \
+            const VALUE *restrict d_out = (const VALUE *)s->out_gradients + dim * row;            \
+            float *restrict d_cell = s->cell_gradients + dim * row;                               \
+            VALUE *restrict d_gates = (VALUE *)s->gate_gradients + 4 * dim * row;                 \
+            _Pragma("omp simd")                                                                   \
+            for (int64_t i = 0; i < dim; i++) {                                                   \
+                const int64_t j = i + dim, f = j + dim, o = f + dim;                              \
+                const float input = FROM(gates[i]), memory = FROM(gates[j]);                      \
+                const float forget = FROM(gates[f]), output = FROM(gates[o]);                     \
+                const float cell = after[i], shown = tanh_of(cell), d = FROM(d_out[i]);           \
+                float d_sum = d_cell[i] + d * output * (1 - shown * shown);                       \
+                d_sum = cell < clip && cell > -clip ? d_sum : 0;                                  \
+                d_gates[i] = TO(d_sum * memory * input * (1 - input));                            \
+                d_gates[j] = TO(d_sum * input * (1 - memory * memory));                           \
+                d_gates[f] = TO(d_sum * before[i] * forget * (1 - forget));                       \
+                d_gates[o] = TO(d * shown * output * (1 - output));                               \
+                d_cell[i] = d_sum * forget;                                                       \
+            }                                                                                     \
+        }                                                                                         \
+    }
+
+TRAINING(float32, float, same, same)
+TRAINING(bfloat16, uint16_t, from_bfloat16, to_bfloat16)

@@ -1,0 +1,185 @@
+"""The differentiable LSTM layer, fast: what `Lstm.by_steps` computes, with its gradients.
+
+Forwards, the gates are kept as they are after sigmoid and tanh. Backwards, each step gives the
+gradients of its gates; that of a weight is one product over the rows of all steps:
+
+    m = sigmoid(o) * tanh(c)
+    dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
+
+Products with the same weight at every step, and what is done to single values, are in C where
+that was compiled.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import Function
+from torch.nn import functional
+
+from elmo_cli.compiled.kernels import address, kernel
+from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
+from elmo_cli.errors import ElmoError
+
+
+class PackedLstm(Function):
+    """An LSTM over packed sequences. It can be differentiated once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        hidden: Tensor,
+        cell: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
+        sizes: Sequence[int],
+        clips: tuple[float, float],
+    ) -> tuple[Tensor, Tensor]:
+        """Run over packed sequences; all floats but cells have the same type.
+
+        Args:
+            ctx: torch's.
+            inputs: float, shape (N, P), packed.
+            hidden: where the sequences start, float, shape (B, P), and
+            cell: float, shape (B, D).
+            weight: W_ih and W_hh side by side, shape (4 D, 2 P).
+            bias: with what is added to the forget gate, shape (4 D,).
+            projection: W_hr, shape (P, D).
+            sizes: the number of sequences at each step, falling from B.
+            clips: the largest value of a cell, and of a hidden state.
+
+        Returns:
+            The hidden states of all steps, shape (N, P), and their cells, shape (N, D).
+        """
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
+        cells = cell.new_empty(len(inputs), cell.shape[1])
+        memory = inputs.new_empty(cells.shape)  # m
+        outputs = memory if projection is None else torch.empty_like(inputs)
+        hidden_gates = _linear(weight_hh)
+        project = None if projection is None else _linear(projection)
+        step = _function("training_cells", "nnpppfpp", memory, cells) or _next_cells
+        workspace = gates.new_empty(sizes[0], gates.shape[1])
+        before, cells_before = hidden, cell.contiguous()
+        for rows in _steps(sizes):
+            size = rows.stop - rows.start
+            added = hidden_gates(before[:size], out=workspace[:size])
+            step(gates[rows], added, cells_before[:size], clips[0], cells[rows], memory[rows])
+            if project is not None:
+                outputs[rows] = project(memory[rows])
+            before, cells_before = outputs[rows].clamp_(-clips[1], clips[1]), cells[rows]
+        ctx.save_for_backward(
+            inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
+        )
+        ctx.sizes, ctx.clips = sizes, clips
+        ctx.set_materialize_grads(False)
+        return outputs, cells
+
+    @staticmethod
+    def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
+        """The gradients of the floats that `forward` takes."""
+        if torch.is_grad_enabled():  # they would be taken for constants
+            raise ElmoError(
+                "the LSTM: expected gradients that are differentiated no further, found "
+                "create_graph=True; leave it out"
+            )
+        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
+        d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
+        hidden_gates = _linear(weight_hh.t())
+        project = None if projection is None else _linear(projection.t())
+        step = _function("training_gradients", "nnpppfppp", memory, cells) or _gradients
+        clipped = outputs.abs() >= ctx.clips[1]  # no gradient goes through
+        d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
+        steps = _steps(ctx.sizes)
+        for rows, rows_before in zip(reversed(steps), [*reversed(steps[:-1]), None], strict=True):
+            size = rows.stop - rows.start
+            d_output = d_outputs[rows]
+            d_output[: len(d_hidden)] += d_hidden
+            d_output.masked_fill_(clipped[rows], 0)
+            if d_cells is not None:
+                d_cell[:size] += d_cells[rows]
+            d_memory = d_output if project is None else project(d_output)
+            cells_before = (cell if rows_before is None else cells[rows_before])[:size]
+            values = cells_before.contiguous(), ctx.clips[0], cells[rows]
+            step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
+            d_hidden = hidden_gates(d_gates[rows])  # of the step before
+        needed = ctx.needs_input_grad
+        d_inputs = d_gates @ weight_ih if needed[0] else None
+        d_weight = d_projection = None
+        if needed[3]:
+            hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
+            parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
+            d_weight = d_gates.t() @ torch.cat([inputs, torch.cat(parts)], dim=1)  # (4 D, 2 P)
+        if projection is not None and needed[5]:
+            d_projection = d_outputs.t() @ memory
+        floats = d_inputs, d_hidden, d_cell, d_weight, d_gates.sum(dim=0), d_projection
+        return *floats, None, None
+
+
+def _steps(sizes: Sequence[int]) -> list[slice]:
+    """The rows of each step."""
+    ends = list(accumulate(sizes))
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _linear(weight: Tensor) -> Linear:
+    """For a weight that is used at every step."""
+    is_compiled = weight.device.type == "cpu" and linear_kernel(weight.dtype) is not None
+    return (CompiledLinear if is_compiled else Linear)(weight)
+
+
+def _function(
+    name: str, arguments: str, memory: Tensor, cells: Tensor
+) -> Callable[..., None] | None:
+    """A function in C for these types, if there is one; it takes what those below take."""
+    if memory.device.type != "cpu" or cells.dtype != torch.float32:
+        return None
+    function = kernel(f"{name}_{memory.dtype}".replace("torch.", ""), arguments)
+    if function is None:
+        return None
+
+    def run(*values: Any) -> None:
+        places = (address(v, v.dtype) if isinstance(v, Tensor) else v for v in values)
+        function(*values[2].shape, *places)
+
+    return run
+
+
+def _next_cells(
+    gates: Tensor,
+    hidden_gates: Tensor,
+    cells: Tensor,
+    clip: float,
+    new_cells: Tensor,
+    memory: Tensor,
+) -> None:
+    """A step: gates, (n, 4 D), become those after sigmoid and tanh; cells, (n, D), and m follow."""
+    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
+    new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
+    memory.copy_(o.sigmoid_() * new_cells.tanh())
+
+
+def _gradients(
+    gates: Tensor,
+    d_memory: Tensor,
+    cells: Tensor,
+    clip: float,
+    new_cells: Tensor,
+    d_cells: Tensor,
+    d_gates: Tensor,
+) -> None:
+    """A step backwards: the gradients of new cells become those of the cells before."""
+    (i, j, f, o), (d_i, d_j, d_f, d_o) = gates.chunk(4, dim=1), d_gates.chunk(4, dim=1)
+    shown = new_cells.tanh()
+    d_cells += d_memory * o * (1 - shown * shown)
+    d_cells.masked_fill_(new_cells.abs() >= clip, 0)
+    d_i.copy_(d_cells * j * i * (1 - i))
+    d_j.copy_(d_cells * i * (1 - j * j))
+    d_f.copy_(d_cells * cells * f * (1 - f))
+    d_o.copy_(d_memory * shown * o * (1 - o))
+    d_cells *= f

@@ -1,0 +1,160 @@
+"""The fast differentiable LSTM against the readable one, with functions in C and without."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from cell_formulas import PROCESSORS, processor
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import random_tensor, seeds
+from torch import Tensor
+
+from elmo_cli.errors import ElmoError
+from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.model.options import LstmOptions
+
+WAYS = (*PROCESSORS, "NONE")
+"""Kinds of processor that have kernels, and one that has none."""
+clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
+all_sizes = st.lists(st.integers(1, 5), min_size=1, max_size=6).map(
+    lambda sizes: sorted(sizes, reverse=True)
+)
+
+
+def random_lstm(
+    dim: int = 5,
+    size: int = 3,
+    cell_clip: float | None = 0.4,
+    proj_clip: float | None = 0.4,
+    *,
+    projects: bool = True,
+) -> Lstm:
+    lstm = Lstm(
+        LstmOptions(dim, size if projects else dim, 1, cell_clip, proj_clip), projects=projects
+    )
+    for number, weight in enumerate(lstm.parameters()):
+        values = random_tensor(*weight.shape, seed=number)
+        weight.data = 1.5 * values / weight.shape[-1] ** 0.5  # gates open, clips are reached
+    return lstm
+
+
+def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool) -> list[Tensor]:
+    """Hidden states, the states at the end, and the gradients of a random sum of all."""
+    dtype = lstm.gates.weight.dtype
+    width, dim = lstm.options.projection_dim, lstm.options.dim
+    n = sizes[0] + n_more
+    shapes = (sum(sizes), width), (n, width), (n, dim)
+    given = [random_tensor(*shape, seed=9 + i).to(dtype) for i, shape in enumerate(shapes)]
+    inputs, *state = [values.requires_grad_() for values in given]
+    run = lstm.by_steps if by_steps else lstm
+    outputs, ended = run(inputs, sizes, LstmState(*state))
+    found = [outputs, *ended]
+    total = sum(
+        (values * random_tensor(*values.shape, seed=20 + i)).sum() for i, values in enumerate(found)
+    )
+    assert isinstance(total, Tensor)
+    return [*found, *torch.autograd.grad(total, [*given, *lstm.parameters()])]
+
+
+@pytest.mark.parametrize("capability", WAYS)
+@given(
+    sizes=all_sizes,
+    n_more=st.integers(0, 2),
+    dim=st.integers(1, 40),
+    size=st.integers(1, 6),
+    cell_clip=clips,
+    proj_clip=clips,
+    projects=st.booleans(),
+)
+def test_numbers_and_gradients_are_those_of_the_readable_lstm(
+    capability: str,
+    sizes: list[int],
+    n_more: int,
+    dim: int,
+    size: int,
+    cell_clip: float | None,
+    proj_clip: float | None,
+    projects: bool,
+) -> None:
+    lstm = random_lstm(dim, size, cell_clip, proj_clip, projects=projects)
+    expected = results(lstm, sizes, n_more, by_steps=True)
+    with processor(capability):
+        found = results(lstm, sizes, n_more, by_steps=False)
+    for number, (value, reference) in enumerate(zip(found, expected, strict=True)):
+        bound = 1e-6 if number < 3 else 1e-5 * (1 + float(reference.abs().max()))
+        np.testing.assert_allclose(value.detach(), reference.detach(), atol=bound, rtol=0)
+
+
+@pytest.mark.parametrize("projects", [True, False])
+def test_gradients_are_those_of_small_differences(projects: bool) -> None:
+    lstm = random_lstm(4, 3, projects=projects).double()
+    width, dim = lstm.options.projection_dim, lstm.options.dim
+    names, weights = zip(*lstm.named_parameters(), strict=True)
+    given = [random_tensor(6, width), random_tensor(3, width), random_tensor(3, dim)]
+
+    def run(inputs: Tensor, hidden: Tensor, cell: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        state = LstmState(hidden, cell)
+        outputs, ended = torch.func.functional_call(
+            lstm, dict(zip(names, values, strict=True)), (inputs, [3, 2, 1], state)
+        )
+        return outputs, *ended
+
+    leaves = [value.double().requires_grad_() for value in (*given, *weights)]
+    assert torch.autograd.gradcheck(run, leaves)
+
+
+def test_gradients_of_gradients_are_refused() -> None:
+    inputs = random_tensor(3, 3).requires_grad_()
+    outputs, _ = random_lstm()(inputs, [2, 1])
+    with pytest.raises(ElmoError, match=r"^the LSTM: .* found create_graph=True; leave it out$"):
+        torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+
+
+def test_gradients_may_be_asked_for_again() -> None:
+    lstm, inputs = random_lstm(), random_tensor(3, 3)
+    total = lstm(inputs, [2, 1])[0].sum()
+    first, second = (
+        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0] for _ in range(2)
+    )
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("projects", [True, False])
+@pytest.mark.parametrize("capability", WAYS)
+def test_autocast_loses_no_more_than_it_does_in_the_readable_lstm(
+    capability: str, projects: bool
+) -> None:
+    lstm = random_lstm(40, 12, 3.0, 3.0, projects=projects)
+    sizes = [4, 4, 3, 1]
+    exact = results(lstm, sizes, by_steps=True)
+    with processor(capability), torch.autocast("cpu", torch.bfloat16):
+        readable, fast = (results(lstm, sizes, by_steps=way) for way in (True, False))
+    assert fast[0].dtype == torch.bfloat16
+    assert fast[2].dtype == torch.float32  # cells add up step after step
+    for value, other, reference in zip(fast, readable, exact, strict=True):
+        error, its_error = ((v - reference).norm() / reference.norm() for v in (value, other))
+        assert 0 < error < 2 * its_error + 0.002
+
+
+@given(seed=seeds)
+def test_clips_let_no_gradient_through(seed: int) -> None:
+    lstm = random_lstm(proj_clip=1e-3)
+    inputs = random_tensor(1, 3, seed=seed).requires_grad_()
+    outputs, _ = lstm(inputs, [1])
+    for k in range(3):
+        if outputs[0, k].abs() == torch.tensor(1e-3):
+            (gradient,) = torch.autograd.grad(outputs[0, k], inputs, retain_graph=True)
+            assert not gradient.any()
+
+
+def test_what_needs_no_gradient_gets_none() -> None:
+    lstm = random_lstm().requires_grad_(False)
+    inputs = random_tensor(3, 3).requires_grad_()
+    lstm(inputs, [2, 1])[0].sum().backward()
+    assert inputs.grad is not None
+    assert all(weight.grad is None for weight in lstm.parameters())
+    lstm.requires_grad_(True)
+    lstm(inputs.detach(), [2, 1])[0].sum().backward()
+    assert all(weight.grad is not None for weight in lstm.parameters())
