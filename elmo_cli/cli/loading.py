@@ -61,10 +61,10 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
 
 def say_model(name: str) -> None:
     """Say which model runs."""
-    from elmo_cli.pretrained.loading import DEFAULT_MODEL
+    from elmo_cli.pretrained.registry import BUNDLED
 
     note = f"Model: {name}"
-    if name == DEFAULT_MODEL:
+    if name == BUNDLED:
         note += " (bundled, small; --model original is the published one)"
     say(note)
 

@@ -149,8 +149,6 @@ class FullSoftmax:
 
         Args:
             path: HDF5 or safetensors.
-            n_words: the size of the vocabulary.
-            dim: the `projection_dim` of the biLM.
             device: where to compute. A GPU holds the whole softmax.
             n_rows: words at once.
             held_bytes: the largest softmax that is kept in memory.

@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import replaced
-from elmo_cli.errors import ElmoError, WeightsError, system_reason
+from elmo_cli.errors import WeightsError, load_extra, system_reason
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
+SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
@@ -170,22 +171,11 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
 
 
 def _open_safetensors(path: Path) -> Any:
-    safetensors = _import_safetensors(path)
+    safetensors = load_extra(str(path), "safetensors", "safetensors")
     try:
         return safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
     except (safetensors.SafetensorError, OSError) as error:
         raise _damaged(path, error) from None
-
-
-def _import_safetensors(path: Path) -> Any:
-    try:
-        import safetensors.numpy
-    except ImportError:
-        raise ElmoError(
-            f"{path}: safetensors files need a package that is not installed; "
-            'pip install "elmo-cli[safetensors]"'
-        ) from None
-    return safetensors
 
 
 def _open_hdf5(path: Path) -> h5py.File:
@@ -223,9 +213,9 @@ def write_tensors(
     """
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
-        safetensors = _import_safetensors(path)
+        safetensors = load_extra(str(path), "safetensors.numpy", "safetensors")
         values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
-        content = safetensors.numpy.save(values, dict(metadata or {}) or None)
+        content = safetensors.save(values, dict(metadata or {}) or None)
         # Not by its `save_file`, whose files only their owner may read.
         with replaced(path) as partial:
             partial.write_bytes(content)

@@ -4,24 +4,16 @@ The tensors keep their names and are copied as they are, so no options are neede
 """
 
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import elmo_cli
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import OutputError, WeightsError, check_choice
-from elmo_cli.model.tensor_files import (
-    HDF5_SUFFIXES,
-    SAFETENSORS_SUFFIX,
-    Array,
-    open_tensors,
-    write_tensors,
-)
+from elmo_cli.model.tensor_files import SUFFIXES, Array, open_tensors, write_tensors
 from elmo_cli.model.weights import check_kind, not_finite
 from elmo_cli.pretrained.model_files import sha256
-
-SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 
 class Converted(NamedTuple):

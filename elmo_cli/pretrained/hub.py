@@ -7,10 +7,10 @@ mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE. Only safetensors, HDF5, JSON and words
 import shutil
 from functools import partialmethod
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
 from elmo_cli.pretrained.download import OnProgress, silent
 from elmo_cli.pretrained.model_files import ModelFiles, read_folder
 
@@ -36,7 +36,7 @@ def find_in_hub(name: str, on_progress: OnProgress, *, with_softmax: bool = Fals
         # None: not where standard error is no terminal.
         __init__ = partialmethod(tqdm.__init__, disable=True if on_progress is silent else None)
 
-    hub = _import_hub(name)
+    hub = load_extra(name, "huggingface_hub", "hub")
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
     try:
         folder = hub.snapshot_download(
@@ -56,17 +56,6 @@ def find_in_hub(name: str, on_progress: OnProgress, *, with_softmax: bool = Fals
         reason = first_line(error.__cause__ or error)
         raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
     return read_folder(Path(folder), name)
-
-
-def _import_hub(name: str) -> Any:
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise ElmoError(
-            f"{name}: models of the hub need a package that is not installed; "
-            'pip install "elmo-cli[hub]"'
-        ) from None
-    return huggingface_hub
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:

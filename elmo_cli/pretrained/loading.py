@@ -9,7 +9,7 @@ import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from elmo_cli.model.bilm import BiLm
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_MODEL: Final = BUNDLED
 
 
 def choose_model(
@@ -157,7 +155,7 @@ def load_bilm(files: ModelFiles) -> "BiLm":
 
 def default_model() -> str:
     """The name or path of the model that is used when none is named."""
-    return os.environ.get("ELMO_MODEL") or DEFAULT_MODEL
+    return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def language_of(

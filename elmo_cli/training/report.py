@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli import __version__
-from elmo_cli.errors import ElmoError, OutputError
+from elmo_cli.errors import OutputError, load_extra
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
@@ -172,13 +172,7 @@ def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iter
 
 def summary_writer() -> Any:
     """The class that writes for TensorBoard; an `ElmoError` where it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ElmoError(
-            'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"'
-        ) from None
-    return SummaryWriter
+    return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
 
 
 # The card of the model.

@@ -11,7 +11,7 @@ from elmo_cli.errors import InputError, ModelError, OptionsError, check_choice
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
-from elmo_cli.model.tensor_files import HDF5_SUFFIXES, SAFETENSORS_SUFFIX
+from elmo_cli.model.tensor_files import SUFFIXES
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -57,7 +57,7 @@ def choose_start(
         ElmoError: none or two of them are given, or what is given is not as it should be.
     """
     files = None
-    if init_from is not None and Path(init_from).suffix in (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX):
+    if init_from is not None and Path(init_from).suffix in SUFFIXES:
         if options_file is None:
             raise ModelError(f"{init_from}: expected an options file with a single weights file")
         files, options_file = choose_model(None, options_file, init_from), None

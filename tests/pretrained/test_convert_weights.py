@@ -156,8 +156,7 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     expected = (
-        f"{converted}: safetensors files need a package that is not installed; "
-        'pip install "elmo-cli[safetensors]"'
+        f'{converted} needs a package that is not installed; pip install "elmo-cli[safetensors]"'
     )
     with pytest.raises(ElmoError) as caught:
         read_weights(converted, read_options(OPTIONS))

@@ -115,8 +115,7 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
     with pytest.raises(ElmoError) as caught:
         find_model(NAME)
     assert str(caught.value) == (
-        f"{NAME}: models of the hub need a package that is not installed; "
-        'pip install "elmo-cli[hub]"'
+        f'{NAME} needs a package that is not installed; pip install "elmo-cli[hub]"'
     )
 
 
