@@ -188,6 +188,24 @@ def json_option(what: str) -> Decorator:
     return flag("--json", "as_json", help=f"Print JSON, {what}.")
 
 
+overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
+
+
+def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
+    """Add --layers, of a file of activations.
+
+    Args:
+        verb: what is done with their mean.
+        source: begins its help.
+    """
+    return option(
+        "--layers",
+        metavar="N,...",
+        help=f"{source} whose mean is {verb}. [default: all but layer 0, which knows spelling "
+        "only]",
+    )
+
+
 def softmax_option(**settings: Any) -> Decorator:
     """Add --softmax-file."""
     return option(

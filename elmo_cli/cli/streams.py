@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from elmo_cli.errors import InputError, first_line
@@ -134,34 +134,6 @@ def _encoding_error(error: UnicodeEncodeError) -> str | None:
     )
 
 
-def chunks(
-    items: Iterable[_Item], size: int, is_ready: Callable[[], bool] = lambda: True
-) -> Iterator[list[_Item]]:
-    """Items of a stream in lists.
-
-    Args:
-        items: the stream.
-        size: maximum length of a list.
-        is_ready: whether the next item is there; while it is not, those before it are given.
-
-    Raises:
-        InputError: of the stream, after the items before it.
-    """
-    chunk: list[_Item] = []
-    try:
-        for item in items:
-            chunk.append(item)
-            if len(chunk) == size or not is_ready():
-                yield chunk
-                chunk = []
-    except InputError:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
-
-
 def input_chunks(parse: Callable[[str], _Item], size: int) -> Iterator[list[_Item]]:
     """Lines of standard input, parsed, in lists: those together that are there.
 
@@ -174,12 +146,24 @@ def input_chunks(parse: Callable[[str], _Item], size: int) -> Iterator[list[_Ite
     """
     from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
-    def parsed(lines: Iterable[str]) -> Iterator[_Item]:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield parse(line)
-            except InputError as error:
-                raise InputError(f"standard input, line {number}: {error}") from None
-
+    chunk: list[_Item] = []
     with open_lines(STANDARD_INPUT) as lines:
-        yield from chunks(parsed(lines), size, lines.is_ready)
+        try:
+            for number, line in enumerate(lines, start=1):
+                chunk.append(_parsed(parse, line, number))
+                if len(chunk) == size or not lines.is_ready():
+                    yield chunk
+                    chunk = []
+        except InputError:
+            if chunk:
+                yield chunk
+            raise
+        if chunk:
+            yield chunk
+
+
+def _parsed(parse: Callable[[str], _Item], line: str, number: int) -> _Item:
+    try:
+        return parse(line)
+    except InputError as error:
+        raise InputError(f"standard input, line {number}: {error}") from None

@@ -1,7 +1,8 @@
 """The plan of a folder: its parts and settings, fixed by the first run."""
 
 import json
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import choose_model
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
+from elmo_cli.pretrained.registry import published_model
 from elmo_cli.text.tokenizers import make_tokenizer
 
 _PART_MB: Final = 1000.0
@@ -47,6 +49,26 @@ class Settings(Columns):
     def selection(self, n_layers: int) -> Selection:
         """What is written of a model's layers."""
         return select(n_layers, self.layers, self.mix, self.gamma, self.pooling)
+
+    def for_workers(self, files: ModelFiles) -> "Settings":
+        """The same with absolute paths, for workers run elsewhere, in another folder.
+
+        Args:
+            files: of the model; a published one keeps its name, by which workers find it.
+        """
+
+        def absolute(path: str | None) -> str | None:
+            if path is None or published_model(path) is not None or not os.path.exists(path):
+                return path
+            return os.path.abspath(path)
+
+        return replace(
+            self,
+            model=absolute(files.name if self.options_file is None else self.model),
+            options_file=absolute(self.options_file),
+            weight_file=absolute(self.weight_file),
+            vocabulary_file=absolute(self.vocabulary_file),
+        )
 
 
 class Plan(NamedTuple):

@@ -2,12 +2,12 @@
 
 import errno
 import fcntl
+import io
 import os
 import pty
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from commands import start_elmo
 from strategies import make_language_model, small_architecture
 
 from elmo_cli import open_activations
-from elmo_cli.cli.streams import chunks, error_line, escaped
+from elmo_cli.cli.streams import error_line, escaped, input_chunks
 from elmo_cli.errors import InputError
 
 F_SETPIPE_SZ = 1031
@@ -166,12 +166,14 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path)
     assert shown.startswith(b"a \\x1b[31m [bank]\r\n")
 
 
-def test_the_items_before_an_error_are_answered_first() -> None:
-    def items() -> Iterator[int]:
-        yield from range(3)
-        raise InputError("no more")
+def test_the_lines_before_an_error_are_answered_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(line: str) -> str:
+        if line == "d":
+            raise InputError("no more")
+        return line
 
-    found = chunks(items(), 2)
-    assert [next(found), next(found)] == [[0, 1], [2]]
-    with pytest.raises(InputError, match="no more"):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
+    found = input_chunks(parse, 2)
+    assert [next(found), next(found)] == [["a", "b"], ["c"]]
+    with pytest.raises(InputError, match="standard input, line 4: no more"):
         next(found)

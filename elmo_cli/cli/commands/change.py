@@ -28,11 +28,7 @@ from elmo_cli.quantities import counted
     help="Words to compare, one a line, with their forms: lemma,form,form. [default: those of "
     "`elmo embed --words`]",
 )
-@options.option(
-    "--layers",
-    metavar="N,...",
-    help="Layers whose mean is compared. [default: all but layer 0, which knows spelling only]",
-)
+@options.mean_layers_option("compared", "Layers")
 @options.json_option("an object a word")
 def change(
     old: str,

@@ -16,7 +16,7 @@ from elmo_cli.text.lines import check_input
     DTYPES,
     help="Data type of the values in OUT. [default: float16 where all of IN is, else float32]",
 )
-@options.flag("--overwrite", help="Replace OUT if it exists.")
+@options.overwrite_option
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or of a softmax: IN to OUT.
 

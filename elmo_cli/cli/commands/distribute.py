@@ -1,6 +1,5 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
-import os
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -129,11 +128,7 @@ def distribute(
     $ elmo distribute --status vectors
     """
     if status:
-        from elmo_cli.distributed.run import status as status_of
-        from elmo_cli.outputs.parts import Folder
-
-        first, *rest = status_of(Folder(folder))
-        click.echo("\n".join([f"{folder}: {first}", *rest]))
+        _print_status(folder)
         return
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
@@ -151,7 +146,9 @@ def distribute(
     unit = "part" if named["engine"] == "none" else "moment"
     engine = _take_engine(named)
     named["tokenizer"] = loading.take_tokenizer(named).name
-    settings = Settings(**_with_paths(named))
+    files = loading.take_files(dict(named))
+    loading.say_model(files.name)
+    settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers(files)
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
     with stop_on_signal(unit) as should_stop, ProgressBar(unit="part") as bar:
@@ -164,6 +161,14 @@ def distribute(
     _say_end(folder, progress, is_shard=shard != WHOLE)
 
 
+def _print_status(folder: str) -> None:
+    from elmo_cli.distributed.run import status
+    from elmo_cli.outputs.parts import Folder
+
+    first, *rest = status(Folder(folder))
+    click.echo("\n".join([f"{folder}: {first}", *rest]))
+
+
 def _take_engine(named: dict[str, Any]) -> "Engine":
     """What runs the workers, by the options for it, which are taken out."""
     from elmo_cli.distributed.ray_engine import Resources, embed_on_ray, load_ray
@@ -174,25 +179,6 @@ def _take_engine(named: dict[str, Any]) -> "Engine":
         return lambda parts, embed: map(partial(embed, device=device), parts)
     load_ray()  # before anything is read: it may not be there
     return partial(embed_on_ray, resources=resources)
-
-
-def _with_paths(named: dict[str, Any]) -> dict[str, Any]:
-    """The settings with the paths of the model, which is downloaded if it is not there.
-
-    Workers run elsewhere, in another folder; a published model they find by its name.
-    """
-    from elmo_cli.pretrained.registry import published_model
-
-    chosen = {**named, "layers": named["layers"] or "all"}
-    files = loading.take_files(named)
-    loading.say_model(files.name)
-    if chosen["options_file"] is None:
-        chosen["model"] = files.name
-    for name in ("model", "options_file", "weight_file", "vocabulary_file"):
-        path = chosen[name]
-        if path is not None and published_model(path) is None and os.path.exists(path):
-            chosen[name] = os.path.abspath(path)
-    return chosen
 
 
 def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:

@@ -1,15 +1,12 @@
 """`elmo models` and `elmo download`: the models that have a name."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import loading, messages, options
 from elmo_cli.quantities import size_text
-
-if TYPE_CHECKING:
-    from elmo_cli.pretrained.registry import PublishedModel
 
 
 @options.command()
@@ -38,20 +35,10 @@ def models(
     if remove is not None:
         _remove(remove)
         return
-    from elmo_cli.pretrained.registry import MODELS
+    from elmo_cli.pretrained.description import describe_models
 
-    codes = sorted({model.language_code for model in MODELS if model.language_code})
-    language = language and language.lower()
-    if language not in (None, *codes):
-        expected = ", ".join(codes)
-        raise click.UsageError(f"--language {language}: expected a code of {expected}")
-    found = [
-        _describe(model)
-        for model in sorted(MODELS, key=lambda model: model.language_code != "en")
-        if language in (None, model.language_code)
-    ]
-    if downloaded:
-        found = [model for model in found if model["state"] != "available"]
+    with loading.usage_errors():
+        found = describe_models(language, downloaded=downloaded)
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
@@ -86,17 +73,25 @@ def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _table(found: list[dict[str, Any]]) -> str:
     rows = [["name", "parameters", "language", "size", "state", "trained on"]]
-    rows += [_row(model) for model in found]
+    rows += map(_row, found)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    numbers = (1, 3)  # to the right
     lines = []
     for row in rows:
-        cells = [
-            cell.rjust(width) if column in numbers else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
+        cells = zip(row, "<><><<", widths, strict=True)  # numbers to the right
+        lines.append("  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip())
     return "\n".join(lines)
+
+
+def _row(model: dict[str, Any]) -> list[str]:
+    parameters, n_bytes = model["parameters"], model["bytes"]
+    return [
+        model["name"],
+        "-" if parameters is None else f"{parameters / 1e6:.1f}M",
+        model["language"],
+        "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
+        model["state"],
+        model["trained_on"] or "-",
+    ]
 
 
 @options.command()
@@ -119,29 +114,3 @@ def download(name: str, with_softmax: bool) -> None:
     with download_bars() as on_progress:
         files = find_model(name, on_progress, with_softmax=with_softmax)
     click.echo(files.weights.parent)
-
-
-def _describe(model: "PublishedModel") -> dict[str, Any]:
-    from elmo_cli.pretrained.cache import model_state, n_bytes_here
-
-    return {
-        "name": model.name,
-        "parameters": model.parameters,
-        "language": model.language,
-        "language_code": model.language_code,
-        "bytes": n_bytes_here(model) or model.download_bytes,
-        "state": model_state(model),
-        "trained_on": model.text,
-    }
-
-
-def _row(model: dict[str, Any]) -> list[str]:
-    parameters, n_bytes = model["parameters"], model["bytes"]
-    return [
-        model["name"],
-        "-" if parameters is None else f"{parameters / 1e6:.1f}M",
-        model["language"],
-        "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
-        model["state"],
-        model["trained_on"] or "-",
-    ]

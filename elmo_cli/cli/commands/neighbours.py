@@ -1,20 +1,20 @@
 """`elmo neighbours`: the uses in an embedded corpus nearest to a word in a sentence."""
 
-import json
 from collections.abc import Callable, Iterable
-from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import as_json_line, as_row
 from elmo_cli.cli.streams import input_chunks
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
-    from elmo_cli.analysis.neighbours import Neighbour, Neighbours
+    from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.lines import Sentence
@@ -41,12 +41,7 @@ MAX_QUERIES = 64
     metavar="TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
-@options.option(
-    "--layers",
-    metavar="N,...",
-    help="Layers of FILE whose mean is compared. [default: all but layer 0, which knows "
-    "spelling only]",
-)
+@options.mean_layers_option("compared")
 @options.tokenizer_options("moses")
 @options.json_option("an object a query")
 @options.file_options
@@ -94,119 +89,107 @@ def neighbours(
         check_pooling(activations, pooled=sentence is not None)
         if has_token_layer(activations, layers):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
-        state = _take_settings(activations, named)
+        _take_settings(activations, named)
         cut = loading.take_tokenizer(named).cut
-        if sentence is not None:
-            queries = iter([[_whole(sentence, cut)]])
-        elif n_before == 2:  # a wrong word is found before a model is loaded
-            queries = iter([[_find(arguments[0], arguments[1], occurrence, cut)]])
-        else:
-            parse = partial(_find_in_line, number=occurrence, cut=cut)
-            queries = input_chunks(parse, MAX_QUERIES)
-        embedder = _load_embedder(activations, named, state)
-        show = _Printer(activations, as_json=as_json, with_numbers=n_before == 1)
+        queries = _read_queries(arguments, sentence, occurrence, cut)
+        embedder = _load_embedder(activations, named)
+        numbers = count(1)
         for chunk in queries:
             found = word_neighbours(
                 *(embedder, activations, chunk, top), layers=layers, other_words=other_words
             )
-            show(chunk, found)
+            for query, nearest, number in zip(chunk, found.nearest, numbers, strict=False):
+                if number == 1 and found.mean_cosine is not None:
+                    pair = "tokens" if sentence is None else "sentences"
+                    messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+                if as_json:
+                    _print_json(activations, query, nearest, found.mean_cosine)
+                else:
+                    _print_lines(activations, nearest, number if n_before == 1 else None)
 
 
-def _whole(sentence: str, cut: "Cut") -> "Occurrence":
-    """A sentence as a query."""
-    from elmo_cli.analysis.cosine import Occurrence
+def _read_queries(
+    arguments: tuple[str, ...], sentence: str | None, occurrence: int | None, cut: "Cut"
+) -> "Iterable[list[Occurrence]]":
+    """The query, or those in the lines of standard input: those together that are there."""
+    from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
-    tokens = cut(sentence)
-    if not tokens:
+    def find(word: str, text: str) -> Occurrence:
+        return find_occurrence(cut(text), word, occurrence, option="--occurrence")
+
+    def find_in_line(line: str) -> Occurrence:
+        word, tab, text = line.partition("\t")
+        if not tab:
+            raise InputError("expected a word and a sentence with a tab between, found no tab")
+        return find(word.strip(), text)
+
+    if sentence is None:
+        from_input = arguments[0] == STANDARD_INPUT
+        return input_chunks(find_in_line, MAX_QUERIES) if from_input else [[find(*arguments[:2])]]
+    if not (tokens := cut(sentence)):
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
-    return Occurrence(tokens, 0)
+    return [[Occurrence(tokens, 0)]]
 
 
-def _find(word: str, sentence: str, number: int | None, cut: "Cut") -> "Occurrence":
-    """A word in a sentence as a query."""
-    from elmo_cli.analysis.cosine import find_occurrence
-
-    return find_occurrence(cut(sentence), word, number, option="--occurrence")
-
-
-def _find_in_line(line: str, number: int | None, cut: "Cut") -> "Occurrence":
-    """The query in a line of standard input."""
-    word, tab, sentence = line.partition("\t")
-    if not tab:
-        raise InputError("expected a word and a sentence with a tab between, found no tab")
-    return _find(word.strip(), sentence, number, cut)
-
-
-def _take_settings(activations: "Activations", named: dict[str, Any]) -> str:
-    """Add the model and the tokenizer of a file to the options, unless others are named.
-
-    Returns:
-        The state of sentences.
-    """
+def _take_settings(activations: "Activations", named: dict[str, Any]) -> None:
+    """Add what made a file to the options: the state, and what is not named of model and text."""
     from elmo_cli.analysis.neighbours import settings_of
 
     settings = settings_of(activations)
-    if named["model"] is None and named["options_file"] is None:
-        named["model"] = settings["model"]
-        if named["model"] is None:
-            raise click.UsageError(
-                f"{activations.paths[0]} does not say which model made it; --model names it"
-            )
+    if named["model"] is not None or named["options_file"] is not None:
+        del settings["model"]
+    elif settings["model"] is None:
+        raise click.UsageError(
+            f"{activations.paths[0]} does not say which model made it; --model names it"
+        )
     made_by = activations.attributes.get("tokenizer")
     if made_by is not None and not options.given("--tokenizer", "--language"):
-        named["tokenizer"] = made_by
-    state: str = settings["state"]
-    return state
+        settings["tokenizer"] = made_by
+    named |= settings
 
 
-def _load_embedder(activations: "Activations", named: dict[str, Any], state: str) -> "ElmoEmbedder":
+def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
     try:
-        return loading.load_embedder(**named, state=state)
+        return loading.load_embedder(**named)
     except ModelError as error:
         if options.given("--model", "--options-file"):
             raise
         raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
 
 
-class _Printer:
-    """Prints neighbours."""
+def _print_lines(
+    activations: "Activations", nearest: "list[Neighbour]", number: int | None
+) -> None:
+    """Print a neighbour a line; for a program, with tabs and the number of the query."""
+    from elmo_cli.analysis.uses import record_name
 
-    def __init__(self, activations: "Activations", *, as_json: bool, with_numbers: bool) -> None:
-        self._activations, self._as_json = activations, as_json
-        self._with_numbers, self._n_queries = with_numbers, 0
-        self._is_pooled = "pooling" in activations.attributes
+    for found in nearest:
+        name = record_name(activations, found.record)
+        text = " ".join(found.sentence) if "pooling" in activations.attributes else found.marked
+        if number is None:
+            click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
+        else:
+            click.echo(as_row([number, found.cosine, name, text]))
 
-    def __call__(self, queries: "Iterable[Occurrence]", found: "Neighbours") -> None:
-        """Print what was found for some queries; before the first, how alike tokens are."""
-        if found.mean_cosine is not None and self._n_queries == 0:
-            pair = "sentences" if self._is_pooled else "tokens"
-            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
-        for query, nearest in zip(queries, found.nearest, strict=True):
-            self._n_queries += 1
-            if self._as_json:
-                answer = [self._place(each) | self._shown(each) for each in nearest]
-                facts = {"query": self._shown(query), "mean_cosine": found.mean_cosine}
-                click.echo(json.dumps(facts | {"neighbours": answer}, ensure_ascii=False))
-            else:
-                for each in nearest:
-                    click.echo(self._line(each))
 
-    def _line(self, found: "Neighbour") -> str:
-        """A neighbour as a line; for a program, with tabs and the number of the query."""
-        from elmo_cli.analysis.uses import record_name
+def _print_json(
+    activations: "Activations",
+    query: "Occurrence",
+    nearest: "list[Neighbour]",
+    mean_cosine: float | None,
+) -> None:
+    """Print a query and its neighbours."""
 
-        line = record_name(self._activations, found.record)
-        text = " ".join(found.sentence) if self._is_pooled else found.marked
-        if self._with_numbers:
-            return f"{self._n_queries}\t{found.cosine:.6f}\t{line}\t{text}"
-        return f"{found.cosine:6.3f}  {line:>5}  {text}"
+    def use(found: "Occurrence") -> dict[str, Any]:
+        word = {"word": found.token, "index": found.index}
+        return {"tokens": found.sentence} | ({} if "pooling" in activations.attributes else word)
 
-    def _place(self, found: "Neighbour") -> dict[str, Any]:
-        path, number = self._activations.source(found.record)
-        key = self._activations.key(found.record)
-        named = {"line": number + 1} if key is None else {"key": key}
-        return {"cosine": found.cosine, "file": str(path), **named}
+    def place(found: "Neighbour") -> dict[str, Any]:
+        path, number = activations.source(found.record)
+        key = activations.key(found.record)
+        name = {"line": number + 1} if key is None else {"key": key}
+        return {"cosine": found.cosine, "file": str(path)} | name
 
-    def _shown(self, use: "Occurrence") -> dict[str, Any]:
-        word = {} if self._is_pooled else {"word": use.token, "index": use.index}
-        return {"tokens": use.sentence, **word}
+    neighbours = [place(found) | use(found) for found in nearest]
+    facts = {"query": use(query), "mean_cosine": mean_cosine, "neighbours": neighbours}
+    click.echo(as_json_line(facts))

@@ -16,13 +16,8 @@ from elmo_cli.quantities import counted
     least=2,
     help="Colour by so many clusters of k-means. [default: by FILE]",
 )
-@options.option(
-    "--layers",
-    metavar="N,...",
-    help="Layers of FILE whose mean is drawn. [default: all but layer 0, which knows spelling "
-    "only]",
-)
-@options.flag("--overwrite", help="Replace OUT if it exists.")
+@options.mean_layers_option("drawn")
+@options.overwrite_option
 def plot(
     arguments: tuple[str, ...],
     method: str,

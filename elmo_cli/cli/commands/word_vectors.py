@@ -18,7 +18,7 @@ from elmo_cli.quantities import counted
     excludes="--corpus",
     help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
-@options.flag("--overwrite", help="Replace OUT if it exists.")
+@options.overwrite_option
 @options.option_group(
     "Averaging",
     options.option(
