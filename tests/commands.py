@@ -1,5 +1,6 @@
 """The command `elmo` as the tests run it: in this process, or in one of its own."""
 
+import io
 import re
 import subprocess
 import sys
@@ -15,6 +16,14 @@ TINY = GOLDEN / "relu"
 """A model that loads at once: (3, T, 32)."""
 LOADED = f"Model: {TINY}\n"
 """What its use says on standard error."""
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        """Lie."""
+        return True
 
 
 def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from strategies import make_language_model, small_architecture
 from website import Site
 
 from elmo_cli import ElmoEmbedder
@@ -50,6 +52,26 @@ class Golden:
         # Sentence 9 is 40 times the same word, and this model lets every rounding grow: the
         # golden figures are 1.3e-5 from the same in float64, other orders of sums up to 3e-5.
         return 5e-5 if (self.folder.name, i) == ("tanh-clip", 9) else 1e-5
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, empty; no variable names a model."""
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def word_model(folder: Path) -> None:
+    """In the current folder, in `model`, a language model of single words.
+
+    <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16: an
+    entropy of 2.75 bits.
+    """
+    bias = -np.array([4, 2, 3, 2, 3, 4, 4, 4]) * np.log(2)
+    (folder / "model").mkdir()
+    make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
 
 
 @pytest.fixture(scope="session", params=["relu", "tanh-clip"])

@@ -14,9 +14,7 @@ RIVER_TOKENS = ["I", "sat", "by", "the", "bank", "."]
 MONEY_TOKENS = ["The", "bank", "lent", "us", "money", "."]
 
 
-@pytest.fixture(autouse=True)
-def no_other_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def vectors(tokens: list[str], index: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -17,12 +17,9 @@ MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, where commands run."""
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n", encoding="utf-8")
-    return tmp_path
+def text(folder: Path) -> None:
+    """A text in the current folder."""
+    Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n")
 
 
 def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
@@ -117,14 +114,8 @@ def test_a_mix_is_of_numbers(mix: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("mix", "message"),
-    [
-        ("1,2", "mix: expected 3 numbers, one a layer from the token layer up, found 2"),
-        ("1,nan,2", "mix: expected finite float32 numbers, found nan"),
-    ],
-)
-def test_a_mix_that_does_not_fit_the_model_is_an_error(mix: str, message: str) -> None:
-    result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
+def test_a_mix_that_does_not_fit_the_model_is_an_error() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--mix", "1,2", *TINY_MODEL)
+    message = "mix: expected 3 numbers, one a layer from the token layer up, found 2"
     assert_fails(result, message, loads=True)
     assert os.listdir() == ["text"]

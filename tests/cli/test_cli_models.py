@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from commands import assert_fails, assert_misused, elmo
+from commands import Terminal, assert_fails, assert_misused, elmo
 from website import weights_file
 
 from elmo_cli.cli.commands.info import info
@@ -130,18 +130,7 @@ def test_download_of_an_unknown_name() -> None:
         run(download, "smal")
 
 
-def test_download_without_a_softmax() -> None:
-    for name in ("small", "mini"):
-        with pytest.raises(ModelError, match=rf"no softmax of the model {name} is published"):
-            run(download, name, "--with-softmax")
-
-
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(("stream", "shows"), [(_Terminal(), True), (io.StringIO(), False)])
+@pytest.mark.parametrize(("stream", "shows"), [(Terminal(), True), (io.StringIO(), False)])
 def test_progress_is_for_terminals(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, shows: bool
 ) -> None:

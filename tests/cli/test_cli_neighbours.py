@@ -11,10 +11,8 @@ NEW = "She robbed the bank ."
 
 
 @pytest.fixture(autouse=True)
-def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def corpus(folder: Path) -> None:
     """A file of each layout in the current folder, and one that is pooled."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
     Path("text.txt").write_text(TEXT)
     Path("more.txt").write_text(TEXT.replace("We", "They"))
     model = ("--model", TINY, "-q")

@@ -1,25 +1,13 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import TINY, assert_fails, assert_misused, elmo
-from strategies import make_language_model, small_architecture
 
 MODEL = ("--model", "model")
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a language model of single words in `model`.
-
-    <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16.
-    """
-    monkeypatch.chdir(tmp_path)
-    Path("model").mkdir()
-    bias = -np.array([4, 2, 3, 2, 3, 4, 4, 4]) * np.log(2)
-    make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("word_model")
 
 
 def test_the_next_words() -> None:

@@ -33,10 +33,8 @@ outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a raw text, where commands run."""
-    monkeypatch.delenv("ELMO_MODEL", raising=False)
-    monkeypatch.chdir(tmp_path)
+def text(folder: Path) -> None:
+    """A raw text in the current folder."""
     Path("raw.txt").write_text(RAW, encoding="utf-8")
 
 

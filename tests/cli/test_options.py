@@ -141,9 +141,8 @@ def test_conditions_name_options_of_the_command(name: str) -> None:
     ],
 )
 def test_wrong_combinations_of_options_are_misused(
-    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, message: str, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("IN").touch()
     name, *rest = command.split()
     assert_misused(elmo(name, *(["--output", "OUT"] if name == "train" else []), *rest), message)

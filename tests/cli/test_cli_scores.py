@@ -1,30 +1,26 @@
+"""`elmo perplexity` and `elmo surprisal`, which score a text."""
+
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from commands import TINY, assert_fails, assert_misused, elmo
-from strategies import make_language_model, small_architecture
 
 TEXT = "the cat sat\n\nthe dog sat\n"
+MODEL = ("--model", "model")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a text, and in `model` a language model of single words.
-
-    <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16.
-    """
-    monkeypatch.chdir(tmp_path)
+def text(word_model: None) -> None:
+    """A text in the current folder."""
     Path("text.txt").write_text(TEXT)
-    Path("model").mkdir()
-    bias = -np.array([4, 2, 3, 2, 3, 4, 4, 4]) * np.log(2)
-    make_language_model(small_architecture(), 1, Path("model"), weight=np.zeros((8, 3)), bias=bias)
-    return tmp_path
 
 
-def test_the_table() -> None:
-    result = elmo("perplexity", "text.txt", "--model", "model")
+# Perplexity
+
+
+def test_the_perplexity_is_a_table() -> None:
+    result = elmo("perplexity", "text.txt", *MODEL)
     assert (result.exit_code, result.stderr) == (0, "Model: model\n")
     # Forward 2^(11/4), or 2^(19/7) without the unknown word; backward 2^(13/4), 2^(23/7).
     assert result.stdout == (
@@ -40,15 +36,15 @@ def test_the_table() -> None:
     )
 
 
-def test_json() -> None:
-    found = json.loads(elmo("perplexity", "text.txt", "--model", "model", "--json").stdout)
+def test_perplexity_as_json() -> None:
+    found = json.loads(elmo("perplexity", "text.txt", *MODEL, "--json").stdout)
     assert found["tokens"] == 6
     assert found["all_words"]["forward"] == pytest.approx(2 ** (11 / 4))
     assert found["known_words"]["backward"] == pytest.approx(2 ** (23 / 7))
 
 
 def test_a_line_a_sentence() -> None:
-    result = elmo("perplexity", "text.txt", "--model", "model", "--per-sentence")
+    result = elmo("perplexity", "text.txt", *MODEL, "--per-sentence")
     header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert header[:4] == ["sentence", "tokens", "unknown", "log_p_forward"]
     assert [row[:3] for row in rows] == [["0", "3", "0"], ["1", "0", "0"], ["2", "3", "1"]]
@@ -58,7 +54,7 @@ def test_a_line_a_sentence() -> None:
 
 
 def test_a_line_a_token_sums_to_the_sentences() -> None:
-    arguments = ("perplexity", "text.txt", "--model", "model", "--json")
+    arguments = ("perplexity", "text.txt", *MODEL, "--json")
     tokens = [json.loads(line) for line in elmo(*arguments, "--per-token").stdout.splitlines()]
     sentences = [
         json.loads(line) for line in elmo(*arguments, "--per-sentence").stdout.splitlines()
@@ -75,7 +71,7 @@ def test_a_line_a_token_sums_to_the_sentences() -> None:
 
 
 def test_the_same_as_tsv() -> None:
-    result = elmo("perplexity", "-", "--model", "model", "--per-token", "-q", stdin=TEXT)
+    result = elmo("perplexity", "-", *MODEL, "--per-token", "-q", stdin=TEXT)
     assert result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[:3] == [
@@ -86,14 +82,14 @@ def test_the_same_as_tsv() -> None:
     assert lines[5] == "0\t4\t</S>\t1\t-1.386294\t"
 
 
-def test_a_softmax_and_vocabulary_may_be_elsewhere(folder: Path) -> None:
-    (folder / "other").mkdir()
+def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
+    Path("other").mkdir()
     for name in ("softmax.hdf5", "vocab.txt"):
-        (folder / "model" / name).rename(folder / "other" / name)
-    assert_fails_without_softmax = elmo("perplexity", "text.txt", "--model", "model")
+        Path("model", name).rename(Path("other", name))
+    assert_fails_without_softmax = elmo("perplexity", "text.txt", *MODEL)
     assert "Error: model: no softmax, which" in assert_fails_without_softmax.stderr
     softmax = ("--softmax-file", "other/softmax.hdf5")
-    result = elmo("perplexity", "text.txt", "--model", "model", *softmax, "--json")
+    result = elmo("perplexity", "text.txt", *MODEL, *softmax, "--json")
     assert json.loads(result.stdout)["predictions"] == 8
     files = ("--options-file", "model/options.json", "--weight-file", "model/weights.hdf5")
     words = ("--vocabulary-file", "other/vocab.txt")
@@ -101,29 +97,71 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere(folder: Path) -> None:
     assert again.stdout == result.stdout
 
 
-def test_a_text_in_place_of_its_file_is_misused() -> None:
+# Surprisal
+
+
+def test_surprisal_is_a_line_a_token() -> None:
+    result = elmo("surprisal", "text.txt", *MODEL)
+    assert result.stdout == (
+        "sentence_id\ttoken_id\ttoken\tsurprisal\tknown\n"
+        "1\t1\tthe\t2.000000\t1\n"
+        "1\t2\tcat\t3.000000\t1\n"
+        "1\t3\tsat\t4.000000\t1\n"
+        "3\t1\tthe\t2.000000\t1\n"
+        "3\t2\tdog\t3.000000\t0\n"
+        "3\t3\tsat\t4.000000\t1\n"
+    )
+    assert result.stderr == "Model: model\n6 tokens, 1 of them unknown\n"
+    piped = elmo("surprisal", "-", *MODEL, "--direction", "backward", "-q", stdin=TEXT)
+    assert (piped.stdout, piped.stderr) == (result.stdout, "")
+
+
+def test_the_entropy_is_a_column_more() -> None:
+    header, first, *_ = elmo("surprisal", "text.txt", *MODEL, "--entropy").stdout.splitlines()
+    assert header == "sentence_id\ttoken_id\ttoken\tsurprisal\tknown\tentropy"
+    assert first == "1\t1\tthe\t2.000000\t1\t2.750000"
+
+
+def test_surprisal_as_json_lines() -> None:
+    result = elmo("surprisal", "text.txt", *MODEL, "--json", "--entropy")
+    *_, dog, _ = map(json.loads, result.stdout.splitlines())
+    assert dog == {
+        **{"sentence_id": 3, "token_id": 2, "token": "dog", "known": False},
+        **{"surprisal": pytest.approx(3), "entropy": pytest.approx(2.75)},
+    }
+
+
+def test_an_empty_text_has_no_rows() -> None:
+    result = elmo("surprisal", "-", *MODEL, "-q", stdin="")
+    assert (result.exit_code, result.stdout.count("\n"), result.stderr) == (0, 1, "")
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("command", ["perplexity", "surprisal"])
+def test_a_text_in_place_of_its_file_is_misused(command: str) -> None:
     message = (
         "FILE is a file of text, and there is no 'the cat sat'; "
-        "`echo 'the cat sat' | elmo perplexity -` measures the text itself"
+        f"`echo 'the cat sat' | elmo {command} -` measures the text itself"
     )
-    assert_misused(elmo("perplexity", "the cat sat", "--model", "model"), message)
+    assert_misused(elmo(command, "the cat sat", *MODEL), message)
     Path("the cat sat").write_text(TEXT)
-    assert elmo("perplexity", "the cat sat", "--model", "model").exit_code == 0
-    piped = elmo("perplexity", "-", "--model", "model", "--json", stdin="the cat sat\n")
-    assert json.loads(piped.stdout)["tokens"] == 3
+    assert elmo(command, "the cat sat", *MODEL).exit_code == 0
 
 
-def test_what_goes_wrong(folder: Path) -> None:
-    model = ("--model", "model")
-    missing = elmo("perplexity", "no.txt", *model)
+@pytest.mark.parametrize("command", ["perplexity", "surprisal"])
+def test_what_goes_wrong(command: str) -> None:
+    missing = elmo(command, "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
-    empty = elmo("perplexity", "-", *model, "-q", stdin="\n\n")
-    assert_fails(empty, "expected a text with tokens to measure the perplexity of, found none")
-    (folder / "latin.txt").write_bytes(b"the caf\xe9\n")
-    assert (
-        "latin.txt, line 1, column 8: expected UTF-8"
-        in elmo("perplexity", "latin.txt", *model).stderr
-    )
-    without = elmo("perplexity", "text.txt", "--model", TINY)
+    Path("latin.txt").write_bytes(b"the caf\xe9\n")
+    latin = elmo(command, "latin.txt", *MODEL)
+    assert "latin.txt, line 1, column 8: expected UTF-8" in latin.stderr
+    without = elmo(command, "text.txt", "--model", TINY)
     assert without.exit_code == 1
     assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr
+
+
+def test_a_text_without_tokens_has_no_perplexity() -> None:
+    empty = elmo("perplexity", "-", *MODEL, "-q", stdin="\n\n")
+    assert_fails(empty, "expected a text with tokens to measure the perplexity of, found none")
