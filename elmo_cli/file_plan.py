@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
+from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import OutputFormat, choose_output_format
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat, choose_output_format
 from elmo_cli.text.records import FASTA, TEXT, InputFormat, Shard, find_format, parse_shard
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
@@ -50,13 +51,13 @@ def plan_file(
     """Choose the formats of the input and the output; nothing is opened.
 
     Args:
-        tokenizer: see `make_tokenizer`.
-        state: the initial state of sentences; None where that is not known yet.
+        state: None where the initial state of sentences is not known yet.
 
     The other arguments are those of `ElmoEmbedder.embed_file`.
 
     Raises:
         InputError: there is no such choice, or two contradict each other.
+        OutputError: the output cannot be written.
         ElmoError: a package for one of them is not installed.
     """
     read_as = find_format(source, input_format)
@@ -84,16 +85,15 @@ def plan_file(
     )
     if words is not None:
         _check_words(output_format, state)
+    if str(output) != STANDARD_OUTPUT:
+        path = source if isinstance(source, (str, Path)) else None
+        check_output(output, overwrite=True, source=path)
     settings = (share, skip_errors, overwrite, checkpoint_seconds)
     return FilePlan(source, output, read_as, tokenizer, words, output_format, *settings)
 
 
 def _check_words(output_format: OutputFormat, state: str | None) -> None:
-    """Make sure that the uses of some words alone can be written.
-
-    Raises:
-        InputError: they cannot.
-    """
+    """Raise an `InputError` unless the uses of some words alone can be written."""
     if state == "carry":
         raise InputError("--words requires --state zero or warm: carried states need all lines")
     if output_format.name not in ("hdf5", "npz"):

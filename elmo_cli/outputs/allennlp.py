@@ -30,9 +30,9 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
     dataset_settings,
-    parsed_tokens,
+    known_record,
 )
-from elmo_cli.text.lines import Record, known_record
+from elmo_cli.text.lines import Record
 from elmo_cli.text.records import shard_of
 
 logger = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
 
 
 class AllenNlpFile:
-    """Reads an open file; see `reader.Activations`. Records are numbered from 0."""
+    """Reads an open file; see `reader.LayoutFile`."""
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
@@ -198,40 +198,26 @@ class AllenNlpFile:
         self.n_records = len(self._names) if self._is_by_text else n_names
         self.has_sentences = self._has_index or self._is_by_text
         self.is_ordered = not (self.has_keys or self._is_by_text)
-        """Whether records have the order of the input, and not that of their names."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The data type of the values: that of the first record's."""
-        return np.dtype(self._dataset(0).dtype if self.n_records else np.float32)
-
-    def block(self, start: int, stop: int) -> list[NDArray[Any]]:
-        """The values of some records."""
-        return [self._dataset(number)[()] for number in range(start, stop)]
-
-    def block_end(self, start: int) -> int:
-        """Where the block of records that is best read at once ends: after one."""
-        return start + 1
+    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """The values of one record."""
+        return [self._dataset(start)[()]]
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
         found = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
-            attributes, tokens = {}, None
+            attributes: dict[str, str] = {}
             if self._has_attributes:  # which take time to read
                 facts = self._dataset(number).attrs.items()
                 attributes = {name: str(value) for name, value in facts}
-                tokens = parsed_tokens(attributes.pop(TOKENS, ""))
-            found.append(known_record(self.text(number), key, attributes, tokens))
+            tokens = attributes.pop(TOKENS, "")
+            found.append(known_record(self._texts.get(number, ""), key, attributes, tokens))
         return found
 
-    def text(self, number: int) -> str | None:
-        """The sentence of a record; None where the file has none, or names another for it."""
-        return self._texts.get(number)
-
     def find(self, name: str) -> int | None:
-        """The number of the record of that key, or where there are none, the last of that text."""
+        """The number of a record by its key, or where there are no keys, the last by its text."""
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:

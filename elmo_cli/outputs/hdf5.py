@@ -9,7 +9,7 @@ from typing import Any, Final
 import h5py
 
 from elmo_cli.errors import InputError, first_line
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.lines import Record, checked_sentence
 
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
@@ -71,16 +71,16 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
     return dataset
 
 
-def parsed_tokens(text: str) -> Sentence | None:
-    """The tokens of a record, from JSON; None where there is none.
+def known_record(text: str, key: str | None, attributes: dict[str, str], tokens: str) -> Record:
+    """A record as a file has it; `tokens` are JSON, or "" where white space separates them.
 
     Raises:
-        DamagedError: it is no list of strings.
+        DamagedError: they are no list of strings.
     """
-    if not text:
-        return None
+    if not tokens:
+        return Record(text, text.split(), key, attributes)
     try:
-        return list(checked_sentence(json.loads(text)))
+        return Record(text, list(checked_sentence(json.loads(tokens))), key, attributes)
     except ValueError as error:
         raise DamagedError(f"tokens: {error}") from None
 

@@ -29,7 +29,7 @@ def merge_shards(
 
     Args:
         output: appears when it is complete; HDF5, as the shards are.
-        shards: the outputs, all of them, in any order.
+        shards: all of them, in any order.
         overwrite: replace an output that is there.
         should_stop: asked after each record; True ends it, and nothing is written.
 
@@ -66,11 +66,7 @@ def merge_shards(
 
 
 def _check_shards(activations: Activations) -> None:
-    """Make sure that all files are shards of the same input and settings.
-
-    Raises:
-        InputError: they are not.
-    """
+    """Raise an `InputError` unless all files are shards of the same input and settings."""
     if not set(activations.attributes) >= _OF_SHARDS:
         raise InputError(
             f"{activations.paths[0]}: expected a shard, as `elmo embed --shard` writes it"
@@ -87,4 +83,4 @@ def _end(activations: Activations, n_records: int) -> dict[str, str]:
     skipped: dict[str, str] = {}
     for found in activations.attributes_of_files:
         skipped |= json.loads(found.get("skipped", "{}"))
-    return end_attributes(n_records, place, skipped)
+    return end_attributes(n_records, place, skipped, has_keys="keys" in attributes)

@@ -29,9 +29,9 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
     dataset_settings,
-    parsed_tokens,
+    known_record,
 )
-from elmo_cli.text.lines import Record, known_record
+from elmo_cli.text.lines import Record
 
 Array = NDArray[Any]
 
@@ -153,7 +153,9 @@ class PackedWriter(FormatWriter):
 
 
 class PackedFile:
-    """Reads an open file; see `reader.Activations`. Records are numbered from 0."""
+    """Reads an open file; see `reader.LayoutFile`."""
+
+    is_ordered = True
 
     def __init__(self, file: h5py.File) -> None:
         """Check the parts of the file.
@@ -178,18 +180,15 @@ class PackedFile:
                 raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
         self.has_keys = "keys" in self._rows
         self.has_sentences = "sentences" in self._rows
-        self.is_ordered = True
-        """Whether records have the order of the input, and not that of their names."""
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The data type of all values."""
-        rows = self._rows.get("activations")
-        return np.dtype(np.float32 if rows is None else rows.dtype)
-
-    def block(self, start: int, stop: int) -> list[Array]:
-        """The values of some records."""
-        parts = self._read("activations", start, stop)
+    def values(self, start: int, stop: int) -> list[Array]:
+        """The values of some records, a few MB."""
+        stop = min(start + BLOCK_RECORDS, stop)
+        rows = self._rows["activations"]
+        max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
+        offsets = self._checked_offsets("activations", start, stop)
+        n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
+        parts = self._read("activations", offsets[: max(1, n_fit) + 1])
         if self.pooled and any(len(part) != 1 for part in parts):
             raise DamagedError("a pooled record that has not one row")
         return [
@@ -197,30 +196,17 @@ class PackedFile:
             for part in parts
         ]
 
-    def block_end(self, start: int) -> int:
-        """Where the block of records that is best read at once ends: after a few MB."""
-        stop = min(start + BLOCK_RECORDS, self.n_records)
-        rows = self._rows["activations"]
-        max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
-        offsets = self._checked_offsets("activations", start, stop)
-        n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
-        return start + max(1, n_fit)
-
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
         return [
-            known_record(text, key or None, _attributes(facts), parsed_tokens(tokens))
+            known_record(text, key or None, _attributes(facts), tokens)
             for text, key, facts, tokens in zip(*columns, strict=True)
         ]
 
-    def text(self, number: int) -> str | None:
-        """The sentence of a record; None where the file has none."""
-        return self._texts("sentences", number, number + 1)[0] if self.has_sentences else None
-
     def find(self, name: str) -> int | None:
-        """The number of the record of that key, or where there are none, the last of that text."""
+        """The number of a record by its key, or where there are no keys, the last by its text."""
         column = "keys" if self.has_keys else "sentences"
         order, hashes = self._index
         place = int(np.searchsorted(hashes, hash(name), "right")) - 1
@@ -247,16 +233,13 @@ class PackedFile:
         if name not in self._rows:
             return [""] * (stop - start)
         try:
-            parts = self._read(name, start, stop)
+            parts = self._read(name, self._checked_offsets(name, start, stop))
             return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
         except UnicodeDecodeError as error:
             raise DamagedError(f"{name}: {error}") from None
 
-    def _read(self, name: str, start: int, stop: int) -> list[Array]:
-        """The rows that some records have of a dataset."""
-        if stop <= start:
-            return []
-        offsets = self._checked_offsets(name, start, stop)
+    def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
+        """The rows of some records, by where each ends."""
         rows = self._rows[name][offsets[0] : offsets[-1]]
         return np.split(rows, offsets[1:-1] - offsets[0])
 

@@ -149,7 +149,7 @@ def is_parts_folder(location: str) -> bool:
 
 
 class PartsFolder:
-    """Reads a folder; see `reader.Activations`. One row group is held at a time."""
+    """Reads a folder; see `reader.LayoutFile`. One row group is held at a time."""
 
     is_ordered = True
 
@@ -173,55 +173,35 @@ class PartsFolder:
             )
         self._ends = list(accumulate(part["n_records"] for part in plan["parts"]))
         self.n_records = self._ends[-1] if self._ends else 0
-        self._is_open = True
         self._file: tuple[int, Any] = (-1, None)  # part, open
         self._held: tuple[int, int, Any] = (-1, -1, None)  # part, row group, table
         self.attributes: dict[str, Any] = complete
         names = self._opened(0).schema_arrow.names if self._ends else []
         self.has_keys, self.has_sentences = "key" in names, "sentence" in names
 
-    def __bool__(self) -> bool:
-        return self._is_open
-
     def close(self) -> None:
         """Let go of the part that is open."""
-        self._is_open, self._file, self._held = False, (-1, None), (-1, -1, None)
+        self._file, self._held = (-1, None), (-1, -1, None)
 
-    @property
-    def dtype(self) -> str:
-        """The data type of all values."""
-        return str(self.attributes["dtype"])
-
-    def block(self, start: int, stop: int) -> list[NDArray[Any]]:
-        """The values of some records."""
-        found = []
-        for number in range(start, stop):
-            table, row = self._located(number)
-            found.append(flat_row(table.column("activations").chunk(0), row))
-        return found
-
-    def block_end(self, start: int) -> int:
-        """Where the records end that are held with this one."""
-        table, row = self._located(start)
-        return start + int(table.num_rows) - row
+    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+        """The values of some records of one row group."""
+        table, first = self._located(start)
+        rows = range(first, min(table.num_rows, first + stop - start))
+        return [flat_row(table.column("activations").chunk(0), row) for row in rows]
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Some records, all that is known of them but their values."""
         return [
             Record(
-                self.text(number) or "",
+                self._cell("sentence", number) or "" if self.has_sentences else "",
                 self._cell("tokens", number),
                 self._cell("key", number) or None if self.has_keys else None,
             )
             for number in range(start, stop)
         ]
 
-    def text(self, number: int) -> str | None:
-        """The sentence of a record; None where the folder has none."""
-        return self._cell("sentence", number) if self.has_sentences else None
-
     def find(self, name: str) -> int | None:
-        """The number of the last record of that key, or of that text where there are no keys."""
+        """The number of a record by its key, or where there are no keys, the last by its text."""
         return self._numbers.get(name)
 
     @cached_property

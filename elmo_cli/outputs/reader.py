@@ -5,10 +5,10 @@ import operator
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, SupportsIndex, TypeVar, overload
+from typing import Any, Final, Protocol, SupportsIndex, overload
 
 import h5py
 from numpy.typing import NDArray
@@ -23,13 +23,30 @@ from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Shard, shard_of
 
 Array = NDArray[Any]
-_Answer = TypeVar("_Answer")
-_LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
 _SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
 """Further ones in which the shards of an input agree."""
+
+
+class LayoutFile(Protocol):
+    """An open file of one layout. Its records are numbered from 0."""
+
+    n_records: int
+    has_keys: bool
+    has_sentences: bool
+    is_ordered: bool
+    """Whether records have the order of the input, and not that of their names."""
+
+    def values(self, start: int, stop: int) -> list[Array]:
+        """The values of some records from the first on, as many as are best read at once."""
+
+    def known(self, start: int, stop: int) -> list[Record]:
+        """All that is known of these records but their values."""
+
+    def find(self, name: str) -> int | None:
+        """The number of a record by its key, or where there are no keys, the last by its text."""
 
 
 def open_activations(*paths: str | Path) -> "Activations":
@@ -82,7 +99,7 @@ class Activations:
             self.close()
             raise
         self._takes_turns = are_shards and all(file.layout_file.is_ordered for file in self._files)
-        self._ends = list(accumulate(file.layout_file.n_records for file in self._files))
+        self._starts = [0, *accumulate(file.layout_file.n_records for file in self._files)]
         first = self._files[0]
         self.attributes = first.attributes
         """What the file says of its making; of several, the first one."""
@@ -94,7 +111,7 @@ class Activations:
         """Whether the file knows sentences."""
 
     def __len__(self) -> int:
-        return self._ends[-1]
+        return self._starts[-1]
 
     @overload
     def __getitem__(self, which: SupportsIndex | str) -> Array: ...
@@ -112,12 +129,14 @@ class Activations:
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step == 1 and len(self._files) == 1:
-                return self._files[0].ask(lambda file: file.block(start, max(start, stop)))
+                return [values for _, values in self._files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
-        return self._ask(which, lambda file, place: file.block(place, place + 1)[0])
+        number, place = self._located(which)
+        with self._files[number].reading() as file:
+            return file.values(place, place + 1)[0]
 
     def __iter__(self) -> Iterator[Array]:
-        return (values for _, values in self._pairs(with_records=False))
+        return (values for _, values in self._pairs())
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a record of that key or sentence."""
@@ -141,7 +160,9 @@ class Activations:
 
         AllenNLP's layout has that of the last of equal sentences only.
         """
-        return self._ask(number, lambda file, place: file.text(place))
+        text = self._known(number).text
+        is_whole = self.has_sentences and not isinstance(self._files[0].layout_file, AllenNlpFile)
+        return text if text or is_whole else None
 
     def key(self, number: SupportsIndex) -> str | None:
         """The key of a record, if it has one."""
@@ -159,11 +180,6 @@ class Activations:
         """
         return self._known(number).tokens or None
 
-    @property
-    def dtype(self) -> str:
-        """The data type of the values, `float32` or `float16`."""
-        return self._files[0].ask(lambda file: str(file.dtype))
-
     def records(self) -> Iterator[tuple[Record, Array]]:
         """The records in their order: what is known of each, and its values.
 
@@ -180,7 +196,7 @@ class Activations:
     def close(self) -> None:
         """Close the files."""
         for file in self._files:
-            file.hdf5.close()
+            file.close()
 
     def __enter__(self) -> "Activations":
         return self
@@ -191,24 +207,19 @@ class Activations:
     def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path | str, ...]]:
         return open_activations, tuple(self.paths)
 
-    def _ask(
-        self, number: SupportsIndex, question: Callable[[_LayoutFile, int], _Answer]
-    ) -> _Answer:
-        """Ask the file of a record, by the number of the record in it."""
-        file, place = self._located(number)
-        return self._files[file].ask(lambda file: question(file, place))
-
-    def _known(self, number: SupportsIndex) -> Record:
+    def _known(self, which: SupportsIndex) -> Record:
         """All that is known of a record but its values."""
-        return self._ask(number, lambda file, place: file.known(place, place + 1)[0])
+        number, place = self._located(which)
+        with self._files[number].reading() as file:
+            return file.known(place, place + 1)[0]
 
-    def _pairs(self, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
-        streams: dict[int, Iterator[tuple[Record | None, Array]]] = {}
+    def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record | None, Array]]:
+        streams = [
+            file.pairs(0, file.layout_file.n_records, with_records=with_records)
+            for file in self._files
+        ]
         for number in range(len(self)):
-            file, _ = self._located(number)
-            if file not in streams:
-                streams[file] = self._files[file].pairs(with_records=with_records)
-            yield next(streams[file])
+            yield next(streams[self._located(number)[0]])
 
     def _located(self, which: SupportsIndex) -> tuple[int, int]:
         """The file of a record, and the number of the record in it."""
@@ -218,91 +229,86 @@ class Activations:
             raise IndexError(f"record {number}: {self.paths[0]} has {len(self):,}")
         if self._takes_turns:
             return place % len(self._files), place // len(self._files)
-        file = bisect_right(self._ends, place)
-        return file, place - self._ends[file] + self._files[file].layout_file.n_records
+        file = bisect_right(self._starts, place) - 1
+        return file, place - self._starts[file]
 
     def _find(self, name: str) -> int | None:
         found = []
-        for number, file in enumerate(self._files):
-            place = file.ask(lambda file: file.find(name))
+        for number, opened in enumerate(self._files):
+            with opened.reading() as file:
+                place = file.find(name)
             if place is not None and self._takes_turns:
                 found.append(place * len(self._files) + number)
             elif place is not None:
-                found.append(self._ends[number] - file.layout_file.n_records + place)
+                found.append(self._starts[number] + place)
         return max(found, default=None)
 
 
 class _File:
-    """An open file; each question to it is answered, or the file named as damaged."""
+    """A file, open in this process."""
 
     def __init__(self, path: Path | str) -> None:
-        self.path = path
+        self.path, self._is_open = path, True
         self._open()
 
-    def ask(self, question: Callable[[_LayoutFile], _Answer]) -> _Answer:
-        """Ask for something.
+    def close(self) -> None:
+        self._is_open = False
+        self._handle.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[LayoutFile]:
+        """Give the file; errors of HDF5 in the block name it as damaged.
 
         Raises:
             InputError: the file is damaged, or closed.
         """
-        if not self.hdf5:
+        if not self._is_open:
             raise InputError(f"{self.path}: the file is closed; open it again")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
             self._open()
         with damage_named(self.path):
-            return question(self.layout_file)
+            yield self.layout_file
 
-    def pairs(self, *, with_records: bool) -> Iterator[tuple[Record | None, Array]]:
-        """The records and their values; None for a record if not wanted."""
-        start = 0
-        while start < self.layout_file.n_records:
-            block = self.ask(partial(_block, start=start, with_records=with_records))
-            yield from block
-            start += len(block)
+    def pairs(
+        self, start: int, stop: int, *, with_records: bool = False
+    ) -> Iterator[tuple[Record | None, Array]]:
+        """Some records and their values; None for a record if not wanted."""
+        while start < stop:
+            with self.reading() as file:
+                values = file.values(start, stop)
+                end = start + len(values)
+                records = file.known(start, end) if with_records else [None] * len(values)
+            yield from zip(records, values, strict=True)
+            start = end
 
     def _open(self) -> None:
         self._process = os.getpid()
-        self.hdf5: Any
-        self.layout_file: _LayoutFile
-        self.attributes: dict[str, Any]
+        self._handle: h5py.File | PartsFolder
+        self.layout_file: LayoutFile
         if is_parts_folder(str(self.path)):
-            self.hdf5 = self.layout_file = folder = PartsFolder(str(self.path))
+            self._handle = self.layout_file = folder = PartsFolder(str(self.path))
             self.attributes = folder.attributes
             return
-        self.hdf5 = _open_hdf5(self.path)
+        self._handle = file = _open_hdf5(self.path)
         try:
             with damage_named(self.path):
-                self.attributes = dict(self.hdf5.attrs)
+                self.attributes = dict(file.attrs)
                 if self.attributes.get("compression") == "zstd":
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
-                if not _holds_activations(self.hdf5):
-                    names = ", ".join(sorted(self.hdf5)[:5]) or "nothing"
+                if not _holds_activations(file):
+                    names = ", ".join(sorted(file)[:5]) or "nothing"
                     raise InputError(
                         f"{self.path}: expected activations, as `elmo embed` writes them, found "
                         f"{names}"
                     )
-                self.layout_file = _layout_file(self.hdf5, self.attributes)
+                self.layout_file = _layout_file(file, self.attributes)
         except ElmoError:
-            self.hdf5.close()
+            file.close()
             raise
 
 
-def _block(
-    file: _LayoutFile, start: int, *, with_records: bool
-) -> list[tuple[Record | None, Array]]:
-    """Some records from a number on, as many as are best read at once, and their values."""
-    stop = file.block_end(start)
-    values = file.block(start, stop)
-    records = file.known(start, stop) if with_records else [None] * len(values)
-    return list(zip(records, values, strict=True))
-
-
 def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
-    """The files of these names and patterns.
-
-    Raises:
-        InputError: there is none.
-    """
+    """The files of these names and patterns."""
     found: list[Path | str] = []
     for path in paths:
         if "://" in str(path):  # a `Path` would lose a slash
@@ -316,11 +322,7 @@ def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
-    """Open a file of activations.
-
-    Raises:
-        InputError: it is missing, or something else.
-    """
+    """Open a file of activations; an `InputError` where it is missing, or something else."""
     if os.path.isdir(path):
         raise InputError(f"{path}: expected activations (HDF5), found a directory")
     try:
@@ -344,12 +346,8 @@ def _holds_activations(file: h5py.File) -> bool:
     return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
-def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> AllenNlpFile | PackedFile:
-    """What reads a file.
-
-    Raises:
-        DamagedError: it holds not as many records as it says, or is of no layout that is known.
-    """
+def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> LayoutFile:
+    """What reads a file, which holds as many records as it says."""
     layout = attributes.get("layout", "allennlp")
     if layout not in LAYOUTS:
         raise DamagedError(f"its layout is {shown(layout)!r}")
@@ -361,11 +359,7 @@ def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> AllenNlpFile | 
 
 
 def check_same(activations: Activations, names: Iterable[str]) -> None:
-    """Make sure that the files of activations agree in some attributes.
-
-    Raises:
-        InputError: they do not.
-    """
+    """Raise an `InputError` unless the files agree in these attributes."""
     first, *others = zip(activations.paths, activations.attributes_of_files, strict=True)
     for path, attributes in others:
         for name in names:
@@ -378,11 +372,7 @@ def check_same(activations: Activations, names: Iterable[str]) -> None:
 
 
 def check_shards(activations: Activations) -> None:
-    """Make sure that the files of activations are all shards of an input.
-
-    Raises:
-        InputError: they are not.
-    """
+    """Raise an `InputError` unless the files are all shards of an input."""
     shards = sorted(map(shard_of, activations.attributes_of_files))
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:

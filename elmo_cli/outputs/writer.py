@@ -29,7 +29,7 @@ from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Place, shard_of
 
-_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped")
+_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
 """Attributes that are known at the end only."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": JsonlWriter,
@@ -60,17 +60,14 @@ class ActivationsWriter:
         """Open the output.
 
         Args:
-            path: of the output, or `-` for standard output. Where it is a symbolic link, the
-                file that it leads to is written.
-            output_format: how it holds its records.
+            path: `-` is standard output. Of a symbolic link, what it leads to is written.
+            output_format: see `choose_output_format`.
             attributes: what to record about its making.
-            overwrite: replace a file that is there, and forget an unfinished run that has other
-                settings.
+            overwrite: replace a file, and an unfinished run that has other settings.
 
         Raises:
-            OutputError: the file is there already and does not say what made it, or says other
-                settings than these; an unfinished run had others; the file cannot be written, or
-                another process is writing it.
+            OutputError: the file or an unfinished run is there and has other settings, or none;
+                the file cannot be written, or another process is writing it.
         """
         self.output_format = output_format
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
@@ -78,9 +75,8 @@ class ActivationsWriter:
         self.is_complete = False
         """Whether the file is there and finished; then it is left as it is."""
         self.n_records = 0
-        """Records that are written."""
         self.run_state: dict[str, Any] = {}
-        """What the run that wrote them said of itself at the last checkpoint."""
+        """What the run said of itself at the last checkpoint."""
         self._shard, self._n_skipped = shard_of(attributes), 0
         self._writer: FormatWriter | None = None
         self._file: ResumableFile | None = None  # none for standard output
@@ -145,8 +141,8 @@ class ActivationsWriter:
             values: float, (L, T, W) or (T, W), without the T where tokens are pooled.
 
         Raises:
-            InputError: the text cannot be the name of a dataset, and should.
-            OutputError: the disk is full, or fails.
+            InputError: its text should be the name of a dataset, and cannot.
+            OutputError: the disk is full, or fails; so for the methods below.
         """
         values = values.astype(self.output_format.dtype, copy=False)
         with self._errors_named():
@@ -154,29 +150,14 @@ class ActivationsWriter:
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make what is written so far survive the process, where the format can resume.
-
-        Args:
-            run_state: what `run_state` is for the writer that resumes; JSON.
-
-        Raises:
-            OutputError: the disk is full, or fails.
-        """
+        """Make what is written survive the process, with `run_state`, JSON, if it can resume."""
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
                 self._opened().flush()
                 self._file.checkpoint(self._state(run_state))
 
     def finish(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
-        """Complete the file, and give it its name.
-
-        Args:
-            run_state: as for `checkpoint`.
-            attributes: what is known of the file only now.
-
-        Raises:
-            OutputError: the disk is full, or fails.
-        """
+        """Complete the file with attributes that are known only now, and give it its name."""
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
@@ -212,11 +193,7 @@ class ActivationsWriter:
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
-        """Resume from a state, which is of HDF5, where its settings are those of this writer.
-
-        Raises:
-            OutputError: they are not; `what` begins its message.
-        """
+        """Resume from a state, of HDF5; where its settings are others, `what` begins the error."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         found = differences(there, here)
@@ -262,29 +239,32 @@ class ActivationsWriter:
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
     """The settings that differ from those of an output, as a message shows each.
 
-    Not `model`: a model is known by its content, not by the name it was given; nor `keys`, which
-    only the input says.
+    Not `model`: a model is known by its content, not by the name it was given.
     """
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
-        for name in sorted({*there, *here} - {"model", "keys"})
+        for name in sorted({*there, *here} - {"model"})
         if there.get(name) != here.get(name)
     ]
 
 
-def end_attributes(n_records: int, place: Place, skipped: Mapping[str, str]) -> dict[str, str]:
+def end_attributes(
+    n_records: int, place: Place, skipped: Mapping[str, str], *, has_keys: bool = False
+) -> dict[str, str]:
     """The attributes that are known at the end only.
 
     Args:
         n_records: what the output holds.
         place: the end of the input.
         skipped: what was wrong with records that were skipped, by their names.
+        has_keys: whether the records of a format that may have keys have them.
     """
     return {
         "records": str(n_records),
         "input_records": str(place.n_records),
         "input_sha256": place.sha256,
         **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
+        **({"keys": "True"} if has_keys else {}),
     }
 
 
@@ -294,11 +274,7 @@ def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def finished_state(path: Path) -> dict[str, Any]:
-    """The state of the writer that finished a file, as in its checkpoints.
-
-    Raises:
-        OutputError: the file does not say.
-    """
+    """The state of the writer that finished a file; an `OutputError` if the file does not say."""
     with suppress(InputError, ValueError), open_activations(path) as activations:
         attributes = activations.attributes
         n_records, n_input, sha256 = (str(attributes.get(name)) for name in _END_ATTRIBUTES[:3])

@@ -339,16 +339,6 @@ def line_record(line: str) -> Record:
     return Record(line, tokens(line))
 
 
-def known_record(
-    text: str | None,
-    key: str | None,
-    attributes: Mapping[str, str],
-    found: Sentence | None = None,
-) -> Record:
-    """A record as an output has it: None is what it does not store."""
-    return Record(text or "", tokens(text or "") if found is None else found, key, attributes)
-
-
 def tokens(line: str) -> Sentence:
     """The tokens of a line, separated by white space."""
     return line.split()

@@ -173,7 +173,6 @@ _OF_PLAN = (
 
 def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "FilePlan":
     """Take what is to be read and written out of the options; those of the model are left."""
-    from elmo_cli.atomic import check_output
     from elmo_cli.file_plan import plan_file
     from elmo_cli.text.lines import check_input
     from elmo_cli.text.targets import read_targets
@@ -197,10 +196,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
             pooling=named["pooling"],
             state=named["state"],
         )
-    # Before the model is loaded, which can take a while.
-    check_input(input_file)
-    if output_file != STANDARD_OUTPUT:
-        check_output(output_file, overwrite=True, source=input_file)
+    check_input(input_file)  # before the model is loaded, which can take a while
     if of_plan["file_format"] is None and has_unknown_suffix(output_file):
         messages.say(
             f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
