@@ -18,40 +18,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What a file system without locks says.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What a file system without locks says."""
-
+# What to do about an output that cannot be written, by the number of the error.
 _ADVICE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room in your quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
-"""What to do about an output that cannot be written, by the number of the error."""
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
     """Make sure that a file can be written, before anything is computed.
 
-    Args:
-        path: the file.
-        overwrite: whether it may replace one that is there.
-        source: the input, which it may not replace.
-
     Raises:
-        OutputError: it is there already, is a directory or the input, or its folder is
+        OutputError: it is there already, is a directory or the `source`, or its folder is
             missing or not writable.
     """
     path = Path(path)
-    both_there = source is not None and os.path.exists(path) and os.path.exists(source)
-    if source is not None and both_there and os.path.samefile(path, source):
-        raise OutputError(f"{path} is the input; choose another output")
     # Not the methods of Path: they raise where a name is too long.
-    if os.path.isdir(path):
-        raise OutputError(f"{path}: expected an output file, found a directory")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise OutputError(f"{path}: expected an output file, found a device or a pipe")
-    if os.path.exists(path) and not overwrite:
-        raise OutputError(f"{path} exists already; --overwrite replaces it")
+    if os.path.exists(path):
+        if source is not None and os.path.exists(source) and os.path.samefile(path, source):
+            raise OutputError(f"{path} is the input; choose another output")
+        if not os.path.isfile(path):
+            found = "a directory" if os.path.isdir(path) else "a device or a pipe"
+            raise OutputError(f"{path}: expected an output file, found {found}")
+        if not overwrite:
+            raise OutputError(f"{path} exists already; --overwrite replaces it")
     if not path.parent.is_dir():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -70,8 +63,7 @@ def write_synced(
     """Write a file as `NAME.partial`, or under the name given, fsync it, and rename it.
 
     Raises:
-        OSError: it cannot be written; a file of that name is as it was. Another error of `write`
-            likewise.
+        OSError: it cannot be written; a file of that name is as it was.
     """
     partial = partial or path.with_name(f"{path.name}.partial")
     try:
@@ -86,11 +78,7 @@ def write_synced(
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Give the name `NAME.partial`, whose file becomes `path` when it is complete.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """Give the name `NAME.partial`, whose file becomes `path`; an `OutputError` if it cannot."""
     path = Path(path)
     partial = path.with_name(f"{path.name}.partial")
     try:
@@ -104,11 +92,7 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 
 def rename_synced(partial: Path, path: Path) -> None:
-    """Fsync a complete file, and rename it.
-
-    Raises:
-        OSError: it cannot be done; a file of that name is as it was.
-    """
+    """Fsync a complete file, and rename it."""
     sync(partial)
     os.replace(partial, path)
     sync(path.parent)

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -22,7 +22,6 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import check_output
 from elmo_cli.errors import (
     ComputationError,
     ElmoError,
@@ -106,8 +105,6 @@ def embed_file(
         ComputationError: memory does not suffice for a record, or the GPU is lost.
         StoppedError: it was told to stop.
     """
-    if isinstance(plan.source, (str, Path)) and str(plan.output) != STANDARD_OUTPUT:
-        check_output(plan.output, overwrite=True, source=plan.source)
     attributes = {
         **embedder.attributes(selection, batch_size),
         "format": plan.input_format.name,
@@ -146,18 +143,16 @@ def embed_windows(
 
     Args:
         embedder: of the model.
-        records: each with the place where it ends, as `RunInput` gives them.
+        records: as `RunInput` gives them.
         selection: what is wanted of the activations.
         batch_size: sentences in a window where states are carried over.
         unit: what messages call a record, such as `line`.
-        skip_errors: a record that memory does not suffice for is one without tokens, with its
-            `error`.
+        skip_errors: a record that memory does not suffice for has no tokens, and its `error`.
         is_ready: whether the next record is there; where it is not, a window is closed.
 
     Yields:
         The records of a window with their activations, computed as they are taken: to be used
-        up before the next window. Those before a record that cannot be read, or a stop, are a
-        window too.
+        up before the next window. Those before a record that cannot be read are a window too.
 
     Raises:
         ComputationError: memory does not suffice for a record, while its window is used.
@@ -198,50 +193,44 @@ def embed_windows(
         raise errors[0]
 
 
+@dataclass
 class _Run:
     """One run over an input: how far it is, and what it keeps of that."""
 
-    def __init__(
-        self,
-        embedder: _Embedder,
-        plan: FilePlan,
-        writer: ActivationsWriter,
-        selection: Selection,
-        batch_size: int,
-        on_progress: Callable[[Summary], object],
-        should_stop: Callable[[], bool],
-    ) -> None:
-        self._embedder, self._plan, self._writer = embedder, plan, writer
-        self._selection, self._batch_size = selection, batch_size
-        self._on_progress, self._should_stop = on_progress, should_stop
-        self._has_keys = False  # whether records have names of their own
-        self._summary = Summary()
-        self._started = self._checkpointed = time.monotonic()
-        self._place: Place | None = None  # where the record ends that was written last
-        self._kept: Place | None = None  # that of the last checkpoint
-        self._is_ahead = False  # carried states are those of a later record
-        self._skipped: dict[str, str] = {}
-        self._n_values = 0
-        self._n_bytes_before = 0  # of the input, that an earlier run had read
+    embedder: _Embedder
+    plan: FilePlan
+    writer: ActivationsWriter
+    selection: Selection
+    batch_size: int
+    on_progress: Callable[[Summary], object]
+    should_stop: Callable[[], bool]
+
+    has_keys: bool = False  # whether records have names of their own
+    summary: Summary = field(default_factory=Summary)
+    started: float = field(default_factory=time.monotonic)
+    place: Place | None = None  # where the record ends that was written last
+    is_ahead: bool = False  # carried states are those of a later record
+    skipped: dict[str, str] = field(default_factory=dict)
+    n_values: int = 0
 
     def embed(self) -> Summary:
         """Read the input, and embed and write what the output does not have yet."""
-        plan = self._plan
+        plan = self.plan
         with open_records(
             *(plan.source, plan.input_format, self._count_bytes),
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
-            should_stop=self._should_stop,
+            should_stop=self.should_stop,
         ) as read:
-            self._has_keys = read.has_keys
+            self.has_keys = read.has_keys
             prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
             records = RunInput(read.records, plan.shard or WHOLE, *prepare)
             rest = self._resume(records)
-            if self._summary.was_complete:
+            if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
                 return self._told()
             windows = embed_windows(
-                *(self._embedder, rest, self._selection, self._batch_size),
+                *(self.embedder, rest, self.selection, self.batch_size),
                 unit=plan.input_format.unit,
                 skip_errors=plan.skip_errors,
                 # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
@@ -253,24 +242,26 @@ class _Run:
 
     def _write_windows(self, windows: Iterable[Iterator[Embedded]]) -> None:
         """Write windows, with checkpoints between them and one before an error or a stop."""
+        last_checkpoint = time.monotonic()
         try:
             for number, window in enumerate(windows):
                 self._write(window)
-                if number == 0:
-                    self._tell_size()
-                self._on_progress(self._told())
-                if time.monotonic() - self._checkpointed >= self._plan.checkpoint_seconds:
+                if number == 0 and not self.summary.resumed_from:
+                    _tell_size(self.plan, self.writer.path, self.summary, self.n_values)
+                self.on_progress(self._told())
+                if time.monotonic() - last_checkpoint >= self.plan.checkpoint_seconds:
                     self._checkpoint()
-                if self._should_stop():
+                    last_checkpoint = time.monotonic()
+                if self.should_stop():
                     raise StoppedError
         except StoppedError:
             self._checkpoint()
             kept = (
-                f", which is kept with all before it in {self._writer.partial}; "
+                f", which is kept with all before it in {self.writer.partial}; "
                 "the same command resumes it"
             )
             raise StoppedError(
-                f"Stopped after {self._last_record()}{kept if self._writer.can_resume else ''}"
+                f"Stopped after {self._last_record()}{kept if self.writer.can_resume else ''}"
             ) from None
         except OutputError:
             raise
@@ -285,24 +276,15 @@ class _Run:
             ) from error
 
     def _count_bytes(self, n_bytes: int) -> None:
-        """Count bytes that are read."""
-        self._summary.n_bytes += n_bytes
+        self.summary.n_bytes += n_bytes
 
     def _told(self) -> Summary:
         """What the run has done."""
-        return replace(self._summary, seconds=time.monotonic() - self._started)
+        return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def _resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
-        """Resume an earlier run, if there is one.
-
-        Returns:
-            The records that the writer does not have yet; none where it is complete.
-
-        Raises:
-            OtherInputError: the earlier run was over another input.
-            OutputError: the output is complete, and the input has more records.
-        """
-        writer, unit = self._writer, self._plan.input_format.unit
+        """Resume an earlier run, if there is one; the records that the output does not have."""
+        writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
             return records
         place = Place(*writer.run_state["place"])
@@ -320,84 +302,80 @@ class _Run:
                     f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
                     "of this input; --overwrite replaces it"
                 )
-            self._summary.was_complete = True
+            self.summary.was_complete = True
             return ()
-        self._embedder.restore_states(writer.run_state["states"])
-        self._skipped = dict(writer.run_state["skipped"])
-        self._place = self._kept = place
-        self._summary.resumed_from = place.n_records
-        self._n_bytes_before = self._summary.n_bytes
+        self.embedder.restore_states(writer.run_state["states"])
+        self.skipped = dict(writer.run_state["skipped"])
+        self.place = place
+        self.summary.resumed_from = place.n_records
         logger.info("Resumed after %s", self._last_record())
         return records
 
     def _write(self, window: Iterator[Embedded]) -> None:
         """Write the records of a window, as they are embedded."""
-        self._is_ahead = self._embedder.state == "carry"
+        self.is_ahead = self.embedder.state == "carry"
         for record, place, values in window:
             if record.error is not None:
                 self._skip(record, place, record.error)
-            if self._plan.words is not None:
+            if self.plan.words is not None:
                 values = values[..., target_positions(record), :]
             # The packed layout keeps the place of one without a name; elsewhere it has none.
-            is_packed = self._plan.output_format.layout == "packed"
-            if record.key is not None or not self._has_keys or is_packed:
-                self._writer.write(record, values)
-            self._place = place
-            self._summary.n_sentences += 1
-            self._summary.n_tokens += len(record.tokens)
-            self._n_values += values.size
-        self._is_ahead = False
+            is_packed = self.plan.output_format.layout == "packed"
+            if record.key is not None or not self.has_keys or is_packed:
+                self.writer.write(record, values)
+            self.place = place
+            self.summary.n_sentences += 1
+            self.summary.n_tokens += len(record.tokens)
+            self.n_values += values.size
+        self.is_ahead = False
 
     def _skip(self, record: Record, place: Place, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
-        unit, number = self._plan.input_format.unit, place.n_records
-        name = f"{unit} {number}" if self._has_keys else str(number - 1)
-        self._skipped[record.key or name] = reason
-        if len(self._skipped) <= _MAX_SHOWN_ERRORS:
+        unit, number = self.plan.input_format.unit, place.n_records
+        name = f"{unit} {number}" if self.has_keys else str(number - 1)
+        self.skipped[record.key or name] = reason
+        if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
     def _last_record(self) -> str:
         """The record that was written last, as messages call it: `line 6`."""
-        return f"{self._plan.input_format.unit} {self._place.n_records if self._place else 0:,}"
+        return f"{self.plan.input_format.unit} {self.place.n_records if self.place else 0:,}"
 
     def _checkpoint(self) -> None:
-        """Make a checkpoint, where there is something new that a run can resume from."""
-        if self._place is not None and self._place != self._kept and not self._is_ahead:
-            self._writer.checkpoint(self._state(self._place))
-            self._checkpointed, self._kept = time.monotonic(), self._place
+        """Make a checkpoint, where there is something that a run can resume from."""
+        if self.place is not None and not self.is_ahead:
+            self.writer.checkpoint(self._state(self.place))
 
     def _finish(self, place: Place) -> None:
         """Complete the output, at the end of the input."""
-        n_skipped = len(self._skipped)
+        n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, self._plan.input_format.unit))
-        attributes = end_attributes(self._writer.n_records, place, self._skipped)
-        if self._has_keys and not self._plan.input_format.has_keys:
-            attributes["keys"] = "True"
-        self._writer.finish(self._state(place), attributes)
+            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
+        has_keys = self.has_keys and not self.plan.input_format.has_keys
+        attributes = end_attributes(self.writer.n_records, place, self.skipped, has_keys=has_keys)
+        self.writer.finish(self._state(place), attributes)
 
     def _state(self, place: Place) -> dict[str, Any]:
         """What a run has to know to resume from a place."""
-        states = self._embedder.save_states()
-        return {"place": place, "states": states, "skipped": self._skipped}
+        states = self.embedder.save_states()
+        return {"place": place, "states": states, "skipped": self.skipped}
 
-    def _tell_size(self) -> None:
-        """Say how large the output will be, by what is written, and warn if there is no room."""
-        n_input = size_in_bytes(self._plan.source)
-        n_read = self._summary.n_bytes - self._n_bytes_before
-        if not n_input or not n_read or str(self._plan.output) == STANDARD_OUTPUT:
-            return
-        value_bytes = self._plan.output_format.value_bytes
-        n_written = value_bytes * self._n_values + _RECORD_BYTES * self._summary.n_sentences
-        n_bytes = n_written / n_read * (n_input - self._n_bytes_before)
-        free = shutil.disk_usage(self._writer.path.parent).free
-        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
-        logger.info("Output: %s", text)
-        if n_bytes - n_written > free:
-            logger.warning(
-                "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
-                *(self._writer.path, text),
-            )
+
+def _tell_size(plan: FilePlan, path: Path, done: Summary, n_values: int) -> None:
+    """Say how large the output will be, by what is written, and warn if there is no room."""
+    n_input = size_in_bytes(plan.source)
+    if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
+        return
+    n_written = plan.output_format.value_bytes * n_values + _RECORD_BYTES * done.n_sentences
+    n_bytes = n_written / done.n_bytes * n_input
+    free = shutil.disk_usage(path.parent).free
+    text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
+    logger.info("Output: %s", text)
+    if n_bytes - n_written > free:
+        logger.warning(
+            "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
+            *(path, text),
+        )
 
 
 def _is_of_device(error: Exception) -> bool:

@@ -172,9 +172,6 @@ class ElmoEmbedder:
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
 
-        Args:
-            batch: sentences, each a list of tokens.
-
         Returns:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
@@ -278,26 +275,19 @@ class ElmoEmbedder:
         finished output of the same input and settings is left as it is.
 
         Args:
-            input_file: a path (`-` is standard input, `.gz` is decompressed) or an
-                open text file.
+            input_file: a path (`-` is standard input, `.gz` is decompressed) or an open text file.
             output_file_path: appears only when it is complete; `-` is standard output.
-            output_format: the layers, as in `embed_sentences`.
-            batch_size: as in `embed_sentences`.
+            output_format: the layers; these, `batch_size`, `mix`, `gamma`, `pooling` and
+                `normalize` are as in `embed_sentences`.
             forget_sentences: leave `sentence_to_index` out.
             use_sentence_keys: name datasets by their sentence, not by number.
-            mix, gamma, pooling, normalize: as in `embed_sentences`.
-            input_format: `text`, `fasta`, `conllu` or `jsonl`; by the suffix of the input if not
-                given.
+            input_format: `text`, `fasta`, `conllu` or `jsonl`; by the suffix if not given.
             tokenizer: of text: `whitespace`, `moses` or `spacy`.
             language: the code of the language of the text; that of the model if not given.
             split_sentences: split lines into sentences, which are numbered in place of lines.
             words: write the uses of these words alone, and compute only sentences that have one:
                 the forms of each, as `read_targets` gives them. npz has a matrix a word.
-            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix of the output
-                if not given, else HDF5.
-            layout: of HDF5: `allennlp`, a dataset a sentence, if not given; or `packed`.
-            compression: of HDF5: `gzip`, `lzf` or `zstd`.
-            dtype: data type of the stored values, `float32` or `float16`.
+            file_format, layout, compression, dtype: as in `choose_output_format`.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: give sentences that cannot be read, or are too long for memory, an empty
                 dataset, and name them in the attribute `skipped`.
@@ -305,9 +295,6 @@ class ElmoEmbedder:
             checkpoint_seconds: seconds between checkpoints.
             on_progress: told what was done so far, after each window of sentences.
             should_stop: asked after each window; True stops the run, which can resume.
-
-        Returns:
-            What was done: sentences, tokens, seconds, and where it went on.
 
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
@@ -348,8 +335,7 @@ class ElmoEmbedder:
         """Embed the sentences of a window, or one batch with carried state.
 
         Returns:
-            What is selected for each sentence, float32: see `Selection.apply`. An error for a
-            sentence that memory does not suffice for.
+            What is selected for each, float32: see `Selection.apply`; or an error of memory.
         """
         # Copied one by one, while they are taken: the copies of a window are never all there.
         return (
@@ -367,11 +353,7 @@ class ElmoEmbedder:
         return self._encoder.save()
 
     def restore_states(self, saved: dict[str, str]) -> None:
-        """Resume from what `save_states` gave.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """Resume from what `save_states` gave; a `ValueError` for something else."""
         self._encoder.restore(saved)
 
     @torch.inference_mode()

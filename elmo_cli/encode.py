@@ -58,14 +58,13 @@ def encode(
     """Embed texts: one vector each, unless told otherwise.
 
     Args:
-        embedder: of the model.
         texts: raw texts, which are tokenized, or lists of tokens; or one raw text.
-        batch_size: sentences in a batch; it matters with carried state only.
-        layers, mix, gamma: as in `embed_sentences`; `average` if neither layers nor a mix is given.
-        pooling: `mean`, `max`, `first` or `last`; None gives a vector a token.
+        batch_size: as in `embed_sentences`.
+        layers, mix, gamma: likewise; `average` if neither layers nor a mix is given.
+        pooling: likewise; None gives a vector a token.
         tokenizer: `moses`, `spacy` or `whitespace`.
         language: the code of the language of the texts; that of the model if not given.
-        normalize_embeddings: scale every vector to length 1; zeros stay as they are.
+        normalize_embeddings: `normalize` of `embed_sentences`.
         convert_to_tensor: give tensors on the device, not arrays.
         show_progress_bar: show one on standard error.
         device: in place of that of the embedder; the model is loaded there for this call.

@@ -42,9 +42,7 @@ TOKENS: Final = "tokens"
 """Attribute of a dataset: a list of the tokens, as JSON."""
 MANY_RECORDS: Final = 2_000_000
 """Beyond this, `--layout packed` is the better one."""
-
-_MAX_STRING_BYTES: Final = (1 << 32) - 1
-"""What HDF5 takes for a string."""
+_MAX_STRING_BYTES: Final = (1 << 32) - 1  # of HDF5
 
 
 class AllenNlpWriter(FormatWriter):
@@ -57,11 +55,7 @@ class AllenNlpWriter(FormatWriter):
         attributes: Mapping[str, str],
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after so many records.
-
-        Raises:
-            DamagedError: the file holds another number of records.
-        """
+        """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         self._file = file
         self._settings = dataset_settings(output_format.compression)
         self._use_sentence_keys = output_format.use_sentence_keys
@@ -82,11 +76,7 @@ class AllenNlpWriter(FormatWriter):
             self._index[record.text] = record.key or str(number)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
-        """Add the dataset of a record, if it has a name.
-
-        Raises:
-            InputError: its text cannot be that name, and should.
-        """
+        """Add the dataset of a record, if it has a name; an `InputError` if none can be made."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             logger.warning(
@@ -94,12 +84,11 @@ class AllenNlpWriter(FormatWriter):
                 "for more than %s lines",
                 f"{MANY_RECORDS:,}",
             )
+        name = record.key or str(number)
         if record.key is None and self._use_sentence_keys:
+            if not record.text:  # a blank line has no name
+                return
             name = self._sentence_key(number, record.text)
-        else:
-            name = record.key or str(number)
-        if not name:
-            return
         if self._settings and values.size:  # no chunk holds nothing
             self._file.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
         else:
@@ -133,9 +122,7 @@ class AllenNlpWriter(FormatWriter):
         self._file.close()
 
     def _sentence_key(self, number: int, sentence: str) -> str:
-        """The sentence as the name of a dataset; "" for a blank line, which has none."""
-        if not sentence:
-            return ""
+        """The sentence as the name of a dataset."""
         # "/" parts names into groups, and "." is the group itself.
         parts = sentence.split("/")
         # In the order of the path: what lies under a dataset cannot be asked for.

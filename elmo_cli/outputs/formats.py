@@ -31,22 +31,18 @@ OUTPUT_FORMATS: Final = tuple(SUFFIXES)
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How an output holds its records; see `choose_output_format`."""
+    """How an output holds its records; see `choose_output_format`.
+
+    Where they are `pooled`, one vector a record, the values have no axis of tokens.
+    """
 
     name: str = "hdf5"
-    """One of `OUTPUT_FORMATS`."""
     layout: str = "allennlp"
-    """One of `LAYOUTS`, of HDF5."""
     compression: str | None = None
-    """One of `COMPRESSIONS`, of HDF5."""
     dtype: str = "float32"
-    """One of `DTYPES`."""
     pooled: bool = False
-    """One vector a record: the values have no axis of tokens."""
     forget_sentences: bool = False
-    """Leave the sentences out."""
     use_sentence_keys: bool = False
-    """Name datasets by their sentence, not by key or number."""
 
     @property
     def can_resume(self) -> bool:
@@ -106,9 +102,13 @@ def choose_output_format(
 
     Args:
         path: of the output, or `-` for standard output.
-        name: of the format; by the suffix of the path if not given, else HDF5.
-        layout: of HDF5; `allennlp` if not given.
-        compression: of HDF5; none if not given.
+        name: one of `OUTPUT_FORMATS`; by the suffix of the path if not given, else HDF5.
+        layout: one of `LAYOUTS`, of HDF5; `allennlp` if not given.
+        compression: one of `COMPRESSIONS`, of HDF5.
+        dtype: one of `DTYPES`.
+        pooled: one vector a record.
+        forget_sentences: leave the sentences out.
+        use_sentence_keys: name datasets by their sentence, not by key or number.
 
     Raises:
         InputError: there is no such format, or its parts contradict each other.
@@ -153,11 +153,7 @@ def has_unknown_suffix(path: str | Path) -> bool:
 
 
 def load_pyarrow() -> Any:
-    """Import pyarrow.
-
-    Raises:
-        ElmoError: it is not installed.
-    """
+    """Import pyarrow; an `ElmoError` if it is not installed."""
     return load_extra("format parquet", "pyarrow", "parquet")
 
 

@@ -25,12 +25,9 @@ class DamagedError(Exception):
 
 @contextmanager
 def damage_named(path: str | Path) -> Iterator[None]:
-    """Turn errors of HDF5 and of our checks into one error that names the file.
+    """Turn errors of HDF5 and of our checks into one `InputError` that names the file.
 
     Nothing else is caught: a bug of ours must not be called a damaged file.
-
-    Raises:
-        InputError: the file is damaged.
     """
     try:
         yield
@@ -49,16 +46,11 @@ def dataset_settings(compression: str | None) -> dict[str, Any]:
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:
-    """A dataset of a file, which has its values in the file itself.
+    """A dataset of a file, or a `DamagedError`.
 
     Args:
-        group: where it is.
-        name: its name.
         kind: of its values, as numpy has it: `f`, or `i8`; `O` for strings.
         n_axes: how many axes it may have.
-
-    Raises:
-        DamagedError: there is none, or it is another.
     """
     try:
         dataset = group[name]
@@ -72,11 +64,7 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
 
 
 def known_record(text: str, key: str | None, attributes: dict[str, str], tokens: str) -> Record:
-    """A record as a file has it; `tokens` are JSON, or "" where white space separates them.
-
-    Raises:
-        DamagedError: they are no list of strings.
-    """
+    """A record as a file has it; `tokens` are JSON, or "" where white space separates them."""
     if not tokens:
         return Record(text, text.split(), key, attributes)
     try:
@@ -86,10 +74,6 @@ def known_record(text: str, key: str | None, attributes: dict[str, str], tokens:
 
 
 def check_count(n_found: int, n_expected: int) -> None:
-    """Make sure that a file holds as many records as it should.
-
-    Raises:
-        DamagedError: it does not.
-    """
+    """Raise a `DamagedError` unless a file holds as many records as it should."""
     if n_found != n_expected:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")

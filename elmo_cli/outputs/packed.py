@@ -61,11 +61,7 @@ class PackedWriter(FormatWriter):
         attributes: Mapping[str, str],
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after so many records.
-
-        Raises:
-            DamagedError: the file holds another number of records.
-        """
+        """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         self._file = file
         self._format = output_format
         self._settings = dataset_settings(output_format.compression)
@@ -158,11 +154,7 @@ class PackedFile:
     is_ordered = True
 
     def __init__(self, file: h5py.File) -> None:
-        """Check the parts of the file.
-
-        Raises:
-            DamagedError: they do not go together.
-        """
+        """Check that the parts of the file go together; a `DamagedError` if not."""
         self.pooled = "pooling" in file.attrs
         offsets = checked_dataset(file, "offsets", "i8", (1,))
         self._offsets = {"activations": offsets}

@@ -43,10 +43,7 @@ class ResumableFile(FileIO):
     """
 
     def __init__(self, final: str | Path) -> None:
-        """Open the file at its last checkpoint, or new where it has none.
-
-        Args:
-            final: the name that the file gets in the end.
+        """Open the file, which is called `final` in the end, at its last checkpoint, or new.
 
         Raises:
             BlockingIOError: another process has it open.
@@ -118,10 +115,7 @@ class ResumableFile(FileIO):
     # --- what its owner calls
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make what was written so far survive the process. HDF5 must have been flushed.
-
-        Args:
-            state: what `state` is when the file is opened again; JSON.
+        """Make what was written, and `state`, JSON, survive the process. HDF5 has been flushed.
 
         Raises:
             OSError: it cannot be done; the checkpoint before stays.
@@ -135,11 +129,7 @@ class ResumableFile(FileIO):
         self._apply(self._size, self._pages)
 
     def finish(self, state: dict[str, Any]) -> None:
-        """Make a last checkpoint, and give the file its final name.
-
-        Raises:
-            OSError: it cannot be done; the checkpoint before stays.
-        """
+        """Make a last checkpoint, and give the file its final name; errors as of `checkpoint`."""
         self.checkpoint(state)
         super().close()  # Windows renames no open file
         try:
@@ -184,12 +174,10 @@ class ResumableFile(FileIO):
             position, rest = position + written, rest[written:]
 
     def _read_at(self, position: int, n_bytes: int) -> bytes:
-        """Read bytes of the file itself."""
         super().seek(position)
         return super().read(n_bytes)
 
     def _write_at(self, position: int, data: memoryview | bytearray) -> int:
-        """Write bytes to the file itself; how many it took."""
         super().seek(position)
         return super().write(data)
 
@@ -209,12 +197,11 @@ class ResumableFile(FileIO):
 
     def _open(self) -> int:
         """Open the file; a new one, with its log, where there is no unfinished run."""
-        has_log = os.path.lexists(self.log)
         if not os.path.lexists(self.path):
-            if has_log:  # of a run that was killed as it finished
+            if os.path.lexists(self.log):  # of a run that was killed as it finished
                 _read_log(self.log)
             self._write_log(0, None, {})
-        elif not has_log:
+        elif not os.path.lexists(self.log):
             raise OutputError(f"{self.path} is no unfinished output {_ADVICE}")
         return os.open(self.path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
 
@@ -238,11 +225,7 @@ class ResumableFile(FileIO):
         self._below = -(-size // PAGE_BYTES) * PAGE_BYTES
 
     def _write_log(self, size: int, state: dict[str, Any] | None, pages: Pages) -> None:
-        """Write the log, whole or not at all.
-
-        A line with the SHA-256 of all that follows; a line of JSON, with the size of the file,
-        the state of its owner and the numbers of the changed pages; these pages.
-        """
+        """Write the log, whole or not at all: its SHA-256, a line of JSON, the changed pages."""
         header = json.dumps({"size": size, "state": state, "pages": list(pages)})
         content = b"".join([header.encode(), b"\n", *pages.values()])
         checksum = hashlib.sha256(content).hexdigest().encode()
@@ -250,11 +233,7 @@ class ResumableFile(FileIO):
 
 
 def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
-    """The size of the file, the state of its owner and the changed pages.
-
-    Raises:
-        OutputError: it is no log.
-    """
+    """The size of the file, the state of its owner and the changed pages."""
     checksum, _, content = path.read_bytes().partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
         raise OutputError(f"{path} is no log of an unfinished output {_ADVICE}")
