@@ -1,12 +1,4 @@
-"""A text file to an output file: read, embed, write, checkpoint.
-
-parse options                        file_plan
-open the input and the output        text.records, outputs.writer
-records, a window at a time          inference.batching
-records -> activations               embedder
-write, checkpoint                    outputs.writer
-rename, summary                      Summary
-"""
+"""A text file to an output file: read, embed, write, checkpoint. See docs/architecture.md."""
 
 import json
 import logging

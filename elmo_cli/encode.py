@@ -89,20 +89,17 @@ def encode(
         pooling=pooling,
         normalize=normalize_embeddings,
     )
-    arrays = list(_shown(embedded, len(sentences)) if show_progress_bar else embedded)
+    if show_progress_bar:
+        from tqdm import tqdm
+
+        embedded = tqdm(embedded, total=len(sentences), unit=" texts")
+    arrays = list(embedded)
     place = embedder.device if convert_to_tensor else None
     if pooling is not None:
         vectors = _placed(np.stack(arrays)[: len(sentences)], place)
         return vectors[0] if isinstance(texts, str) else vectors
     tokens = [_placed(array, place) for array in arrays[: len(sentences)]]
     return tokens[0] if isinstance(texts, str) else tokens
-
-
-def _shown(arrays: Iterator[NDArray[np.float32]], n_texts: int) -> Iterator[NDArray[np.float32]]:
-    """The same, with a progress bar."""
-    from tqdm import tqdm
-
-    return iter(tqdm(arrays, total=n_texts, unit=" texts"))
 
 
 def _placed(array: NDArray[np.float32], device: torch.device | None) -> Vectors:

@@ -2,13 +2,7 @@
 
 A record with a key (of FASTA) names its dataset by that, and gives it its attributes. Where
 white space does not separate the tokens, the attribute `tokens` has them, a list as JSON.
-Shapes are (L, T, W), or (T, W) where one layer is chosen or mixed, and without the T
-where tokens are pooled; a blank line gives an empty one, or zeros. And
-`sentence_to_index`, shape (1,): a JSON string that maps each sentence to the name of
-its dataset, the last one of equal sentences.
-Attributes of the file say what made it.
-
-HDF5 and the index of sentences keep every name in memory: see docs/output.md.
+docs/output.md has the shapes, `sentence_to_index`, and what HDF5 keeps in memory.
 """
 
 import json
@@ -23,13 +17,13 @@ from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import FormatWriter, OutputFormat, has_own_tokens
+from elmo_cli.outputs.formats import OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
+    Hdf5Writer,
     check_count,
     checked_dataset,
-    dataset_settings,
     known_record,
 )
 from elmo_cli.text.lines import Record
@@ -45,7 +39,7 @@ MANY_RECORDS: Final = 2_000_000
 _MAX_STRING_BYTES: Final = (1 << 32) - 1  # of HDF5
 
 
-class AllenNlpWriter(FormatWriter):
+class AllenNlpWriter(Hdf5Writer):
     """Adds records to an open file."""
 
     def __init__(
@@ -56,17 +50,14 @@ class AllenNlpWriter(FormatWriter):
         n_records: int,
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
-        self._file = file
-        self._settings = dataset_settings(output_format.compression)
+        super().__init__(file, output_format, attributes)
         self._use_sentence_keys = output_format.use_sentence_keys
         self._has_index = not (output_format.forget_sentences or self._use_sentence_keys)
         self._index: dict[str, str] = {}
         self._n_records = n_records
-        self._keeps_tokens = output_format.keeps_tokens(attributes)
         if not self._use_sentence_keys:  # where blank lines have no dataset
             n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
             check_count(n_names, n_records)
-        file.attrs.update(attributes)
 
     def skip(self, number: int, record: Record) -> None:
         """Note the sentence of a record that the file has already."""
@@ -99,10 +90,6 @@ class AllenNlpWriter(FormatWriter):
             self._file[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 
-    def flush(self) -> None:
-        """Pass on what HDF5 holds."""
-        self._file.flush()
-
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
         self._file.attrs.update(attributes)
@@ -116,10 +103,6 @@ class AllenNlpWriter(FormatWriter):
                 string = h5py.string_dtype(encoding="utf-8")
                 self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
         self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def _sentence_key(self, number: int, sentence: str) -> str:
         """The sentence as the name of a dataset."""

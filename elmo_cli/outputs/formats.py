@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra
 from elmo_cli.text.lines import STANDARD_INPUT, Record
+from elmo_cli.text.records import LINE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,11 +159,29 @@ def load_pyarrow() -> Any:
 
 
 class FormatWriter:
-    """Adds records to an open file: the shape of the writers, one for each format."""
+    """Adds records to an open file: what the writers share, one for each format."""
+
+    def __init__(
+        self, file: Any, output_format: OutputFormat, attributes: Mapping[str, str]
+    ) -> None:
+        self._file, self._form, self._attributes = file, output_format, attributes
+        self._keeps_tokens = output_format.keeps_tokens(attributes)
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
         """Add a record by its number in the input, and its activations: (L, T, W) or (T, W)."""
         raise NotImplementedError
+
+    def _facts(self, number: int, record: Record) -> dict[str, Any]:
+        """What the output says of a record beside its values."""
+        facts: dict[str, Any] = {"number": number} if record.key is None else {"key": record.key}
+        facts |= record.attributes
+        if LINE in facts:
+            facts[LINE] = int(facts[LINE])
+        if not self._form.forget_sentences:
+            facts["sentence"] = record.text
+        if self._keeps_tokens:
+            facts["tokens"] = record.tokens
+        return facts
 
     def skip(self, number: int, record: Record) -> None:
         """Note a record that the file has already, of an earlier run."""

@@ -1,7 +1,7 @@
 """What both layouts of HDF5 share: compression, and files that are damaged."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 import h5py
 
 from elmo_cli.errors import InputError, first_line
+from elmo_cli.outputs.formats import FormatWriter, OutputFormat
 from elmo_cli.text.lines import Record, checked_sentence
 
 CHUNK_BYTES: Final = 1 << 19
@@ -35,14 +36,27 @@ def damage_named(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
 
 
-def dataset_settings(compression: str | None) -> dict[str, Any]:
-    """What `create_dataset` is given to compress a dataset; nothing for None.
+class Hdf5Writer(FormatWriter):
+    """Adds records to a file of HDF5."""
 
-    Bytes are shuffled first: the exponents of floats are alike, and little else is.
-    """
-    if compression is None:
-        return {}
-    return {"compression": _ZSTD if compression == "zstd" else compression, "shuffle": True}
+    def __init__(
+        self, file: h5py.File, output_format: OutputFormat, attributes: Mapping[str, str]
+    ) -> None:
+        super().__init__(file, output_format, attributes)
+        self._settings: dict[str, Any] = {}  # of `create_dataset`
+        if output_format.compression is not None:
+            kind = output_format.compression
+            self._settings["compression"] = _ZSTD if kind == "zstd" else kind
+            self._settings["shuffle"] = True  # the exponents of floats are alike, and little else
+        file.attrs.update(attributes)
+
+    def flush(self) -> None:
+        """Pass on what HDF5 holds."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:

@@ -8,15 +8,13 @@ with `key` and the attributes of a record that has them (FASTA) in place of `num
 
 import json
 import re
-from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import FormatWriter, OutputFormat
+from elmo_cli.outputs.formats import FormatWriter
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import LINE
 
 _DIGITS: Final = {2: 5, 4: 9}
 """Decimal digits that a float of so many bytes needs to be read back as it was."""
@@ -25,34 +23,13 @@ _DIGITS: Final = {2: 5, 4: 9}
 class JsonlWriter(FormatWriter):
     """Adds records to an open file, each passed on at once."""
 
-    def __init__(
-        self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
-    ) -> None:
-        self._file = file
-        self._form, self._attributes = output_format, attributes
-
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the line of a record."""
-        facts = record_facts(number, record, self._form, self._attributes)
+        facts = self._facts(number, record)
         start = json.dumps(facts, ensure_ascii=False)[:-1]
         line = f'{start}, "activations": {_json_numbers(values)}}}\n'
         self._file.write(line.encode("utf-8", "surrogatepass"))
         self._file.flush()
-
-
-def record_facts(
-    number: int, record: Record, output_format: OutputFormat, attributes: Mapping[str, str]
-) -> dict[str, Any]:
-    """What an output with these attributes says of a record beside its values."""
-    facts: dict[str, Any] = {"number": number} if record.key is None else {"key": record.key}
-    facts |= record.attributes
-    if LINE in facts:
-        facts[LINE] = int(facts[LINE])
-    if not output_format.forget_sentences:
-        facts["sentence"] = record.text
-    if output_format.keeps_tokens(attributes):
-        facts["tokens"] = record.tokens
-    return facts
 
 
 def _json_numbers(values: NDArray[Any]) -> str:

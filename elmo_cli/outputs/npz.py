@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.outputs.formats import FormatWriter, OutputFormat
-from elmo_cli.outputs.jsonl import record_facts
 from elmo_cli.text.lines import Record
 from elmo_cli.text.targets import target_positions
 
@@ -29,22 +28,22 @@ class NpzWriter(FormatWriter):
     def __init__(
         self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
+        super().__init__(file, output_format, attributes)
         self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
-        self._form, self._attributes = output_format, attributes
-        self._facts: list[str] = []
+        self._records: list[str] = []
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the array of a record."""
-        if self._form.keeps_tokens(self._attributes):
-            facts = record_facts(number, record, self._form, self._attributes)
-            self._facts.append(json.dumps(facts, ensure_ascii=False) + "\n")
+        if self._keeps_tokens:
+            facts = json.dumps(self._facts(number, record), ensure_ascii=False)
+            self._records.append(f"{facts}\n")
         _write_array(self._archive, record.key or str(number), values)
 
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Write what is known of the records, and the directory of the archive."""
-        if self._facts:
-            facts = "".join(self._facts).encode("utf-8", "surrogatepass")
-            self._archive.writestr(zipfile.ZipInfo(RECORDS), facts)
+        if self._records:
+            records = "".join(self._records).encode("utf-8", "surrogatepass")
+            self._archive.writestr(zipfile.ZipInfo(RECORDS), records)
         self._archive.close()
 
 
@@ -57,7 +56,7 @@ class WordsNpzWriter(FormatWriter):
     def __init__(
         self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
-        self._file = file
+        super().__init__(file, output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes["words"])
         self._uses: dict[str, list[NDArray[Any]]] = {word: [] for word in self._words.values()}
         self._nothing = np.empty((0, 0), output_format.dtype)
@@ -89,8 +88,7 @@ class NpyWriter(FormatWriter):
     def __init__(
         self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
-        self._file = file
-        self._dtype = np.dtype(output_format.dtype)
+        super().__init__(file, output_format, attributes)
         self._n_rows, self._row_shape = 0, ()
         file.write(bytes(_HEADER_BYTES))
 
@@ -102,7 +100,7 @@ class NpyWriter(FormatWriter):
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Write the header, which numpy makes as long for any number of rows."""
         shape = (self._n_rows, *self._row_shape)
-        descr = np.lib.format.dtype_to_descr(self._dtype)
+        descr = np.lib.format.dtype_to_descr(np.dtype(self._form.dtype))
         header = {"descr": descr, "fortran_order": False, "shape": shape}
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)

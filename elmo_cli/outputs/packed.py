@@ -1,15 +1,7 @@
 """The packed layout: the activations of all records one after another, in one dataset.
 
-    activations          (N, L, W) or (N, W): a row a token, or a record if tokens are pooled
-    offsets              (n + 1,) int64: record i has the rows offsets[i] to offsets[i + 1]
-    sentences            its text in UTF-8, bytes one after another
-    sentence_offsets     (n + 1,) int64: record i has these bytes of it
-    keys, key_offsets                  likewise, its key (of FASTA)
-    tokens, token_offsets              likewise, its tokens, a list as JSON
-    attributes, attribute_offsets      likewise, what else is known of it, a JSON object
-
-The last four pairs are there where a record has such a thing. All datasets are chunked and
-only ever grow at their end, so that memory and the time for a record stay the same.
+docs/output.md has its datasets. Those of texts are there where a record has one. All are chunked
+and only ever grow at their end, so that memory and the time for a record stay the same.
 """
 
 import json
@@ -22,13 +14,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import FormatWriter, OutputFormat
+from elmo_cli.outputs.formats import OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
+    Hdf5Writer,
     check_count,
     checked_dataset,
-    dataset_settings,
     known_record,
 )
 from elmo_cli.text.lines import Record
@@ -51,7 +43,7 @@ PREFIXES: Final = {
 """The datasets of a file, and how the names of their offsets start."""
 
 
-class PackedWriter(FormatWriter):
+class PackedWriter(Hdf5Writer):
     """Adds records to an open file, some MB of them at a time."""
 
     def __init__(
@@ -62,10 +54,7 @@ class PackedWriter(FormatWriter):
         n_records: int,
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
-        self._file = file
-        self._format = output_format
-        self._settings = dataset_settings(output_format.compression)
-        self._keeps_tokens = output_format.keeps_tokens(attributes)
+        super().__init__(file, output_format, attributes)
         if n_records:
             check_count(PackedFile(file).n_records, n_records)
         # Where the rows of the last record end in each dataset.
@@ -74,14 +63,13 @@ class PackedWriter(FormatWriter):
         self._n_bytes, self._n_records = 0, n_records
         if not output_format.forget_sentences:
             self._begin("sentences", np.empty(0, np.uint8))
-        file.attrs.update(attributes)
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
-        rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
+        rows = values[np.newaxis] if self._form.pooled else np.swapaxes(values, 0, -2)
         self._add("activations", rows)  # (T, ..., W)
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
-        sentence = "" if self._format.forget_sentences else record.text
+        sentence = "" if self._form.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
         if self._keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
@@ -96,7 +84,7 @@ class PackedWriter(FormatWriter):
     def flush(self) -> None:
         """Pass on what is held here and in HDF5."""
         self._write_held()
-        self._file.flush()
+        super().flush()
 
     def finish(self, attributes: Mapping[str, str]) -> None:
         """Add these attributes, and close the file."""
@@ -105,10 +93,6 @@ class PackedWriter(FormatWriter):
             self._held["offsets"] = [np.zeros(1, np.int64)]
         self._write_held()
         self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
     def _begin(self, name: str, rows: Array) -> None:
         """Begin a dataset of rows like these; the records so far have none."""

@@ -18,19 +18,13 @@ ROW_GROUP_BYTES: Final = 1 << 25
 class ParquetWriter(FormatWriter):
     """Adds records to an open file, a group of rows at a time."""
 
+    with_tokens = False
+    """Add a column of tokens also where white space separates them."""
+
     def __init__(
-        self,
-        file: IO[bytes],
-        output_format: OutputFormat,
-        attributes: Mapping[str, str],
-        *,
-        with_tokens: bool = False,
+        self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
-        """Note what is written; `with_tokens` adds a column of them."""
-        self._with_tokens = with_tokens or output_format.keeps_tokens(attributes)
-        self._file = file
-        self._format = output_format
-        self._attributes = dict(attributes)
+        super().__init__(file, output_format, attributes)
         self._held: list[tuple[int, Record, NDArray[Any]]] = []
         self._n_bytes = 0
         self._writer: Any = None
@@ -58,10 +52,10 @@ class ParquetWriter(FormatWriter):
         from pyarrow import parquet
 
         settings: dict[str, Any] = {}
-        if self._format.compression is not None and "activations" in schema.names:
+        if self._form.compression is not None and "activations" in schema.names:
             texts = [name for name in schema.names if name != "activations"]
             leaf = "activations" + ".list.element" * _depth(schema.field("activations").type)
-            settings["compression"] = self._format.compression
+            settings["compression"] = self._form.compression
             settings |= {"use_dictionary": texts, "use_byte_stream_split": [leaf]}
         self._writer = parquet.ParquetWriter(self._file, schema, **settings)
 
@@ -72,17 +66,17 @@ class ParquetWriter(FormatWriter):
         columns = {"number": pyarrow.array(numbers, pyarrow.int64())}
         if records[0].key is not None:
             columns["key"] = pyarrow.array([record.key for record in records], pyarrow.string())
-        if not self._format.forget_sentences:
+        if not self._form.forget_sentences:
             texts = [record.text for record in records]
             columns["sentence"] = pyarrow.array(texts, pyarrow.string())
         if LINE in records[0].attributes:
             lines = [int(record.attributes[LINE]) for record in records]
             columns[LINE] = pyarrow.array(lines, pyarrow.int64())
-        if self._with_tokens:
+        if self.with_tokens or self._keeps_tokens:
             columns["tokens"] = pyarrow.array(
                 [record.tokens for record in records], pyarrow.list_(pyarrow.string())
             )
-        columns["activations"] = nested_array(values, pooled=self._format.pooled)
+        columns["activations"] = nested_array(values, pooled=self._form.pooled)
         table = pyarrow.table(columns)
         if self._writer is None:
             self._open_writer(table.schema)

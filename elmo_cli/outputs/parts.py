@@ -75,11 +75,7 @@ class Folder:
         self.publish(name, lambda file: file.write(json.dumps(content).encode()))
 
     def publish(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
-        """Write a file under another name, and rename it.
-
-        Raises:
-            OutputError: it cannot be written; one of that name is as it was.
-        """
+        """Write a file under another name, and rename it; an `OutputError` if it cannot."""
         path, partial = f"{self.root}/{name}", f"{self.root}/{_TEMPORARY}/{uuid.uuid4().hex}"
         try:
             self._file_system.create_dir(os.path.dirname(partial), recursive=True)
@@ -154,11 +150,7 @@ class PartsFolder:
     is_ordered = True
 
     def __init__(self, location: str) -> None:
-        """Read the plan.
-
-        Raises:
-            InputError: parts are missing.
-        """
+        """Read the plan; an `InputError` if parts are missing."""
         self._folder = Folder(location)
         plan, complete = self._folder.read(PLAN), self._folder.read(COMPLETE)
         if complete is None:
