@@ -105,7 +105,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
     attributes = embedder.attributes(selection, DEFAULT_BATCH_SIZE)
     attributes |= {"dtype": settings.dtype, "part": str(part.number), "first": str(part.first)}
     writer = ParquetWriter(file, output_format, attributes)
-    writer.with_tokens = True
+    writer.keeps_tokens = True
     records, skipped, n_tokens = RunInput(read_part(part, settings)), {}, 0
     unit = f"{part.path}, record"
     for window in embed_windows(

@@ -86,7 +86,7 @@ class AllenNlpWriter(Hdf5Writer):
             _create(self._file, name, values)
         if record.attributes:
             self._file[name].attrs.update(record.attributes)
-        if self._keeps_tokens:
+        if self.keeps_tokens:
             self._file[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 

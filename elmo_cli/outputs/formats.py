@@ -55,10 +55,6 @@ class OutputFormat:
         """About how many bytes a value takes, before compression."""
         return 14 if self.name == "jsonl" else int(self.dtype.removeprefix("float")) // 8
 
-    def keeps_tokens(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether records have their tokens beside them, in an output of these attributes."""
-        return has_own_tokens(attributes) and not self.forget_sentences
-
     def settings(self) -> dict[str, str]:
         """The attributes of an output that name it."""
         return {
@@ -165,7 +161,8 @@ class FormatWriter:
         self, file: Any, output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
         self._file, self._form, self._attributes = file, output_format, attributes
-        self._keeps_tokens = output_format.keeps_tokens(attributes)
+        self.keeps_tokens = has_own_tokens(attributes) and not output_format.forget_sentences
+        """Whether records have their tokens beside them."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
         """Add a record by its number in the input, and its activations: (L, T, W) or (T, W)."""
@@ -179,7 +176,7 @@ class FormatWriter:
             facts[LINE] = int(facts[LINE])
         if not self._form.forget_sentences:
             facts["sentence"] = record.text
-        if self._keeps_tokens:
+        if self.keeps_tokens:
             facts["tokens"] = record.tokens
         return facts
 

@@ -34,7 +34,7 @@ class NpzWriter(FormatWriter):
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the array of a record."""
-        if self._keeps_tokens:
+        if self.keeps_tokens:
             facts = json.dumps(self._facts(number, record), ensure_ascii=False)
             self._records.append(f"{facts}\n")
         _write_array(self._archive, record.key or str(number), values)

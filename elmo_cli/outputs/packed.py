@@ -71,7 +71,7 @@ class PackedWriter(Hdf5Writer):
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
         sentence = "" if self._form.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
-        if self._keeps_tokens:
+        if self.keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():
             if text or name in self._ends:

@@ -18,20 +18,17 @@ ROW_GROUP_BYTES: Final = 1 << 25
 class ParquetWriter(FormatWriter):
     """Adds records to an open file, a group of rows at a time."""
 
-    with_tokens = False
-    """Add a column of tokens also where white space separates them."""
-
     def __init__(
         self, file: IO[bytes], output_format: OutputFormat, attributes: Mapping[str, str]
     ) -> None:
         super().__init__(file, output_format, attributes)
-        self._held: list[tuple[int, Record, NDArray[Any]]] = []
+        self._held: list[tuple[dict[str, Any], NDArray[Any]]] = []
         self._n_bytes = 0
         self._writer: Any = None
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the row of a record."""
-        self._held.append((number, record, values))
+        self._held.append(({**self._facts(number, record), "number": number}, values))
         self._n_bytes += values.nbytes
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
@@ -62,20 +59,19 @@ class ParquetWriter(FormatWriter):
     def _write_held(self) -> None:
         import pyarrow
 
-        numbers, records, values = zip(*self._held, strict=True)
-        columns = {"number": pyarrow.array(numbers, pyarrow.int64())}
-        if records[0].key is not None:
-            columns["key"] = pyarrow.array([record.key for record in records], pyarrow.string())
-        if not self._form.forget_sentences:
-            texts = [record.text for record in records]
-            columns["sentence"] = pyarrow.array(texts, pyarrow.string())
-        if LINE in records[0].attributes:
-            lines = [int(record.attributes[LINE]) for record in records]
-            columns[LINE] = pyarrow.array(lines, pyarrow.int64())
-        if self.with_tokens or self._keeps_tokens:
-            columns["tokens"] = pyarrow.array(
-                [record.tokens for record in records], pyarrow.list_(pyarrow.string())
-            )
+        kinds = {
+            "number": pyarrow.int64(),
+            "key": pyarrow.string(),
+            "sentence": pyarrow.string(),
+            LINE: pyarrow.int64(),
+            "tokens": pyarrow.list_(pyarrow.string()),
+        }
+        facts, values = zip(*self._held, strict=True)
+        columns = {
+            name: pyarrow.array([each.get(name) for each in facts], kind)
+            for name, kind in kinds.items()
+            if name in facts[0]
+        }
         columns["activations"] = nested_array(values, pooled=self._form.pooled)
         table = pyarrow.table(columns)
         if self._writer is None:
