@@ -6,10 +6,10 @@ Write `NAME.partial`, fsync, rename.
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from elmo_cli.errors import OutputError, system_reason
 
@@ -57,38 +57,30 @@ def output_error(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
 
 
-def write_synced(
-    path: Path, write: Callable[[IO[bytes]], object], partial: Path | None = None
-) -> None:
-    """Write a file as `NAME.partial`, or under the name given, fsync it, and rename it.
+@contextmanager
+def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
+    """Give the name `NAME.partial`, or another, whose file is synced and becomes `path`.
 
     Raises:
-        OSError: it cannot be written; a file of that name is as it was.
+        OSError: it cannot be written; a file of the name `path` is as it was.
     """
     partial = partial or path.with_name(f"{path.name}.partial")
-    try:
-        partial.unlink(missing_ok=True)
-        with open(partial, "xb") as file:  # "x" follows no link
-            write(file)
-        rename_synced(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
-    """Give the name `NAME.partial`, whose file becomes `path`; an `OutputError` if it cannot."""
-    path = Path(path)
-    partial = path.with_name(f"{path.name}.partial")
     try:
         partial.unlink(missing_ok=True)  # a link, perhaps
         yield partial
         rename_synced(partial, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced(path: str | Path) -> Iterator[Path]:
+    """Do what `renamed` does; an error is an `OutputError`."""
+    try:
+        with renamed(Path(path)) as partial:
+            yield partial
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def rename_synced(partial: Path, path: Path) -> None:

@@ -122,12 +122,7 @@ def select(
 ) -> Selection:
     """Read a selection for a model that has `n_layers`, the token layer included.
 
-    Args:
-        layers: as `parse_layers` reads it.
-        mix: the scalar parameters of a trained mix, before the softmax, in place of `layers`.
-        gamma: that of the mix; 1 if not given.
-        pooling: one of `POOLINGS`, or None.
-        normalize: scale every vector to length 1.
+    The arguments are those of `ElmoEmbedder.embed_sentences`.
 
     Raises:
         InputError: there is no such choice, or two contradict each other.

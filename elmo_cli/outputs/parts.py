@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import output_error, write_synced
+from elmo_cli.atomic import output_error, renamed
 from elmo_cli.errors import InputError, OutputError, system_reason
 from elmo_cli.outputs.formats import load_pyarrow
 from elmo_cli.outputs.hdf5 import DamagedError
@@ -80,7 +80,8 @@ class Folder:
         try:
             self._file_system.create_dir(os.path.dirname(partial), recursive=True)
             if self.is_local:
-                write_synced(Path(path), write, Path(partial))
+                with renamed(Path(path), Path(partial)), open(partial, "xb") as file:
+                    write(file)
                 return
             with self._file_system.open_output_stream(partial) as file:
                 write(file)

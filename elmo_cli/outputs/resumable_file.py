@@ -1,17 +1,11 @@
 """A file under HDF5 that goes back to its last checkpoint, whatever ends the process.
 
-HDF5 is not crash-safe: it changes its index in place, at any time, and cannot bear
-a write that fails. So what it writes is split in two. Bytes beyond the end of the
-last checkpoint go to the file at once; nothing that matters is there yet. Changes to
-its pages are kept in memory until the next checkpoint:
+docs/architecture.md says why. A checkpoint:
 
     1. the file is synced, with all that was appended
     2. the changed pages, its size and the caller's state go to a log file, which is
        synced and renamed to its name: from here on, the checkpoint is made
     3. the pages go to the file, which is cut to its size
-
-A kill before the rename leaves the checkpoint before, for which nothing in the file
-was changed. A kill after it leaves the log, from which step 3 is done again.
 
 OUTPUT.partial and OUTPUT.partial.log are the two files. The log is there first: a file of
 that name without a log is somebody else's, and left alone.
@@ -25,7 +19,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any, Final
 
-from elmo_cli.atomic import lock, sync, unlock, write_synced
+from elmo_cli.atomic import lock, renamed, sync, unlock
 from elmo_cli.errors import OutputError
 
 PAGE_BYTES: Final = 4096
@@ -229,7 +223,8 @@ class ResumableFile(FileIO):
         header = json.dumps({"size": size, "state": state, "pages": list(pages)})
         content = b"".join([header.encode(), b"\n", *pages.values()])
         checksum = hashlib.sha256(content).hexdigest().encode()
-        write_synced(self.log, lambda file: file.writelines([checksum, b"\n", content]))
+        with renamed(self.log) as partial, open(partial, "xb") as file:  # "x" follows no link
+            file.writelines([checksum, b"\n", content])
 
 
 def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
