@@ -1,12 +1,6 @@
 """Sentences to activations: the whole way, in one place. Start reading here.
 
-sentences -> windows, bounded in tokens          batching.windows
-equal sentences of a window                      computed once
-distinct tokens -> token vectors                 token_cache
-sentences -> batches of like length, packed      batching
-token vectors -> biLM layers                     inference
-layers -> the selection asked for                selection
-order restored
+"Inside a window" in docs/architecture.md shows the stages.
 """
 
 import json

@@ -1,9 +1,6 @@
 """JSON lines, an object a record, to a file or to standard output.
 
-    {"number": 0, "sentence": "The cat sat", "activations": [[...], ...]}
-
-with `key` and the attributes of a record that has them (FASTA) in place of `number`, and with
-`tokens` where white space does not separate them.
+{"number": 0, "sentence": "The cat sat", "activations": [[...], ...]}
 """
 
 import json

@@ -1,10 +1,4 @@
-"""NumPy's files.
-
-npz    an array a record, named as the datasets of AllenNLP's layout; where white space does not
-       separate tokens, `records.jsonl` too, an object a record with its tokens. Of the uses of
-       some words alone, an array a word, a row a use
-npy    one array, a row a record: pooled activations only
-"""
+"""NumPy's files: npz, where white space does not separate tokens with `records.jsonl`; and npy."""
 
 import json
 import zipfile

@@ -85,16 +85,27 @@ def test_what_is_no_shard_is_an_error(text: str) -> None:
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
 @pytest.mark.parametrize("source", ["text", "text.fasta"])
 @pytest.mark.parametrize("total", [1, 3, 12])
-def test_merged_shards_are_what_one_run_writes(layout: str, source: str, total: int) -> None:
-    shards = embed_shards(source, total, layout=layout)
-    merge_shards("merged", shards[::-1])
+def test_shards_merged_or_read_as_one_are_what_one_run_writes(
+    layout: str, source: str, total: int
+) -> None:
+    shards = embed_shards(source, total, layout=layout)[::-1]
+    merge_shards("merged", shards)
     embed(source, "whole", layout=layout)
     assert_same("merged", "whole")
-    with open_activations("merged") as merged, open_activations("whole") as whole:
-        assert len(merged) == len(whole)
-        assert [merged.sentence(n) for n in range(len(merged))] == [
-            *(whole.sentence(n) for n in range(len(whole)))
-        ]
+    with open_activations(*shards) as shared, open_activations("whole") as whole:
+        assert len(shared) == len(whole)
+        in_order = layout == "packed" or source == "text"
+        for number, (record, values) in enumerate(whole.records()):
+            place = number if in_order else shared.number_of(record.key or "")
+            np.testing.assert_allclose(shared[place], values, atol=1e-6)
+            assert shared.key(place) == record.key
+            assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
+            name = record.key or record.text
+            if name:
+                assert not in_order or shared.number_of(name) == whole.number_of(name)
+        if in_order:
+            for values, expected in zip(shared, whole, strict=True):
+                np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -128,28 +139,6 @@ def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_i
             assert found.number_of("a bank") == 2
     with h5py.File("allennlp") as file:
         assert set(file) == {"1", "4", "7", "sentence_to_index"}
-
-
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
-@pytest.mark.parametrize("source", ["text", "text.fasta"])
-@pytest.mark.parametrize("total", [1, 3, 12])
-def test_all_shards_are_read_as_one_file(layout: str, source: str, total: int) -> None:
-    shards = embed_shards(source, total, layout=layout)
-    embed(source, "whole", layout=layout)
-    with open_activations(*shards[::-1]) as shared, open_activations("whole") as whole:
-        assert len(shared) == len(whole)
-        in_order = layout == "packed" or source == "text"
-        for number, (record, values) in enumerate(whole.records()):
-            place = number if in_order else shared.number_of(record.key or "")
-            np.testing.assert_allclose(shared[place], values, atol=1e-6)
-            assert shared.key(place) == record.key
-            assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
-            name = record.key or record.text
-            if name:
-                assert not in_order or shared.number_of(name) == whole.number_of(name)
-        if in_order:
-            for values, expected in zip(shared, whole, strict=True):
-                np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
 def test_what_another_run_has_begun_is_not_merged_into() -> None:

@@ -15,7 +15,6 @@ from layouts import (
     Corpus,
     assert_holds,
     corpora,
-    finish,
     layouts,
     lines,
     open_writer,
@@ -25,7 +24,7 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Record, line_record
+from elmo_cli.text.lines import Record
 
 
 @layouts
@@ -195,8 +194,6 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
 def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^layout 'rows': expected allennlp or packed$"):
         open_writer(tmp_path / "out", layout="rows")
-    with pytest.raises(InputError, match="--use-sentence-keys requires HDF5 of --layout allennlp"):
-        open_writer(tmp_path / "out", layout="packed", use_sentence_keys=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,14 +207,10 @@ def test_a_file_that_is_cut_off_is_called_damaged(layout: str, tmp_path: Path) -
             list(file)
 
 
-@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+@layouts
 def test_a_file_that_was_closed_is_called_so(layout: str, tmp_path: Path) -> None:
-    path = tmp_path / "out.hdf5"
-    with open_writer(path, {"layers": "top"}, layout=layout) as writer:
-        for number in range(3):
-            writer.write(line_record(f"line {number}"), np.zeros((2, 4), np.float32))
-        finish(writer)
-    with open_activations(path) as activations:
+    write(lines("a", "b", "c"), tmp_path / "out.hdf5", layout)
+    with open_activations(tmp_path / "out.hdf5") as activations:
         assert len(list(activations)) == 3
     reads = (lambda: activations[0], lambda: list(activations), lambda: activations.sentence(0))
     for read in reads:
