@@ -165,7 +165,10 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    _check_usage(texts, settings)
+    options.refuse_standard_input("TEXT", *texts)
+    options.refuse_standard_input("--validation-file", settings["validation_file"] or "")
+    if not any(settings[name] for name in ("preset", "options_file", "init_from")):
+        raise click.UsageError("expected --preset, --options-file or --init-from")
     tokenizer = loading.take_tokenizer(settings)
 
     from elmo_cli.cli.signals import stop_on_signal
@@ -178,11 +181,3 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
     messages.say(f"{folder}: a model; its card.md says how it was made")
-
-
-def _check_usage(texts: tuple[str, ...], settings: dict[str, Any]) -> None:
-    """Refuse standard input, and a command without an architecture."""
-    options.refuse_standard_input("TEXT", *texts)
-    options.refuse_standard_input("--validation-file", settings["validation_file"] or "")
-    if not any(settings[name] for name in ("preset", "options_file", "init_from")):
-        raise click.UsageError("expected --preset, --options-file or --init-from")
