@@ -60,14 +60,10 @@ def plan_file(
         OutputError: the output cannot be written.
         ElmoError: a package for one of them is not installed.
     """
-    read_as = find_format(source, input_format)
+    read_as = find_format(source, input_format, tokenizer)
     if use_sentence_keys and read_as is not TEXT:
         raise InputError(f"--use-sentence-keys has no effect with {read_as.name}, which has ids")
-    if tokenizer != WHITESPACE and read_as.has_tokens:
-        raise InputError(f"--tokenizer has no effect with {read_as.name}, which has tokens")
     if tokenizer.splits_by is not None:
-        if read_as is not TEXT:
-            raise InputError(f"--split-sentences requires text, found {read_as.name}")
         read_as = replace(read_as, unit="sentence")
     share = None if shard is None else parse_shard(shard)
     if share is not None and state == "carry":

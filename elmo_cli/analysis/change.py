@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.uses import find_uses
 from elmo_cli.errors import InputError, check_choice, load_extra, shown
+from elmo_cli.outputs.npz import RECORDS
 from elmo_cli.outputs.reader import open_activations
 
 MEASURES: Final = ("apd", "prt", "jsd")
@@ -106,12 +107,18 @@ def _read_npz(path: str | Path, words: Mapping[str, str] | None) -> Uses:
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:
+            is_of_lines = RECORDS in arrays or list(arrays) == [str(n) for n in range(len(arrays))]
             wanted = None if words is None else set(words.values())
             uses = {name: arrays[name] for name in arrays if wanted is None or name in wanted}
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise InputError(f"{path}: expected npz with a matrix a word: {error}") from None
+    if is_of_lines:
+        raise InputError(
+            f"{path}: expected a matrix a word, found one a line; `elmo embed --words` writes the "
+            "former"
+        )
     for name, matrix in uses.items():
         if matrix.ndim != 2 or matrix.dtype.kind != "f":
             raise InputError(

@@ -104,7 +104,7 @@ def plot_uses(
     sentences = [_sentence(activations, use) for use in uses]
     drawing = _Drawing(title, points, groups, uses, sentences, variance)
     with replaced(output) as partial, open(partial, "xb") as file:
-        _write(file, drawing, output.suffix)
+        _write(file, drawing, output.suffix.lower())
     return Picture(n_uses, len(uses), variance)
 
 
@@ -114,7 +114,7 @@ def check_picture(path: Path, *, overwrite: bool) -> None:
     Raises:
         OutputError: it has another suffix, or see `check_output`.
     """
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
 

@@ -31,7 +31,7 @@ from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence
-from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.records import find_format, open_records
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 
@@ -89,8 +89,8 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
     for number, word in enumerate(words, start=1):
         if word.split() != [word] and not takes_white_space(output):
             raise InputError(
-                f"{path}, line {number}: expected one word without white space, found {word!r}; "
-                f"{output.suffix} has no way to write it, HDF5 and npz have"
+                f"{path}, line {number}: expected one word without white space, found "
+                f"{word[:60]!r}; {output.suffix} has no way to write it, HDF5 and npz have"
             )
     return words
 
@@ -169,8 +169,10 @@ def write_average_vectors(
     check_vector_file(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
 
+    input_format = find_format(corpus, tokenizer=tokenizer)
+
     def sentences() -> Iterator[Sentence]:
-        with open_records(corpus, TEXT, tokenizer=tokenizer) as (records, *_):
+        with open_records(corpus, input_format, tokenizer=tokenizer) as (records, *_):
             for record in records:
                 on_progress(len(record.tokens))
                 yield record.tokens

@@ -50,11 +50,12 @@ def score_file(
     """
     from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.text.lines import size_in_bytes
-    from elmo_cli.text.records import TEXT, open_records
+    from elmo_cli.text.records import find_format, open_records
 
+    input_format = find_format(text, tokenizer=tokenizer)
     with (
         ProgressBar(total=size_in_bytes(text)) as bar,
-        open_records(text, TEXT, bar.add, tokenizer=tokenizer) as (records, is_ready, _),
+        open_records(text, input_format, bar.add, tokenizer=tokenizer) as (records, is_ready, _),
     ):
         sentences = (record.tokens for record in records)
         for found in score(sentences, is_ready=is_ready if as_stream else lambda: True):

@@ -28,6 +28,7 @@ _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "f
 """Attributes in which files that are read as one agree."""
 _SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
 """Further ones in which the shards of an input agree."""
+_ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 
 
 class LayoutFile(Protocol):
@@ -324,7 +325,7 @@ def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
 def _open_hdf5(path: Path | str) -> h5py.File:
     """Open a file of activations; an `InputError` where it is missing, or something else."""
     if os.path.isdir(path):
-        raise InputError(f"{path}: expected activations (HDF5), found a directory")
+        raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would keep 8 MB of each dataset.
         return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
@@ -334,7 +335,7 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
         found = "something else" if "signature" in str(error) else system_reason(error)
-        raise InputError(f"{path}: expected activations (HDF5), found {found}") from None
+        raise InputError(f"{path}: expected {_ACTIVATIONS}, found {found}") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:

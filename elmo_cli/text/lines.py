@@ -37,6 +37,7 @@ _OTHER_DATA = {
     "`zcat`",
     b"\xfd7zXZ": "it is xz data, which is not read; pipe in `xzcat`",
     b"\x28\xb5\x2f\xfd": "it is zstd data, which is not read; pipe in `zstdcat`",
+    b"\x89HDF": "it is HDF5, which is no text",
     b"\xff\xfe": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
     b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
 }

@@ -88,22 +88,31 @@ JSON_LINES = InputFormat(
 FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES)}
 
 
-def find_format(source: object, name: str | None = None) -> InputFormat:
+def find_format(
+    source: object, name: str | None = None, tokenizer: Tokenizer = WHITESPACE
+) -> InputFormat:
     """The format of an input.
 
     Args:
         source: its path, or a file that is open.
         name: of the format; None goes by the suffix of the path, and is text without one.
+        tokenizer: that is asked for; see `make_tokenizer`.
 
     Raises:
-        InputError: there is no format of that name.
+        InputError: there is no format of that name, or the tokenizer has no effect with it.
     """
-    if name is not None:
-        if name not in FORMATS:
-            raise InputError(f"format {name!r}: expected {' or '.join(FORMATS)}")
-        return FORMATS[name]
-    path = str(source).lower().removesuffix(".gz") if isinstance(source, (str, Path)) else ""
-    return next((format_ for format_ in FORMATS.values() if path.endswith(format_.suffixes)), TEXT)
+    if name is None:
+        path = str(source).lower().removesuffix(".gz") if isinstance(source, (str, Path)) else ""
+        found = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), TEXT)
+    elif name in FORMATS:
+        found = FORMATS[name]
+    else:
+        raise InputError(f"format {name!r}: expected {' or '.join(FORMATS)}")
+    if tokenizer != WHITESPACE and found.has_tokens:
+        raise InputError(f"--tokenizer has no effect with {found.name}, which has tokens")
+    if tokenizer.splits_by is not None and found is not TEXT:
+        raise InputError(f"--split-sentences requires text, found {found.name}")
+    return found
 
 
 @contextmanager

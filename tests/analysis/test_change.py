@@ -142,11 +142,22 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     np.savez(other, bank=matrix(3, width=4))
     np.savez(all_layers, bank=np.zeros((3, 2, 4)))
     text.write_text("no npz")
+    lines = tmp_path / "lines.npz"
+    np.savez(lines, **{"0": matrix(3), "1": matrix(4)})
+    embed = ["embed", "-", str(tmp_path / "keys.npz"), "--layers", "top", "--tokenizer", "moses"]
+    assert elmo(*embed, stdin="a b\n").exit_code == 0
     cases: list[tuple[Path, Path, dict[str, Any], str]] = [
         (old, new, {}, r"new\.hdf5 cannot be compared with .*old\.hdf5: state is warm, not zero"),
         (npz, other, {}, r"expected vectors of one width, found 4, 5"),
         (npz, all_layers, {}, r"all\.npz: expected a matrix a word, .* shape \(3, 2, 4\)"),
         (npz, missing, {}, r"no\.npz: no such file"),
+        (
+            npz,
+            lines,
+            {},
+            r"^\S+lines\.npz: expected a matrix a word, found one a line; `elmo embed",
+        ),
+        (npz, tmp_path / "keys.npz", {}, r"keys\.npz: expected a matrix a word, found one a line"),
         (npz, text, {}, r"text\.npz: expected npz with a matrix a word: "),
         (npz, npz, {"layers": "1"}, r"m\.npz: layers '1': npz has one matrix a word"),
     ]

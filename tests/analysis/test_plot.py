@@ -97,7 +97,8 @@ def test_clusters_find_the_senses_and_files_have_a_colour_each() -> None:
     assert (len(one), len(other)) == (20, 20)
     assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
     write(senses(3, seed=1), "w.hdf5")
-    plot("files.svg", "v.hdf5", "w.hdf5")
+    plot("files.SVG", "v.hdf5", "w.hdf5")
+    Path("files.SVG").rename("files.svg")
     assert [len(group) for group in points("files.svg")] == [40, 6]
     assert points("files.svg")[1][0][0] == "w.hdf5:1: river [bank] <0> &"
     assert {"v.hdf5 (40)", "w.hdf5 (6)"} <= set(texts("files.svg"))

@@ -148,6 +148,8 @@ def test_what_goes_wrong(folder: Path) -> None:
     with pytest.raises(InputError, match=r"words.txt, line 2: .* white space, found 'New York'"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
+    with pytest.raises(InputError, match=r"found '(a ){30}'; \.vec has no way to write it"):
+        write_token_vectors(words_file("a " * 99), "a.vec", model="model")
     Path("words.txt").write_bytes(b"")
     with pytest.raises(InputError, match=r"words.txt: expected a word a line, found nothing"):
         write_token_vectors(words, "out.hdf5", model="model")
@@ -282,6 +284,9 @@ def test_the_command_averages_over_a_corpus() -> None:
     assert_allclose(read("out.hdf5"), [mean_by_hand("dog", [2])], atol=1e-6)
     none = elmo("word-vectors", "-q", "none.vec", "--corpus", "corpus.txt", *MODEL)
     assert_fails(none, "corpus.txt: expected words that occur 5 times, found none")
+    Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
+    elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
+    assert np.load("j.npz")["words"].tolist() == ["cat"]
     source = elmo("word-vectors", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     assert_fails(source, "corpus.txt is the input; choose another output")
     missing = elmo("word-vectors", "x.vec", "--corpus", "no.txt", *MODEL)

@@ -131,6 +131,16 @@ def test_surprisal_as_json_lines() -> None:
     }
 
 
+def test_the_suffix_is_the_format_of_the_input() -> None:
+    expected = elmo("surprisal", "text.txt", *MODEL).stdout.replace("\n3\t", "\n2\t")
+    Path("text.conllu").write_text("1\tthe\n2\tcat\n3\tsat\n\n1\tthe\n2\tdog\n3\tsat\n")
+    Path("text.jsonl").write_text('{"text": "the cat sat"}\n{"tokens": ["the", "dog", "sat"]}\n')
+    for name in ("text.conllu", "text.jsonl"):
+        assert elmo("surprisal", name, *MODEL).stdout == expected
+    cut = elmo("surprisal", "text.conllu", *MODEL, "--tokenizer", "moses", "-q")
+    assert cut.stderr == "Error: --tokenizer has no effect with conllu, which has tokens\n"
+
+
 def test_an_empty_text_has_no_rows() -> None:
     result = elmo("surprisal", "-", *MODEL, "-q", stdin="")
     assert (result.exit_code, result.stdout.count("\n"), result.stderr) == (0, 1, "")

@@ -178,10 +178,11 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
         path = GOLDEN / "relu" / "weights.hdf5"
     elif name == "empty":
         h5py.File(path, "w").close()
+    activations = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
     expected = {
         "gone": "no such file of activations",
-        "text": "expected activations (HDF5), found something else",
-        "folder": "expected activations (HDF5), found a directory",
+        "text": f"{activations}, found something else",
+        "folder": f"{activations}, found another folder",
         "weights": "expected activations, as `elmo embed` writes them, found "
         "CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0",
         "empty": "expected activations, as `elmo embed` writes them, found nothing",

@@ -119,6 +119,7 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_place(
     ("content", "advice"),
     [
         (gzip.compress(b"a b\n"), "it is gzip data, which is read from a file whose name ends in"),
+        (b"\x89HDF\r\n", "it is HDF5, which is no text"),
         (lzma.compress(b"a b\n"), "it is xz data, which is not read; pipe in `xzcat`"),
         (b"\x28\xb5\x2f\xfd\x04", "it is zstd data, which is not read; pipe in `zstdcat`"),
         ("\ufeffa b\n".encode("utf-16le"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
