@@ -67,10 +67,16 @@ def neighbours(
         leave_out: whether a token is to be no neighbour of a query, by the query's number.
 
     Raises:
-        InputError: the file has no tokens or no such layers, or vectors of another width.
+        InputError: `vectors` or `top` is none; or the file has no tokens or no such layers, or
+            vectors of another width.
     """
     chosen = choose_device(device)
     queries = torch.as_tensor(np.asarray(vectors, np.float32), device=chosen)  # (Q, W)
+    if queries.ndim != 2 or top < 1:
+        raise InputError(
+            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
+            f"{tuple(queries.shape)} and top {top}"
+        )
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
     nearest = [_Nearest(top) for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64)

@@ -199,6 +199,9 @@ def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
         "odd.hdf5, line 1: expected 3 tokens, as its sentence has, found 2"
     )
     assert refusal("old.hdf5").startswith("old.hdf5: expected all layers, as the file does not say")
+    assert refusal("top.hdf5", np.ones(4)) == (
+        "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,) and top 10"
+    )
     assert refusal("top.hdf5", np.ones((1, 3))) == (
         "top.hdf5: expected vectors of width 3, as the query has, found 4"
     )
