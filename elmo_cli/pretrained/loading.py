@@ -6,6 +6,7 @@ It is bundled, a folder, a zip, two files, or downloaded once and kept (`cache`)
 import difflib
 import logging
 import os
+import re
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -227,11 +228,13 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     Raises:
         ModelError: there is no such model, or it has no revisions.
     """
-    if isinstance(name, Path) or published_model(name) or os.path.exists(name):
+    is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
+    # What cannot be a name there is a path that is not here, or no name.
+    if is_here or not re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         if revision is not None:
             raise ModelError(f"{name}: a revision is of a model of the hub; leave it out")
         return find_model(name)
-    in_hub = HUB_PREFIX + name.removeprefix(HUB_PREFIX)
+    in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
     return find_model(in_hub if revision is None else f"{in_hub}@{revision}")
 
 

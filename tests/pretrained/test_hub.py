@@ -97,6 +97,10 @@ def test_what_is_not_there_is_named(site: Site, saved: dict[str, bytes]) -> None
         find_model("hf:a/b/c")
     with pytest.raises(ModelError, match=r"^mini: a revision is of a model of the hub; leave it"):
         ElmoEmbedder.from_pretrained("mini", "main")
+    with pytest.raises(ModelError, match=r"^/gone: no such model folder or zip file$"):
+        ElmoEmbedder.from_pretrained("/gone")
+    with pytest.raises(ModelError, match=r"^no model mni; did you mean mini\?"):
+        ElmoEmbedder.from_pretrained("mni")
 
 
 def test_a_hub_that_fails_is_one_line(site: Site) -> None:
