@@ -143,7 +143,8 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     np.savez(all_layers, bank=np.zeros((3, 2, 4)))
     text.write_text("no npz")
     lines = tmp_path / "lines.npz"
-    np.savez(lines, **{"0": matrix(3), "1": matrix(4)})
+    by_line: dict[str, Any] = {"0": matrix(3), "1": matrix(4)}
+    np.savez(lines, **by_line)
     embed = ["embed", "-", str(tmp_path / "keys.npz"), "--layers", "top", "--tokenizer", "moses"]
     assert elmo(*embed, stdin="a b\n").exit_code == 0
     cases: list[tuple[Path, Path, dict[str, Any], str]] = [
