@@ -285,8 +285,9 @@ class Waits(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_call_waits_twice_for_a_gpu(files: ModelFiles) -> None:
-    elmo = small_elmo(files, requires_grad=True)  # or the fast LSTMs of the CPU would run
+def test_a_call_waits_twice_for_a_gpu(files: ModelFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    elmo = small_elmo(files)
+    monkeypatch.setattr(BiLm, "device", torch.device("cuda"))  # which takes no way of the CPU
     with Waits() as waits:
         elmo(IDS)
     # For the lengths, with all that is checked, and for the longest token.

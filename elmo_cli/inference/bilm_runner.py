@@ -51,9 +51,16 @@ class BiLmRunner:
             float, shape (L, B, T + 2, W), zero where the mask is.
         """
         encode = encode or (lambda rows, columns: bilm.token_encoder(ids[rows, columns]))
-        if not _is_frozen(bilm):
+        is_frozen = _is_frozen(bilm)
+        if not is_frozen and (bilm.device.type != "cpu" or torch.compiler.is_compiling()):
             return bilm.run_bounded(mask, lengths, encode).layers
-        vectors, tokens = _distinct_tokens(ids, mask, encode)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
+            vectors, tokens = _distinct_tokens(ids, mask, encode)
+        if not is_frozen:
+            indices = torch.from_numpy(tokens)
+            return bilm.run_bounded(
+                mask, lengths, lambda rows, columns: vectors.index_select(0, indices[rows, columns])
+            ).layers
         vectors = vectors.to(_dtype(bilm))  # autocast has another
         # Made outside of inference mode, since the gradients of a mix need it.
         layers = vectors.new_zeros(bilm.options.n_layers, *mask.shape, bilm.options.width)
@@ -93,7 +100,6 @@ def _dtype(bilm: BiLm) -> torch.dtype:
     return bilm.layer_pairs()[0][0].gates.weight.dtype
 
 
-@torch.no_grad()
 def _distinct_tokens(ids: Tensor, mask: Tensor, encode: Encode) -> tuple[Tensor, NDArray[np.int64]]:
     """The vectors of distinct tokens, float, shape (V, P), and which of them each token is.
 

@@ -69,6 +69,17 @@ def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
     assert runner._fast is None
 
 
+def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None:
+    weights = list(bilm.requires_grad_(True).parameters())
+    expected = torch.autograd.grad(bilm(IDS).layers.square().sum(), weights)
+    n_encoded = []
+    bilm.token_encoder.register_forward_hook(lambda *call: n_encoded.append(len(call[2])))
+    found = torch.autograd.grad(layers(BiLmRunner(), bilm).square().sum(), weights)
+    assert n_encoded == [len({"<S>", "</S>", "the", "cat", "sat", "dog"})]
+    for gradient, reference in zip(found, expected, strict=True):
+        assert_allclose(gradient, reference, atol=1e-5)
+
+
 def test_float64_keeps_its_digits(bilm: BiLm) -> None:
     found = layers(BiLmRunner(), bilm.double())
     assert torch.equal(found, bilm(IDS).layers)
