@@ -178,7 +178,12 @@ def stored_layers(activations: Activations) -> str:
 
 
 def has_token_layer(activations: Activations, layers: str | None = None) -> bool:
-    """Whether the vectors hold the token layer, which knows a word by its spelling."""
+    """Whether the vectors hold the token layer, which knows a word by its spelling.
+
+    Raises:
+        InputError: the file has no such layers.
+    """
+    layer_rows(activations, layers)
     name = stored_layers(activations) if layers is None else layers
     is_default = layers is None and "," in name  # which leaves it out
     return name in ("average", "sum", "mix", "word_emb") or (

@@ -45,6 +45,11 @@ class Option(click.Option):
         for other in self._that_hold(ctx, self.excludes) if _is_set(ctx, self) else []:
             raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
 
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """What a bad value came from: the option, with its variable; see `click.Option`."""
+        hint = super().get_error_hint(ctx)
+        return hint if ctx is None else hint.replace(self.opts[0], _shown(ctx, self))
+
     def _that_hold(self, ctx: click.Context, conditions: str) -> list[str]:
         held = []
         for condition in conditions.split(" or ") if conditions else []:

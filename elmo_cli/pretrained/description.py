@@ -51,10 +51,12 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
     Raises:
         ModelError: there is no such model, or it is incomplete.
     """
-    name = name or default_model()
-    published = published_model(name)
-    found = {"name": name} if published is None else _describe_published(published)
-    return found if found.get("state") == "available" else found | _describe_files(find_model(name))
+    shown = name or default_model()
+    published = published_model(shown)
+    found = {"name": shown} if published is None else _describe_published(published)
+    if found.get("state") == "available":
+        return found
+    return found | _describe_files(find_model(name or None))
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:

@@ -204,8 +204,9 @@ def find_model(
     Raises:
         ModelError: there is no such model, it is incomplete, or it cannot be downloaded.
     """
+    source = ""
     if name is None:
-        name = default_model()
+        name, source = default_model(), "ELMO_MODEL: "
     if name == "":
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
@@ -219,7 +220,7 @@ def find_model(
         return read_folder(path, str(name))
     if os.path.isfile(path):
         return _in_archive(path, str(name))
-    raise ModelError(_no_such_model(name))
+    raise ModelError(source + _no_such_model(name))
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:

@@ -72,9 +72,11 @@ def row_record(
     text = row[name]
     if text is None or _is_text(text):
         return Record(text or "", tokenizer.cut(text or ""), key), None
-    if isinstance(text, list) and all(map(_is_text, text)):
-        return Record(" ".join(text), text, key), None
     error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
+    if isinstance(text, list) and all(map(_is_text, text)):
+        if "" not in text:
+            return Record(" ".join(text), text, key), None
+        error = f"field {name!r}: expected tokens, found an empty one, number {text.index('') + 1}"
     return Record("", [], key), error
 
 

@@ -121,6 +121,8 @@ def _spacy(language: str) -> Callable[[str], Sentence]:
         make_doc = spacy.blank(language).make_doc
     except ImportError as error:  # of the language, or of a package that it takes
         reason = " ".join(str(error).split())
+        if reason.startswith("[E048]"):  # its code for a language that it has no module of
+            reason = "it has no such language; spacy:xx is for all"
         raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 

@@ -108,6 +108,11 @@ def test_an_option_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch
     assert_misused(elmo(*pair, "--json"), message)
     monkeypatch.setenv("ELMO_COSINE_LAYER", "5")
     assert_misused(elmo(*pair), "--layer '5': expected a number from 0 to 2, or average")
+    monkeypatch.setenv("ELMO_EMBED_PRECISION", "foo")
+    message = "Invalid value for '--precision (ELMO_EMBED_PRECISION)': 'foo' is not one of "
+    assert message in elmo("embed", "-", "-", "--format", "jsonl", stdin="").stderr
+    message = "Invalid value for '--precision': 'bar' is not one of "
+    assert message in elmo("embed", "-", "-", "--precision", "bar", stdin="").stderr
 
 
 def test_a_variable_without_effect_is_no_error(

@@ -91,6 +91,8 @@ def test_layer_0_is_warned_of() -> None:
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
+    message = "packed.hdf5: layers '0': expected some of 1,2, which the file has"
+    assert_fails(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
 
 
 def test_what_does_not_fit_is_refused_in_one_line() -> None:

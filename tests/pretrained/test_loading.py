@@ -9,6 +9,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import cache as model_cache
 from elmo_cli.pretrained import loading, registry
 from elmo_cli.pretrained.cache import cache_folder, download_model, model_state, n_bytes_here
+from elmo_cli.pretrained.description import describe_model
 from elmo_cli.pretrained.loading import choose_model, find_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
 
@@ -69,6 +70,10 @@ def test_the_environment_names_another_default(
     monkeypatch.setenv("ELMO_MODEL", str(folder))
     assert find_model().weights == folder / "weights.hdf5"
     assert find_model().name == str(folder)
+    monkeypatch.setenv("ELMO_MODEL", "nope")
+    for find in (find_model, describe_model):
+        with pytest.raises(ModelError, match=r"^ELMO_MODEL: no model nope; .* mini, "):
+            find()
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,10 @@ def read(*rows: Any, skip_errors: bool = False) -> list[Record]:
 
 
 texts = st.text(max_size=8)
+words = st.text(min_size=1, max_size=8)
 
 
-@given(st.lists(st.one_of(texts, st.lists(texts, max_size=4), st.none()), max_size=5))
+@given(st.lists(st.one_of(texts, st.lists(words, max_size=4), st.none()), max_size=5))
 def test_what_is_written_is_read(values: list[Any]) -> None:
     rows = [{"tokens" if isinstance(value, list) else "text": value} for value in values]
     expected = [value if isinstance(value, list) else (value or "").split() for value in values]
@@ -58,6 +59,10 @@ def test_a_text_is_tokenized_and_tokens_are_not() -> None:
         (
             [{"tokens": ["a", 3]}],
             "line 1: field 'tokens': expected a text or a list of tokens, found ['a', 3]",
+        ),
+        (
+            [{"tokens": ["a", "", "b"]}],
+            "line 1: field 'tokens': expected tokens, found an empty one, number 2",
         ),
         (
             ['{"text": "\\ud800"}'],

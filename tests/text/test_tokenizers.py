@@ -98,7 +98,11 @@ def test_settings_name_the_tokenizer_with_its_language(
         ),
         ("whitespace:fr", None, "tokenizer 'whitespace:fr': expected whitespace, moses"),
         ("moses", "French", "language 'French': expected its code in ISO 639, such as fr"),
-        ("spacy:zz", None, "tokenizer spacy:zz: spaCy cannot make it: "),
+        (
+            "spacy:zz",
+            None,
+            "tokenizer spacy:zz: spaCy cannot make it: it has no such language; spacy:xx is for ",
+        ),
     ],
 )
 def test_a_tokenizer_or_language_that_is_not_there_is_an_error(
