@@ -175,7 +175,9 @@ def _folder() -> Path:
 def models(draw: st.DrawFn) -> RandomModel:
     """A random small model of characters or of words."""
     content = draw(architectures() | word_architectures())
-    return RandomModel(make_model(content, draw(seeds), Path(mkdtemp(dir=_folder()))), content)
+    projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(st.booleans())
+    folder = Path(mkdtemp(dir=_folder()))
+    return RandomModel(make_model(content, draw(seeds), folder, projects=projects), content)
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:

@@ -238,27 +238,42 @@ def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
     assert not first(output)[output["mask"] == 0].any()
 
 
-def test_inputs_of_a_wrong_shape_are_refused(files: ModelFiles) -> None:
-    elmo = small_elmo(files)
-    with pytest.raises(ElmoError, match=r"^inputs: expected shape \(B, T, 50\), found \(3, 4\)$"):
-        elmo(IDS[..., 0])
-    with pytest.raises(ElmoError, match=r"found \(3, 4, 12\)$"):
-        elmo(IDS[..., :12])
-    with pytest.raises(ElmoError, match=r"^inputs: expected padding after the tokens"):
-        elmo(IDS.flip(1))
+def with_id(value: int) -> Tensor:
+    """The ids with one of them replaced."""
+    ids = IDS.clone()
+    ids[0, 0, 1] = value
+    return ids
 
 
-def test_ids_that_no_token_has_are_refused(files: ModelFiles) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((IDS[..., 0],), r"inputs: expected shape \(B, T, 50\), found \(3, 4\)$"),
+        ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
+        ((IDS.flip(1),), r"inputs: expected padding after the tokens"),
+        ((with_id(1000),), r"inputs: expected ids that .*, found 1000, which this"),
+        ((with_id(-2),), r"inputs: expected ids from 0, found -2$"),
+        ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
+        (
+            (IDS, WORD_INPUTS[:, :3]),
+            r"word_inputs: expected shape \(3, 4\), found \(3, 3\)$",
+        ),
+        (
+            (torch.zeros_like(IDS), WORD_INPUTS),
+            "word_inputs: a word where inputs has no characters$",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(
+    files: ModelFiles, arguments: tuple[Tensor, ...], message: str
+) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    with pytest.raises(ElmoError, match=f"^{message}"):
+        elmo(*arguments)
+
+
+def test_ids_may_be_of_another_type_of_integers(files: ModelFiles) -> None:
     elmo = small_elmo(files)
-    wrong = IDS.clone()
-    wrong[0, 0, 1] = 1000
-    with pytest.raises(ElmoError, match=r"^inputs: expected ids that .*, found 1000, which this"):
-        elmo(wrong)
-    wrong[0, 0, 1] = -2
-    with pytest.raises(ElmoError, match=r"^inputs: expected ids from 0, found -2$"):
-        elmo(wrong)
-    with pytest.raises(ElmoError, match=r"^inputs: expected int64, found torch.float32$"):
-        elmo(IDS.float())
     assert torch.equal(first(elmo(IDS.int())), first(elmo(IDS)))
 
 
@@ -477,15 +492,6 @@ def test_words_in_the_cache_are_not_encoded_again(files: ModelFiles) -> None:
 def test_word_inputs_are_not_used_without_a_cache(files: ModelFiles) -> None:
     elmo = small_elmo(files, vocab_to_cache=[])
     assert torch.equal(first(elmo(IDS, WORD_INPUTS)), first(elmo(IDS)))
-
-
-def test_word_inputs_that_do_not_fit_the_characters_are_refused(files: ModelFiles) -> None:
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
-    message = r"^word_inputs: expected shape \(3, 4\), found \(3, 3\)$"
-    with pytest.raises(ElmoError, match=message):
-        elmo(IDS, WORD_INPUTS[:, :3])
-    with pytest.raises(ElmoError, match=r"^word_inputs: a word where inputs has no characters$"):
-        elmo(torch.zeros_like(IDS), WORD_INPUTS)
 
 
 def test_a_bilm_that_trains_has_no_cache(files: ModelFiles) -> None:

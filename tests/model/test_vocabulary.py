@@ -62,17 +62,6 @@ def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
     assert str(caught.value) == expected
 
 
-def test_a_vocabulary_that_is_not_utf8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(b"<S>\n</S>\n<UNK>\ncaf\xe9\n")
-    with pytest.raises(InputError) as caught:
-        read_vocabulary(path)
-    assert str(caught.value) == (
-        f"{path}, line 4, column 4: expected UTF-8, found the byte 0xe9; convert it, for instance "
-        "with `iconv -f latin1 -t utf-8`"
-    )
-
-
 def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     with pytest.raises(InputError) as caught:

@@ -12,14 +12,7 @@ import torch
 from conftest import GOLDEN
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
-from strategies import (
-    WORDS,
-    architectures,
-    make_model,
-    seeds,
-    small_architecture,
-    word_architectures,
-)
+from strategies import WORDS, RandomModel, make_model, models, small_architecture
 
 from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.model.options import parse_options, read_options
@@ -92,17 +85,12 @@ def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype
 
 
 @settings(max_examples=10)
-@given(content=architectures() | word_architectures(), seed=seeds)
-def test_what_is_written_is_what_was_read(
-    content: dict[str, Any], seed: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    lstm = content["lstm"]
-    projects = lstm["dim"] != lstm["projection_dim"] or seed % 2 == 0
-    files = make_model(content, seed, folder, projects=projects)
-    write_weights(folder / "copy.hdf5", load_bilm(files))
-    original = reference.read_arrays(files.weights)
-    copy = reference.read_arrays(folder / "copy.hdf5")
+@given(model=models())
+def test_what_is_written_is_what_was_read(model: RandomModel) -> None:
+    weights = model.files.weights
+    write_weights(weights.with_name("copy.hdf5"), load_bilm(model.files))
+    original = reference.read_arrays(weights)
+    copy = reference.read_arrays(weights.with_name("copy.hdf5"))
     assert copy.keys() == original.keys()
     for name, values in original.items():
         assert_array_equal(copy[name], values, err_msg=name)

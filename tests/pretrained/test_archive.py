@@ -57,13 +57,6 @@ def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     assert found.read_bytes() == b"/etc/passwd"
 
 
-def test_a_zip_file_without_weights_is_named(tmp_path: Path) -> None:
-    path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, "encoder.pkl": b"x"})
-    message = "expected options.json and a .hdf5 file, found options.json, encoder.pkl"
-    with pytest.raises(ModelError, match=message):
-        find_model(path)
-
-
 def test_a_damaged_zip_file(tmp_path: Path, cache: Path, weights: bytes) -> None:
     members = {"options.json": OPTIONS, "model.hdf5": weights}
     path = zip_with(tmp_path / "damaged.zip", members, zipfile.ZIP_STORED)

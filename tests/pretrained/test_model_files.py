@@ -1,4 +1,3 @@
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -49,11 +48,6 @@ def test_an_incomplete_folder(tmp_path: Path, names: list[str], fault: str) -> N
     folder = folder_with(tmp_path / "model", *names)
     with pytest.raises(ModelError, match=rf"^{folder}: expected a model .*, found {fault}"):
         find_model(str(folder))
-
-
-def test_the_hash_of_a_model_of_characters_is_that_of_its_weights() -> None:
-    files = find_model("mini")
-    assert content_sha256(files) == hashlib.sha256(files.weights.read_bytes()).hexdigest()
 
 
 def test_the_hash_of_a_model_changes_with_each_file_that_its_numbers_depend_on(

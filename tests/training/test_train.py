@@ -491,8 +491,10 @@ def test_a_preset_is_an_architecture() -> None:
     assert embedder.options == ElmoEmbedder().options
 
 
-def test_an_architecture_is_required() -> None:
+def test_wrong_usage_is_wrong_usage() -> None:
     assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
+    message = "TEXT: expected a file, found -; standard input is not read"
+    assert_misused(elmo(*COMMAND, "-", "--preset", "mini"), message)
 
 
 def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
@@ -534,13 +536,6 @@ def test_without_the_package_of_tensorboard_nothing_is_begun(
         'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"',
     )
     assert not Path("new").exists()
-
-
-def test_standard_input_is_not_trained_on() -> None:
-    assert_misused(
-        elmo("train", "text.txt", "-", "--preset", "mini", "--output", "new"),
-        "TEXT: expected a file, found -; standard input is not read",
-    )
 
 
 def test_settings_that_cannot_be_are_named() -> None:
