@@ -414,12 +414,10 @@ def test_progress_is_told_of_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_
     assert summary.seconds > 0
 
 
-def test_threads_do_not_disturb_one_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
-    sentences = [random.choices([f"w{n}" for n in range(200)], k=8) for _ in range(200)]
+    sentences = [random.choices([f"w{n}" for n in range(200)], k=8) for _ in range(80)]
     embedder = ElmoEmbedder(OPTIONS, WEIGHTS)
     expected = [embedder.embed_sentence(sentence) for sentence in sentences]
     with ThreadPoolExecutor(4) as pool:

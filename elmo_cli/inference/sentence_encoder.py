@@ -64,7 +64,7 @@ In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the yea
 class SentenceEncoder:
     """Sentences to layers, from states that are given."""
 
-    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int = CACHED_TOKENS) -> None:
+    def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
 
         Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
@@ -244,7 +244,7 @@ def make_encoder(bilm: BiLm, types: ComputeTypes, state: State) -> Encoder:
         # States let rounding errors grow. Without a cache, the rounding of a batch does not
         # depend on the batches before, and a resumed run gets the same bits.
         return CarriedStates(SentenceEncoder(bilm, types, cached_tokens=0))
-    return FixedStart(SentenceEncoder(bilm, types), warm=state == "warm")
+    return FixedStart(SentenceEncoder(bilm, types, CACHED_TOKENS), warm=state == "warm")
 
 
 def check_state(state: str | None) -> None:

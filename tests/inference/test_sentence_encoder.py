@@ -32,7 +32,7 @@ TOLERANCE = 1e-5
 
 
 def sentence_encoder(bilm: BiLm) -> SentenceEncoder:
-    return SentenceEncoder(deepcopy(bilm), compute_types("float32", CPU))
+    return SentenceEncoder(deepcopy(bilm), compute_types("float32", CPU), cached_tokens=3)
 
 
 def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:
