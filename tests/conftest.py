@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import copy
 import gc
 import json
 from collections.abc import Iterator
@@ -83,6 +84,24 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
     sentences = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
     with h5py.File(folder / "expected.hdf5", "r") as expected:
         yield Golden(folder, files, load_bilm(files), options, sentences, expected)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def golden_models_are_read_once() -> Iterator[None]:
+    """Copy a golden model where it is loaded again: reading one takes as long as a small test."""
+    known: dict[ModelFiles, BiLm] = {}
+
+    def load(files: ModelFiles) -> BiLm:
+        if GOLDEN not in files.weights.parents:
+            return load_bilm(files)
+        if files not in known:
+            known[files] = load_bilm(files)
+        return copy.deepcopy(known[files])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("embedder", "language_model.scoring"):
+            patch.setattr(f"elmo_cli.{module}.load_bilm", load)
+        yield
 
 
 @pytest.fixture(scope="session")
