@@ -24,7 +24,7 @@ from elmo_cli.pretrained.model_files import ModelFiles
 
 # Each example builds a model, so few of them, and no clock: machines differ.
 settings.register_profile(
-    "elmo", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "elmo", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("elmo")
 
