@@ -19,6 +19,8 @@ PROCESSORS = (
     else ()
 )
 """The kinds of processor that this one can be taken for; none without kernels."""
+WAYS = (*PROCESSORS, "NONE")
+"""The same, and one that has no kernels."""
 
 
 @contextmanager

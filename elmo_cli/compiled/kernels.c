@@ -29,11 +29,11 @@ static inline int64_t share(int64_t n, int next)
 
 #define EACH_OF_SHARE(I, N) for (int64_t I = share(N, 0), end_##I = share(N, 1); I < end_##I; I++)
 
-/* exp(x) - 1, with a relative error of 2e-7, for small x too. exp(x) is 2^z; z is split into a whole
- * number and a fraction of at most 1/2, whose power is a polynomial (Taylor's, to the seventh). */
-static inline float exp_minus_1(float x)
+/* exp(x) is 2^z; z is split into a whole number, whose power is the scale, and a fraction of at most 1/2,
+ * whose power less 1 is a polynomial (Taylor's, to the seventh): the result. */
+static inline float fraction_of_exp(float x, float *scale)
 {
-    union { float value; uint32_t bits; } whole, scale;
+    union { float value; uint32_t bits; } whole, power;
     float z = x * 1.44269504f;
     z = z > 60 ? 60 : z; /* beyond, sigmoids and tanh are 0 or 1; products of two are finite */
     z = z < -60 ? -60 : z;
@@ -46,8 +46,24 @@ static inline float exp_minus_1(float x)
     sum = sum * fraction + 5.55041087e-2f;
     sum = sum * fraction + 2.40226507e-1f;
     sum = sum * fraction + 6.93147181e-1f;
-    scale.bits = (whole.bits + 127) << 23; /* into the exponent */
-    return scale.value * (sum * fraction) + (scale.value - 1);
+    power.bits = (whole.bits + 127) << 23; /* into the exponent */
+    *scale = power.value;
+    return sum * fraction;
+}
+
+/* With a relative error of 2e-7, exp(x) - 1 for small x too. */
+static inline float exp_minus_1(float x)
+{
+    float scale;
+    const float fraction = fraction_of_exp(x, &scale);
+    return scale * fraction + (scale - 1);
+}
+
+static inline float exponential(float x)
+{
+    float scale;
+    const float fraction = fraction_of_exp(x, &scale);
+    return scale * fraction + scale;
 }
 
 static inline float same(float value) { return value; }

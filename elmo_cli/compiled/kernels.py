@@ -23,6 +23,18 @@ def kernel(name: str, arguments: str) -> Callable[..., None] | None:
     return _function(name, arguments, torch.backends.cpu.get_cpu_capability())
 
 
+def kernel_for(values: Tensor, name: str, arguments: str) -> Callable[..., None] | None:
+    """The function of a name for values of this type, on the CPU; it takes tensors as they are."""
+    if values.device.type != "cpu":
+        return None
+    function = kernel(f"{name}_{values.dtype}".replace("torch.", ""), arguments)
+    if function is None:
+        return None
+    return lambda *given: function(
+        *(address(v, v.dtype) if isinstance(v, Tensor) else v for v in given)
+    )
+
+
 def kernel_constant(name: str) -> int:
     """A number that the source has under a name; there must be kernels."""
     library = _library(torch.backends.cpu.get_cpu_capability())

@@ -1,5 +1,6 @@
 /* What training adds: the elementwise parts of a step of an LSTM forwards, which keeps the gates, and
- * backwards. packed_lstm.py says what is computed. Gates come as i, j, f, o: (n, 4 D). All else is (n, D).
+ * backwards, and a softmax. packed_lstm.py and loss.py say what is computed. Gates come as i, j, f, o:
+ * (n, 4 D). All else of an LSTM is (n, D).
  */
 
 /* gates: those of the inputs; overwritten by what they are after sigmoid and tanh. */
@@ -23,6 +24,16 @@ struct training_gradients {
     const float *new_cells;
     float *cell_gradients;
     void *gate_gradients;
+};
+
+/* logits: (n, dim), without their bias; overwritten by their probabilities. Each row has one more logit in
+ * `others`, and one of its own to be left out, or -1. maxima: of each row; sums: of exp(logit - maximum). */
+struct softmax {
+    int64_t n, dim;
+    void *logits;
+    const float *bias, *others;
+    const int64_t *left_out;
+    float *maxima, *sums;
 };
 
 static inline float sigmoid(float x) { return 1 / (2 + exp_minus_1(-x)); }
@@ -92,5 +103,39 @@ static inline float tanh_of(float x)
         }                                                                                         \
     }
 
+#define SOFTMAX(NAME, VALUE, FROM, TO)                                                            \
+    void softmax_##NAME(const struct softmax *s)                                                  \
+    {                                                                                             \
+        EACH_OF_SHARE(row, s->n) {                                                                \
+            VALUE *restrict logits = (VALUE *)s->logits + s->dim * row;                           \
+            const float *restrict bias = s->bias;                                                 \
+            const int64_t left_out = s->left_out[row];                                            \
+            float largest = s->others[row];                                                       \
+            if (left_out >= 0)                                                                    \
+                logits[left_out] = TO(-1e30f);                                                    \
+            _Pragma("omp simd reduction(max : largest)")                                          \
+            for (int64_t i = 0; i < s->dim; i++) {                                                \
+                const float logit = FROM(logits[i]) + bias[i];                                    \
+                largest = logit > largest ? logit : largest;                                      \
+            }                                                                                     \
+            float sum = 0;                                                                        \
+            _Pragma("omp simd reduction(+ : sum)")                                                \
+            for (int64_t i = 0; i < s->dim; i++)                                                  \
+                sum += exponential(FROM(logits[i]) + bias[i] - largest);                          \
+            sum += exponential(s->others[row] - largest);                                         \
+            const float scale = 1 / sum;                                                          \
+            _Pragma("omp simd")                                                                   \
+            for (int64_t i = 0; i < s->dim; i++)                                                  \
+                logits[i] = TO(scale * exponential(FROM(logits[i]) + bias[i] - largest));         \
+            if (left_out >= 0)                                                                    \
+                logits[left_out] = TO(0);                                                         \
+            s->maxima[row] = largest;                                                             \
+            s->sums[row] = sum;                                                                   \
+        }                                                                                         \
+    }
+
 TRAINING(float32, float, same, same)
 TRAINING(bfloat16, uint16_t, from_bfloat16, to_bfloat16)
+
+SOFTMAX(float32, float, same, same)
+SOFTMAX(bfloat16, uint16_t, from_bfloat16, to_bfloat16)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.model.options import LstmOptions
-from elmo_cli.model.packed_lstm import PackedLstm
+from elmo_cli.model.packed_lstm import PackedLstm, autocast_dtype
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time; the weights in the file are without it."""
@@ -137,9 +137,7 @@ class Lstm(nn.Module):
         self, inputs: Tensor, sizes: Sequence[int], state: LstmState
     ) -> tuple[Tensor, LstmState]:
         """What `by_steps` computes, where gradients may be wanted: see `packed_lstm`."""
-        kind, dtype, n = inputs.device.type, inputs.dtype, sizes[0]
-        if torch.is_autocast_enabled(kind) and dtype != torch.float64:
-            dtype = torch.get_autocast_dtype(kind)
+        dtype, n = autocast_dtype(inputs), sizes[0]
         to_forget = self.gates.bias.new_tensor([0.0, 0.0, FORGET_BIAS, 0.0])
         bias = self.gates.bias + to_forget.repeat_interleave(self.options.dim)
         projection = None if self.projection is None else self.projection.weight

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import address, kernel
+from elmo_cli.compiled.kernels import kernel_for
 from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
 from elmo_cli.errors import ElmoError
 
@@ -121,6 +121,14 @@ class PackedLstm(Function):
         return *floats, None, None
 
 
+def autocast_dtype(values: Tensor) -> torch.dtype:
+    """The type in which products of these values are computed."""
+    kind = values.device.type
+    if torch.is_autocast_enabled(kind) and values.dtype != torch.float64:
+        return torch.get_autocast_dtype(kind)
+    return values.dtype
+
+
 def _steps(sizes: Sequence[int]) -> list[slice]:
     """The rows of each step."""
     ends = list(accumulate(sizes))
@@ -137,17 +145,10 @@ def _function(
     name: str, arguments: str, memory: Tensor, cells: Tensor
 ) -> Callable[..., None] | None:
     """A function in C for these types, if there is one; it takes what those below take."""
-    if memory.device.type != "cpu" or cells.dtype != torch.float32:
+    function = kernel_for(memory, name, arguments)
+    if function is None or cells.dtype != torch.float32:
         return None
-    function = kernel(f"{name}_{memory.dtype}".replace("torch.", ""), arguments)
-    if function is None:
-        return None
-
-    def run(*values: Any) -> None:
-        places = (address(v, v.dtype) if isinstance(v, Tensor) else v for v in values)
-        function(*values[2].shape, *places)
-
-    return run
+    return lambda *values: function(*values[2].shape, *values)
 
 
 def _next_cells(

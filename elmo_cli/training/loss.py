@@ -8,18 +8,18 @@ the same softmax, but its loss is no perplexity: a few words are easier to tell 
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
+from elmo_cli.compiled.kernels import kernel_for
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import pack
+from elmo_cli.model.packed_lstm import autocast_dtype
 from elmo_cli.training.corpus import Batch
-
-_NEVER = -1e30
-"""A logit whose probability is 0; infinity has no gradient where all are."""
 
 
 class Samples(NamedTuple):
@@ -83,18 +83,88 @@ class Softmax(nn.Module):
         words, n_draws = samples
         n_words = len(self.bias)
         # What is drawn more often is so much less surprising: part of the bias.
-        bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
-        logits = functional.linear(context, self.weight[words], bias)  # (N, S)
+        bias, target_bias = (
+            self.bias[some] - _log_expected_count(some, n_draws, n_words)
+            for some in (words, targets)
+        )
         # A sample that is the target itself would count it twice.
         place = torch.full((n_words,), -1, device=words.device)
         place[words] = torch.arange(len(words), device=words.device)
-        hit = place[targets]
-        rows = (hit >= 0).nonzero()[:, 0]
-        logits[rows, hit[rows]] = _NEVER
-        target_logits = (context * self.weight[targets]).sum(dim=1) + self.bias[targets]
-        target_logits = target_logits - _log_expected_count(targets, n_draws, n_words)
-        total = torch.logaddexp(logits.float().logsumexp(dim=1), target_logits)
-        return total - target_logits
+        losses: Tensor = _SampledSoftmax.apply(  # type: ignore[no-untyped-call]
+            context, self.weight, bias, target_bias, words, targets, place[targets]
+        )
+        return losses
+
+
+class _SampledSoftmax(Function):
+    """The negative log probability of targets among sampled words, whose logits are not kept."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        context: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        target_bias: Tensor,
+        words: Tensor,
+        targets: Tensor,
+        left_out: Tensor,
+    ) -> Tensor:
+        """Float32, shape (N,).
+
+        Args:
+            ctx: torch's.
+            context: float, shape (N, P).
+            weight: of all words, float, shape (V, P).
+            bias: of the samples, float, shape (S,), and
+            target_bias: of the targets, float, shape (N,).
+            words: the samples, int64, shape (S,).
+            targets: int64, shape (N,).
+            left_out: the sample of each row that does not count, or -1, int64, shape (N,).
+        """
+        dtype = autocast_dtype(context)
+        rows, factors = weight[words].to(dtype), context.to(dtype)
+        logits = factors @ rows.t()  # (N, S)
+        target_logits = ((context * weight[targets]).sum(dim=1) + target_bias).float()
+        totals = _probabilities(logits, bias.float(), target_logits, left_out)
+        losses = totals - target_logits
+        ctx.save_for_backward(factors, weight, rows, logits, losses, words, targets)
+        return losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """The gradients of the four floats."""
+        context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
+        d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
+        scale = gradient[:, None].to(context.dtype)
+        d_context = (probabilities @ rows * scale).addcmul(d_target, weight[targets])
+        d_weight = torch.zeros_like(weight)
+        d_weight[words] = (probabilities.t() @ (context * scale)).to(weight.dtype)
+        d_weight.index_add_(0, targets, context * d_target)
+        d_bias = scale[:, 0] @ probabilities
+        return d_context, d_weight, d_bias, d_target[:, 0], None, None, None
+
+
+def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, left_out: Tensor) -> Tensor:
+    """Overwrite logits, (N, S), by their probabilities; give log(sum exp) of each row, float32.
+
+    Args:
+        logits: without their bias.
+        bias: float32, shape (S,).
+        others: one more logit for each row, float32, shape (N,).
+        left_out: a logit of each row that does not count, or -1, int64, shape (N,).
+    """
+    function = kernel_for(logits, "softmax", "nnpppppp")
+    if function is not None:
+        maxima, sums = torch.empty_like(others), torch.empty_like(others)
+        function(*logits.shape, logits, bias, others, left_out, maxima, sums)
+        return maxima + sums.log()
+    rows = (left_out >= 0).nonzero()[:, 0]
+    logits.add_(bias)[rows, left_out[rows]] = -math.inf
+    totals = torch.logaddexp(logits.float().logsumexp(dim=1), others)
+    logits.sub_(totals[:, None]).exp_()
+    return totals
 
 
 def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
@@ -146,9 +216,7 @@ class Objective(nn.Module):
         vectors = bilm.token_encoder(bilm.token_encoder.token_ids(batch.tokens).to(device))
         start = select_state(state, order)
         layers, ended = bilm.run_stacks(vectors[rows[0]], vectors[rows[2]], packing.sizes, start)
-        forward, backward = (
-            self.softmax(bilm.dropout(top), words[predicted], samples).sum()
-            for top, predicted in zip(layers[-1], (rows[1], rows[3]), strict=True)
-        )
+        context, targets = bilm.dropout(torch.cat(layers[-1])), words[torch.cat([rows[1], rows[3]])]
+        forward, backward = self.softmax(context, targets, samples).view(2, -1).sum(dim=1)
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
         return Losses(forward, backward, ended)

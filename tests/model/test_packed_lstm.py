@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from cell_formulas import PROCESSORS, processor
+from cell_formulas import WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import random_tensor, seeds
@@ -15,8 +15,6 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.model.lstm import Lstm, LstmState
 from elmo_cli.model.options import LstmOptions
 
-WAYS = (*PROCESSORS, "NONE")
-"""Kinds of processor that have kernels, and one that has none."""
 clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
 all_sizes = st.lists(st.integers(1, 5), min_size=1, max_size=6).map(
     lambda sizes: sorted(sizes, reverse=True)

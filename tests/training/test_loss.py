@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from cell_formulas import WAYS, processor
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import architectures, small_architecture
+from strategies import architectures, random_tensor, small_architecture
 
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import parse_options
@@ -18,6 +19,7 @@ from elmo_cli.training.loss import (
     Objective,
     Samples,
     Softmax,
+    _log_expected_count,
     draw_words,
 )
 from elmo_cli.training.options import TrainingOptions
@@ -150,6 +152,38 @@ def test_the_loss_is_that_of_a_softmax_over_target_and_samples() -> None:
         own = logit(row, target)
         expected = math.log(sum(map(math.exp, [own, *others]))) - own
         assert abs(float(found[row]) - expected) < 1e-5
+
+
+@pytest.mark.parametrize("capability", WAYS)
+@given(st.integers(1, 30), st.integers(1, 50), st.integers(0, 100), st.booleans())
+def test_the_sampled_softmax_and_its_gradients_are_those_of_autograd(
+    capability: str, n: int, n_samples: int, seed: int, short: bool
+) -> None:
+    softmax = Softmax(60, 7)
+    for number, weight in enumerate(softmax.parameters()):
+        weight.data = random_tensor(*weight.shape, seed=seed + number)
+    context = random_tensor(n, 7, seed=seed + 2).requires_grad_()
+    generator = torch.Generator().manual_seed(seed)
+    targets = torch.randint(60, (n,), generator=generator)
+    samples = draw_words(60, n_samples, generator)
+    shares = random_tensor(n, seed=seed + 3)
+    leaves = [context, *softmax.parameters()]
+
+    bias = softmax.bias - _log_expected_count(torch.arange(60), samples.n_draws, 60)
+    logits = context @ softmax.weight.t() + bias  # (n, 60)
+    counted = torch.zeros(n, 60, dtype=torch.bool)
+    counted[:, samples.words] = True
+    counted[range(n), targets] = True
+    total = logits.masked_fill(~counted, -math.inf).logsumexp(dim=1)
+    expected = total - logits[range(n), targets]
+    with processor(capability), torch.autocast("cpu", torch.bfloat16, enabled=short):
+        found = softmax(context, targets, samples)
+        gradients = torch.autograd.grad((found * shares).sum(), leaves)
+    bound = 0.1 if short else 1e-5
+    torch.testing.assert_close(found, expected, atol=bound, rtol=bound)
+    references = torch.autograd.grad((expected * shares).sum(), leaves)
+    for gradient, reference in zip(gradients, references, strict=True):
+        torch.testing.assert_close(gradient, reference, atol=bound, rtol=bound)
 
 
 def test_gradients_reach_the_drawn_words_and_the_targets_alone() -> None:
