@@ -28,6 +28,7 @@ from sentences import sentence_rows
 from setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from speed import speed_rows
 from startup import startup_rows
+from training import training_rows
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "growth": growth_rows,
     "modules": module_rows,
     "neighbours": neighbour_rows,
+    "training": training_rows,
     "gpu": gpu_rows,
 }
 

@@ -1,0 +1,108 @@
+"""Time steps of `elmo train` and, after each, its bare products: one of all rows for each weight.
+
+    python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
+
+The first step warms up. The last line of standard output has the figures, as JSON.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from allennlp_elmo import peak_memory_mb
+
+from elmo_cli.model.token_encoder import CharacterEncoder
+from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.training.corpus import Row, TrainingText, make_batch, n_steps, portions
+from elmo_cli.training.options import PRESETS, training_options
+from elmo_cli.training.processes import Processes
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import Start, start_weights
+
+N_WORDS = 25_000
+Shape = tuple[int, int, int]
+"""Rows, inputs and outputs of a linear layer."""
+
+
+def main() -> None:
+    """Train and multiply in turns; print the figures."""
+    arguments = parse_arguments()
+    run = make_run(arguments.preset, arguments.precision, arguments.input)
+    batches = portions(TrainingText((arguments.input,)), run.options, run.position)
+    run.train_step(*next(batches))
+    n_tokens, training, products = run.n_tokens, 0.0, 0.0
+    for _ in range(arguments.steps):
+        rows, position = next(batches)
+        training += seconds_of(lambda: run.train_step(rows, position))  # noqa: B023
+        shapes = list(shapes_of(run, rows))
+        products += seconds_of(lambda: multiply(shapes, run.options.precision))  # noqa: B023
+    figures = {
+        "embed_seconds": training,
+        "products_seconds": products,
+        "tokens": run.n_tokens - n_tokens,
+        "peak_memory_mb": peak_memory_mb(),
+    }
+    print(json.dumps(figures))
+
+
+def make_run(preset: str, precision: str, text: Path) -> Run:
+    """A run with random weights, and as many words as a real one has."""
+    words = dict.fromkeys(text.read_text(encoding="utf-8").split())
+    names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
+    vocabulary = Vocabulary(names[:N_WORDS])
+    content = PRESETS[preset]
+    options = training_options(content, precision=precision)
+    objective = start_weights(Start(content, preset, None, vocabulary), vocabulary, options)
+    return Run(objective, vocabulary, options, {}, Processes(torch.device("cpu")), text_tokens=1)
+
+
+def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
+    """What a step multiplies."""
+    bilm, n = run.objective.bilm, n_steps(rows)
+    lstm, encoder = bilm.options.lstm, bilm.token_encoder
+    for _ in range(2 * lstm.n_layers):
+        yield n, 2 * lstm.projection_dim, 4 * lstm.dim
+        yield n, lstm.dim, lstm.projection_dim
+    yield 2 * n, lstm.projection_dim, min(run.options.negative_samples, N_WORDS)
+    assert isinstance(encoder, CharacterEncoder)
+    tokens = make_batch(rows, run.vocabulary).tokens
+    n_columns = encoder._crop(encoder.token_ids(tokens)).shape[1]
+    for width, count in encoder.options.filters:
+        yield len(tokens) * (n_columns - width + 1), width * encoder.options.embedding_dim, count
+    for _ in range(2 * encoder.options.n_highway):
+        yield len(tokens), encoder.options.n_filters, encoder.options.n_filters
+    yield len(tokens), encoder.options.n_filters, lstm.projection_dim
+
+
+def multiply(shapes: list[Shape], precision: str) -> None:
+    """Each layer forwards, and both products backwards."""
+    dtype = getattr(torch, precision)
+    for n, n_inputs, n_outputs in shapes:
+        inputs, weight = (torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs))
+        gradients = inputs @ weight.t()
+        gradients @ weight
+        gradients.t() @ inputs
+
+
+def seconds_of(work: Callable[[], None]) -> float:
+    """How long it takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--preset", choices=list(PRESETS), default="mini")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("input", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""`elmo train` beside its bare products, for the smallest and the largest architecture."""
+
+import statistics
+import sys
+
+from process import in_turns, median
+from setting import HERE, Row, Setting
+
+SHARE_TARGET = 0.6
+STEPS = {"mini": 5, "original": 1}
+
+
+def training_rows(setting: Setting) -> list[Row]:
+    """Steps of 2,048 tokens, in both precisions, which take turns."""
+    text = setting.write("training.txt", [line for line in setting.lines if line.split()])
+    script = str(HERE / "measure_training.py")
+    rows = []
+    for preset, steps in STEPS.items():
+        commands = {
+            precision: [
+                *(sys.executable, script, str(text), "--steps", str(steps)),
+                *("--preset", preset, "--precision", precision),
+            ]
+            for precision in ("float32", "bfloat16")
+        }
+        for precision, turns in in_turns(commands, setting.repeats).items():
+            shares = [turn["products_seconds"] / turn["embed_seconds"] for turn in turns]
+            share = statistics.median(shares)
+            speed = median(turns, "tokens_per_second")
+            rows.append(
+                Row(
+                    f"`elmo train --preset {preset}`, {precision}",
+                    f"{SHARE_TARGET:.0%} of its bare products",
+                    f"{speed:,.0f} tokens/s: {share:.0%}",
+                    share >= SHARE_TARGET,
+                    {"turns": turns, "shares": shares},
+                )
+            )
+    return rows
