@@ -15,7 +15,8 @@ def training_rows(setting: Setting) -> list[Row]:
     text = setting.write("training.txt", [line for line in setting.lines if line.split()])
     script = str(HERE / "measure_training.py")
     rows = []
-    for preset, steps in STEPS.items():
+    is_tiny = setting.model == setting.tiny_model
+    for preset, steps in ({"mini": 1} if is_tiny else STEPS).items():
         commands = {
             precision: [
                 *(sys.executable, script, str(text), "--steps", str(steps)),

@@ -147,6 +147,17 @@ def test_clips_let_no_gradient_through(seed: int) -> None:
             assert not gradient.any()
 
 
+def test_gradients_lie_in_memory_as_their_weights_do() -> None:
+    lstm = random_lstm()
+    expected = results(lstm, [2, 1], by_steps=False)
+    for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]
+        weight.data = weight.data.t().contiguous().t()  # as they come from files
+    found = results(lstm, [2, 1], by_steps=False)
+    for value, reference in zip(found, expected, strict=True):
+        torch.testing.assert_close(value, reference)
+    assert [found[6].stride(), found[8].stride()] == [(1, 20), (1, 3)]
+
+
 def test_what_needs_no_gradient_gets_none() -> None:
     lstm = random_lstm().requires_grad_(False)
     inputs = random_tensor(3, 3).requires_grad_()
