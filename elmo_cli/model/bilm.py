@@ -51,6 +51,19 @@ class BiLmOutput(NamedTuple):
     """Where each sentence ended."""
 
 
+class Dropout(nn.Dropout):
+    """Torch's, with a random number for four values; on the CPU it draws them on one thread."""
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Float, any shape, to the same."""
+        if not self.training or self.p in (0, 1) or values.device.type != "cpu":
+            return super().forward(values)
+        drawn = torch.empty(values.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
+        numbers = drawn.view(torch.int16)[: values.numel()].view(values.shape)
+        kept = numbers >= round(self.p * 2**16) - 2**15
+        return values * kept.to(values.dtype).mul_(1 / (1 - self.p))
+
+
 class BiLm(nn.Module):
     """ELMo's bidirectional language model, without its softmax."""
 
@@ -91,7 +104,7 @@ class BiLm(nn.Module):
                 Lstm(options.lstm, projects=projects) for _ in range(options.lstm.n_layers)
             )
 
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.forward_layers = stack()
         self.backward_layers = stack()
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from states import GOLDEN_BATCHES, carried_layers, random_state
 from strategies import WORDS, RandomModel, batches, models, small_architecture
 
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state
+from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import LstmState
 from elmo_cli.model.options import parse_options
 from elmo_cli.pretrained.loading import load_bilm
@@ -142,3 +142,20 @@ def test_dropout_changes_layers_in_training_alone() -> None:
     assert not torch.equal(bilm(ids).layers, bilm(ids).layers)
     bilm.eval()
     assert torch.equal(bilm(ids).layers, bilm(ids).layers)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
+def test_dropout_drops_its_share_and_scales_the_rest(share: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    values = torch.full((300, 301), 2.0, dtype=dtype).requires_grad_()
+    found = Dropout(share)(values)
+    found.sum().backward()
+    assert values.grad is not None
+    kept = found != 0
+    assert (~kept).float().mean() == pytest.approx(share, abs=0.01)
+    assert torch.equal(values.grad != 0, kept)
+    if kept.any():
+        assert found[kept].unique().tolist() == pytest.approx([2 / (1 - share)], rel=0.01)
+    torch.manual_seed(0)
+    assert torch.equal(Dropout(share)(values), found)
