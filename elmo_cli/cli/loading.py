@@ -1,5 +1,6 @@
 """What the options name, loaded: a model, its files downloaded with a bar; a tokenizer."""
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -55,8 +56,15 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
     from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import choose_model
 
+    collect_garbage()
     with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
         return choose_model(**files, on_progress=on_progress, with_softmax=with_softmax)
+
+
+def collect_garbage() -> None:
+    """Start Python's collector, which `__main__` has stopped, for objects made from now on."""
+    gc.freeze()
+    gc.enable()
 
 
 def say_model(name: str) -> None:

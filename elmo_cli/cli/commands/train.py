@@ -174,6 +174,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.training.train import train_model
 
+    loading.collect_garbage()
     with stop_on_signal() as should_stop:
         perplexity = train_model(
             texts, folder, tokenizer=tokenizer, should_stop=should_stop, **settings

@@ -1,0 +1,68 @@
+"""What `elmo` sets for its process before torch is imported."""
+
+import gc
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import elmo_cli.cli
+from elmo_cli.__main__ import SPIN_COUNT, run
+from elmo_cli.cli.loading import take_files
+
+
+@pytest.mark.parametrize(
+    ("given", "spin_count"),
+    [
+        ({}, SPIN_COUNT),
+        ({"GOMP_SPINCOUNT": "7"}, "7"),
+        ({"OMP_WAIT_POLICY": "active"}, None),
+    ],
+)
+def test_idle_threads_wait_for_a_short_time_unless_the_user_says_otherwise(
+    given: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, given.get(name, ""))  # which is put back after the test
+        if name not in given:
+            monkeypatch.delenv(name)
+    found: list[str | None] = []
+
+    def main(**settings: Any) -> None:
+        found.append(os.environ.get("GOMP_SPINCOUNT"))
+
+    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    run_with_collector_restored()
+    assert found == [spin_count]
+
+
+def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[bool] = []
+
+    def main(**settings: Any) -> None:
+        states.append(gc.isenabled())
+        take_files({"model": "mini"})
+        states.append(gc.isenabled())
+
+    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    run_with_collector_restored()
+    assert states == [False, True]
+
+
+def test_the_library_leaves_the_process_as_it_is() -> None:
+    code = (
+        "import gc, os; before = dict(os.environ); from elmo_cli import ElmoEmbedder; "
+        "ElmoEmbedder(); assert dict(os.environ) == before; assert gc.isenabled()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def run_with_collector_restored() -> None:
+    """Run the command; the collector is as it was afterwards."""
+    try:
+        run()
+    finally:
+        gc.enable()
+        gc.unfreeze()
