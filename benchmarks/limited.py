@@ -1,12 +1,19 @@
-"""`elmo embed` held to less of the processor: to fewer cores, and to AVX2."""
+"""With less of the processor: fewer cores, AVX2 alone, and other programs on the same cores."""
 
 import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from process import in_turns, median
-from setting import Row, Setting
+from process import in_turns, median, ratios
+from setting import HERE, Row, Setting
 from speed import beside_allennlp, speed_row
 
-AVX2_TARGET = 7.5
+from elmo_cli.__main__ import SPIN_COUNT
+
+AVX2_TARGET, QUIET_TARGET, BUSY_TARGET = 7.5, 0.98, 5.0
 AVX2 = ["env", "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2"]
 
 
@@ -16,7 +23,49 @@ def limited_rows(setting: Setting) -> list[Row]:
     ours = setting.ours("measure_embed.py", setting.model, text, output)
     theirs = setting.theirs("embed", "--all", text, setting.folder / "peer.hdf5")
     beside = beside_allennlp(setting, [*AVX2, *ours], [*AVX2, *theirs])
-    return [*_core_rows(setting, ours), speed_row("CPU with AVX2, float32", AVX2_TARGET, *beside)]
+    avx2 = speed_row("CPU with AVX2, float32", AVX2_TARGET, *beside)
+    return [*_core_rows(setting, ours), avx2, *_waiting_rows(setting, ours)]
+
+
+def _waiting_rows(setting: Setting, embed: Sequence[str]) -> Iterator[Row]:
+    """The commands' way of waiting for work over that of OpenMP, alone and beside others."""
+    text = str(setting.write("training.txt", [line for line in setting.lines if line.split()]))
+    train = [sys.executable, str(HERE / "measure_training.py"), "--alone", "--steps", "3", text]
+    for name, command in {"`elmo embed`": embed, "`elmo train`, mini": train}.items():
+        commands = {
+            "ours": ["env", f"GOMP_SPINCOUNT={SPIN_COUNT}", *command],
+            "OpenMP's": ["env", "-u", "GOMP_SPINCOUNT", "-u", "OMP_WAIT_POLICY", *command],
+        }
+        turns = in_turns(commands, setting.repeats)
+        yield _waiting_row(f"{name}, waiting for work, quiet", QUIET_TARGET, turns)
+        with _busy_cores():
+            turns = in_turns(commands, 1)
+        target = BUSY_TARGET if "train" in name else 1.0
+        yield _waiting_row(f"{name}, waiting for work, beside others", target, turns)
+
+
+def _waiting_row(what: str, target: float, turns: Mapping[str, list[dict[str, float]]]) -> Row:
+    found = statistics.median(ratios(*turns.values()))
+    speeds = (f"{median(each, 'tokens_per_second'):,.0f}" for each in turns.values())
+    return Row(
+        what,
+        f"{target} times OpenMP's way",
+        f"{' tokens/s over '.join(speeds)}: {found:.2f} times",
+        found >= target,
+        dict(turns),
+    )
+
+
+@contextmanager
+def _busy_cores() -> Iterator[None]:
+    """Another program that computes with torch on all cores."""
+    code = "import torch; a = torch.rand(512, 512)\nwhile True: a @ a"
+    other = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
 
 
 def _core_rows(setting: Setting, command: list[str]) -> list[Row]:

@@ -2,7 +2,8 @@
 
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
-The first step warms up. The last line of standard output has the figures, as JSON.
+The first step warms up; --alone leaves the products out. The last line of standard output has the
+figures, as JSON.
 """
 
 import argparse
@@ -37,6 +38,8 @@ def main() -> None:
     for _ in range(arguments.steps):
         rows, position = next(batches)
         training += seconds_of(lambda: run.train_step(rows, position))  # noqa: B023
+        if arguments.alone:
+            continue
         shapes = list(shapes_of(run, rows))
         products += seconds_of(lambda: multiply(shapes, run.options.precision))  # noqa: B023
     figures = {
@@ -100,6 +103,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=list(PRESETS), default="mini")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--alone", action="store_true", help="without the products")
     parser.add_argument("input", type=Path)
     return parser.parse_args()
 
