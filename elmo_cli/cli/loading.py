@@ -44,7 +44,7 @@ def load_language_model(**named: Any) -> "LanguageModel":
 
 
 def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
-    """The files of a model, those that are not there downloaded with a bar each.
+    """The files of a model, those that are not there downloaded.
 
     Args:
         named: options, from which those that name the files are taken out.
@@ -53,12 +53,11 @@ def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFi
     names = ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
     files = {name: named.pop(name, None) for name in names}
 
-    from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import choose_model
 
     collect_garbage()
-    with usage_errors(), download_bars() as on_progress:  # nothing to show for files that are there
-        return choose_model(**files, on_progress=on_progress, with_softmax=with_softmax)
+    with usage_errors():
+        return choose_model(**files, with_softmax=with_softmax)
 
 
 def collect_garbage() -> None:

@@ -1,9 +1,7 @@
-"""Progress bars of runs and of downloads, on standard error."""
+"""Progress bars of runs, on standard error."""
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
@@ -14,7 +12,6 @@ from elmo_cli.cli import messages
 if TYPE_CHECKING:
     from elmo_cli.distributed.run import Progress
     from elmo_cli.embed_file import Summary
-    from elmo_cli.pretrained.download import OnProgress
 
 
 class _Lines:
@@ -85,24 +82,3 @@ class ProgressBar:
             bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
         bar.set_postfix_str(progress.text(), refresh=False)
         self.add(progress.n_done - bar.n)
-
-
-@contextmanager
-def download_bars() -> Iterator["OnProgress"]:
-    """Give an `OnProgress` that draws a bar a file, if standard error is a terminal."""
-    bars: dict[str, tqdm[None]] = {}
-
-    def show(name: str, n_bytes: int, total: int | None) -> None:
-        if name not in bars:
-            # What an earlier run has brought does not count for the speed.
-            bars[name] = tqdm(
-                **{"desc": name, "total": total, "initial": n_bytes, "disable": None},
-                **{"unit": "B", "unit_scale": True, "file": sys.stderr},
-            )
-        bars[name].update(n_bytes - bars[name].n)
-
-    try:
-        yield show
-    finally:
-        for bar in bars.values():
-            bar.close()

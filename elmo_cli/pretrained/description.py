@@ -9,14 +9,13 @@ from elmo_cli.model.characters import N_CHARACTERS
 from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.parameters import parameters_by_part
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.pretrained.cache import model_state, n_bytes_here
+from elmo_cli.pretrained.download import n_bytes_here
 from elmo_cli.pretrained.loading import default_model, find_model
 from elmo_cli.pretrained.model_files import FILE_NAMES, ModelFiles, sha256
-from elmo_cli.pretrained.registry import MODELS, PublishedModel, published_model
+from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, published_model
 from elmo_cli.text.lines import read_text
 
 _CARD_LINES: Final = 12
-_MAX_CARD_BYTES: Final = 1 << 20
 
 
 def describe_models(
@@ -60,13 +59,15 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:
+    n_bytes = n_bytes_here(model)
+    state = "available" if n_bytes is None else "downloaded"
     return {
         "name": model.name,
         "parameters": model.parameters,
         "language": model.language,
         "language_code": model.language_code,
-        "bytes": n_bytes_here(model) or model.download_bytes,
-        "state": model_state(model),
+        "bytes": n_bytes or model.download_bytes,
+        "state": "bundled" if model.name == BUNDLED else state,
         "trained_on": model.text,
     }
 
@@ -103,7 +104,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
 def _card(path: Path) -> list[str]:
     """The first lines of a model's card, if it has one."""
     try:
-        lines = read_text(path, _MAX_CARD_BYTES).splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     return lines[:_CARD_LINES]

@@ -1,6 +1,9 @@
-"""URLs of one file to that file, whole or not at all; and a zip file to a folder.
+"""A published model, a URL or a zip file to files on this disk, each whole or not at all.
 
-A file appears under its name when it is complete and checked.
+A published model is kept in `<cache>/<name>/`, what a URL gave in `<cache>/urls/`, a zip
+unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
+$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Files that are there are used without a
+look at the network.
 """
 
 import errno
@@ -9,90 +12,150 @@ import http.client
 import logging
 import os
 import shutil
-import urllib.error
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import urlsplit
 
 from elmo_cli import __version__
-from elmo_cli.atomic import lock, rename_synced, unlock
-from elmo_cli.errors import ElmoError, ModelError
-from elmo_cli.pretrained.model_files import MANY_LANGS_FILES
+from elmo_cli.atomic import lock, renamed, unlock
+from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.model.options import read_options
+from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.pretrained.model_files import (
+    FILE_NAMES,
+    ModelFiles,
+    candidates,
+    only_file,
+    read_folder,
+    sha256,
+)
+from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
 
 logger = logging.getLogger(__name__)
 
-OnProgress = Callable[[str, int, int | None], object]
-"""Called with the name of the file, the bytes received, and how many there will be, if known."""
-Check = Callable[[Path], object]
-"""Reads a complete file; raises an `ElmoError` where it is not what it should be."""
-
+BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
 
 # One of the hosts refuses urllib's own name with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
 _PIECE_BYTES: Final = 1 << 18
+# What a zip file of the NLPL repository has beside these is large and not read.
+_UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 
 
-def silent(name: str, n_bytes: int, total: int | None) -> None:
-    """The `OnProgress` that does nothing."""
+def cache_folder() -> Path:
+    """The folder that keeps downloaded models. It need not exist."""
+    if named := os.environ.get("ELMO_CACHE"):
+        return Path(os.path.expanduser(named))
+    caches = os.environ.get("XDG_CACHE_HOME")
+    # The XDG rules say to ignore a path that is not absolute.
+    if caches and os.path.isabs(caches):
+        return Path(caches) / "elmo-cli"
+    return Path(os.path.expanduser("~/.cache/elmo-cli"))
 
 
-def download(
-    urls: Sequence[str],
-    destination: Path,
-    check: Check,
-    sha256: str | None = None,
-    on_progress: OnProgress = silent,
-) -> None:
-    """Download a file from the first URL that gives it.
+def published_folder(model: PublishedModel) -> Path:
+    """The folder where a published model is, once it is downloaded."""
+    return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
+
+
+def n_bytes_here(model: PublishedModel) -> int | None:
+    """The bytes of a published model's options and weights on this disk; None if not there."""
+    folder = published_folder(model)
+    files = [only_file(folder, role) for role in ("options", "weights")]
+    return sum(file.stat().st_size for file in files if file) if all(files) else None
+
+
+def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
+    """The files of a published model, those that are missing downloaded.
 
     Args:
-        urls: tried in order. Those of http, and redirects to such, are only followed where
-            the environment variable ELMO_ALLOW_HTTP is 1.
-        destination: in a folder that is `locked`.
-        check: applied to the complete file before it is renamed.
-        sha256: its checksum, in hexadecimal, where it is known.
-        on_progress: called for each piece.
+        with_softmax: also get the softmax and its vocabulary, which perplexity needs.
 
     Raises:
-        ModelError: no URL gave the file, or it cannot be written.
+        ModelError: no URL gave a whole file, or there is no softmax.
     """
-    # Hidden, and with the suffix by which `check` knows its format.
-    partial = destination.with_name(f".partial.{destination.name}")
-    errors: list[str] = []
+    folder = published_folder(model)
+    if with_softmax and not model.softmax and not candidates(folder, "softmax"):
+        known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
+        raise ModelError(
+            f"no softmax of the model {model.name} is published, only of {', '.join(known)}; name "
+            "one of those, or a folder that `elmo train` made"
+        )
+    if model.name != BUNDLED:
+        if model.archive:
+            _fill(folder, lambda: n_bytes_here(model), lambda: _get_archive(model, folder))
+        for role in FILE_NAMES if with_softmax else ("options", "weights"):
+            _published_file(model, role)
     try:
-        for url in urls:
-            if errors:
-                logger.info("cannot download %s; trying %s", errors[-1], url)
-            try:
-                _receive(url, partial, sha256, on_progress, destination.name)
-                check(partial)
-            except ElmoError as error:
-                errors.append(f"{url} ({str(error).removeprefix(f'{partial}: ')})")
-            else:
-                return rename_synced(partial, destination)
-    except OSError as error:
-        raise _not_written(destination, error) from None
-    finally:
-        partial.unlink(missing_ok=True)
-    raise ModelError(
-        f"cannot download {destination.name}, tried {', '.join(errors)}; "
-        f"if you can get it elsewhere, save it as {destination}"
-    )
+        return replace(read_folder(folder, model.name), language=model.language_code)
+    except ModelError as error:
+        if model.name != BUNDLED:
+            raise
+        raise ModelError(
+            f"the bundled model {BUNDLED} is not in this installation ({error}); "
+            "install elmo-cli again, or name another model"
+        ) from None
+
+
+def local_file(file: str | Path, role: str) -> Path:
+    """A path as it is, or the file that a URL gives, downloaded once.
+
+    Args:
+        file: a path, or an https URL; those of published models stand for all their mirrors.
+        role: `options`, `weights`, `softmax` or `vocabulary`.
+
+    Raises:
+        ModelError: the URL cannot be downloaded.
+    """
+    url = str(file)
+    if "://" not in url:
+        return Path(os.path.expanduser(file))
+    model = model_of_url(url)
+    if model and url in model.urls(role):
+        return _published_file(model, role)
+    name = Path(urlsplit(url).path).name or FILE_NAMES[role]
+    path = cache_folder() / "urls" / _key(url) / name
+    _fill(path.parent, path.exists, lambda: download([url], path, partial(_check, role=role)))
+    return path
+
+
+def unpacked(archive: Path) -> Path:
+    """The folder of what is in a zip file, unpacked once; another file of its name, anew.
+
+    Raises:
+        ModelError: it cannot be unpacked.
+    """
+    status = archive.stat()
+    identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
+    folder = cache_folder() / "archives" / _key(identity)
+    _fill(folder, lambda: candidates(folder, "weights"), lambda: _unpack(archive, folder))
+    return folder
+
+
+def _key(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
+    """Get what is not found in a folder, unless another process was faster."""
+    if not find():
+        with _locked(folder):
+            if not find():
+                get()
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from filling it meanwhile.
-
-    Raises:
-        ModelError: it cannot be made.
-    """
+def _locked(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from filling it meanwhile."""
     path = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,116 +173,138 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _not_written(path: Path, error: OSError) -> ModelError:
-    reason = error.strerror or str(error)
-    if error.errno == errno.ENOSPC:
-        reason += "; make room there"
     return ModelError(
-        f"cannot write {path}: {reason}; ELMO_CACHE names another folder for downloads"
+        f"cannot write {path}: {error.strerror or error}; ELMO_CACHE names another folder for "
+        "downloads"
     )
 
 
-def _receive(url: str, path: Path, sha256: str | None, on_progress: OnProgress, name: str) -> None:
-    """Write what a URL gives to a file; a `ModelError` says why it does not give all of it."""
-    n_bytes, total, digest = 0, None, hashlib.sha256()
-    with open(path, "wb") as file:
-        for piece, total in _pieces(url):
-            file.write(piece)
-            digest.update(piece)
-            n_bytes += len(piece)
-            on_progress(name, n_bytes, total)
-    if total is not None and n_bytes != total:
-        raise ModelError(f"broke off after {n_bytes:,} of {total:,} bytes")
-    if sha256 is not None and digest.hexdigest() != sha256:
-        raise ModelError(f"expected the sha256 {sha256}, found {digest.hexdigest()}")
+def _published_file(model: PublishedModel, role: str) -> Path:
+    """A file of a published model, downloaded where it is missing."""
+    folder = published_folder(model)
+    check = partial(_check, role=role, known=model.weights_sha256 if role == "weights" else None)
+    _fill(
+        folder,
+        lambda: candidates(folder, role),
+        lambda: download(model.urls(role), folder / FILE_NAMES[role], check),
+    )
+    return candidates(folder, role)[0]
 
 
-def _pieces(url: str) -> Iterator[tuple[bytes, int | None]]:
-    """What a URL gives, by the proxies of the environment; each piece with the size of all."""
+def _get_archive(model: PublishedModel, folder: Path) -> None:
+    """Get what is in a model's archive. Where that fails, its single files remain, if any."""
+    archive = folder / "archive.zip"
+    try:
+        # Unpacking is the check: from a damaged archive to the next mirror.
+        download(model.archive, archive, partial(_unpack, folder=folder))
+        archive.unlink()
+    except ModelError as error:
+        if not model.weights:
+            raise
+        logger.info("%s; trying its files", error)
+
+
+def _check(path: Path, role: str, known: str | None = None) -> None:
+    """Make sure that a file can be read in its role, and has the SHA-256 that is known of it."""
+    if known is not None and (found := sha256(path)) != known:
+        raise ModelError(f"expected the sha256 {known}, found {found}")
+    if role == "options":
+        read_options(path)
+    elif role == "vocabulary":
+        read_vocabulary(path)
+    else:
+        from elmo_cli.model.tensor_files import open_tensors
+
+        with open_tensors(path):
+            pass
+
+
+def download(urls: Sequence[str], destination: Path, check: Callable[[Path], object]) -> None:
+    """Download a file from the first URL that gives it, into a folder that is `_locked`.
+
+    Args:
+        urls: tried in order. Those of http, and redirects to such, are only followed where
+            the environment variable ELMO_ALLOW_HTTP is 1.
+        check: reads the complete file before it has its name; raises an `ElmoError` where it is
+            not what it should be.
+    """
+    # Hidden, and with the suffix by which `check` knows its format.
+    partial = destination.with_name(f".partial.{destination.name}")
+    errors: list[str] = []
+    for url in urls:
+        if errors:
+            logger.info("cannot download %s; trying %s", errors[-1], url)
+        try:
+            with renamed(destination, partial):
+                _receive(url, partial, destination.name)
+                check(partial)
+            return
+        except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _not_written(destination, error) from None
+            errors.append(f"{url} ({first_line(error).removeprefix(f'{partial}: ')})")
+    raise ModelError(
+        f"cannot download {destination.name}, tried {', '.join(errors)}; "
+        f"if you can get it elsewhere, save it as {destination}"
+    )
+
+
+def _receive(url: str, path: Path, name: str) -> None:
+    """Write what a URL gives to a file, by the proxies of the environment."""
+    from tqdm import tqdm
+
     _check_scheme(url)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-            _check_scheme(response.url)  # to which redirects have led
-            total = response.headers.get("Content-Length")
-            while piece := response.read(_PIECE_BYTES):
-                yield piece, total and int(total)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise ModelError(f"status {error.code} {error.reason}") from None
-    except (http.client.HTTPException, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        message = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        raise ModelError(message) from None
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+        _check_scheme(response.url)  # to which redirects have led
+        total = int(response.headers.get("Content-Length", 0))
+        bar = {"desc": name, "total": total or None, "disable": hides_bars()}
+        with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
+            shutil.copyfileobj(body, file, _PIECE_BYTES)
+    if total and (found := path.stat().st_size) != total:
+        raise ModelError(f"broke off after {found:,} of {total:,} bytes")
+
+
+def hides_bars() -> bool | None:
+    """`disable` of tqdm: a bar is shown on a terminal, where messages of the level INFO are."""
+    return None if logger.isEnabledFor(logging.INFO) else True
 
 
 def _check_scheme(url: str) -> None:
-    scheme = url.partition(":")[0].lower()
-    if scheme == "http" and os.environ.get(ALLOW_HTTP) != "1":
-        raise ModelError(f"not encrypted; {ALLOW_HTTP}=1 allows http")
-    if scheme not in ("http", "https"):
-        raise ModelError(f"expected an https URL, found {scheme}:")
+    if not url.lower().startswith("https:") and os.environ.get(ALLOW_HTTP) != "1":
+        raise ModelError(f"expected an https URL; {ALLOW_HTTP}=1 allows http")
 
 
-# Zip files, as the NLPL repository has them.
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack the files of a model into a folder that is `_locked`, all or none.
 
-_WEIGHTS: Final = (".hdf5", ".safetensors")
-_KINDS: Final = {".dic", ".json", ".md", ".txt", *_WEIGHTS}
-
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack the files of a model into a folder, all or none.
-
-    Args:
-        archive: the zip file. Files of other kinds are left out.
-        folder: one that is `locked`. Subfolders of the archive are not made, so that no
-            member leads out of it; links become files.
-
-    Raises:
-        ModelError: the archive is damaged or has no weights, or the folder cannot be
-            written.
+    Folders in the archive are not made, so that no member leads out of this one; links become
+    files.
     """
     temporary = folder / ".unpacked"
     shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
     try:
         temporary.mkdir()
         with zipfile.ZipFile(archive) as file:
-            members = _members(archive, file)
-            for name, member in members.items():
-                with file.open(member) as source, open(temporary / name, "wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
+            for member in file.infolist():
+                name = PurePosixPath(member.filename).name
+                if name.endswith(_UNPACKED) and not name.startswith("."):
+                    with file.open(member) as source, open(temporary / name, "xb") as target:
+                        shutil.copyfileobj(source, target, _PIECE_BYTES)
+            found = ", ".join(file.namelist()[:5]) or "nothing"
+        weights = candidates(temporary, "weights")
+        if not (weights and candidates(temporary, "options")):
+            raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
         # The weights last: a model counts as there when they are.
-        for name in sorted(members, key=lambda name: name.endswith((*_WEIGHTS, ".pkl"))):
-            os.replace(temporary / name, folder / name)
-    except OSError as error:
+        for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
+            os.replace(path, folder / path.name)
+    except FileExistsError as error:
         raise ModelError(
-            f"{folder}: cannot unpack {archive.name}: {error.strerror or error}"
+            f"{archive}: expected one {Path(error.filename).name}, found several; unpack it, and "
+            "name the folder of one model"
         ) from None
     # NotImplementedError, a RuntimeError: a rare compression; RuntimeError: encryption.
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ModelError(f"{archive}: cannot unpack the zip file: {error}") from None
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+        raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _members(archive: Path, file: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The files to unpack, by their name without folders."""
-    members: dict[str, zipfile.ZipInfo] = {}
-    for member in file.infolist():
-        path = PurePosixPath(member.filename.replace("\\", "/"))
-        name = path.name.removesuffix(".gz")
-        wanted = PurePosixPath(name).suffix in _KINDS or name in MANY_LANGS_FILES
-        if not wanted or member.is_dir() or path.name.startswith("."):
-            continue
-        if path.name in members:
-            raise ModelError(
-                f"{archive}: expected one {path.name}, found several; unpack it, and name the "
-                "folder of one model"
-            )
-        members[path.name] = member
-    if (
-        not any(name.endswith(_WEIGHTS) for name in members)
-        and not members.keys() >= MANY_LANGS_FILES
-    ):
-        found = ", ".join(file.namelist()[:5]) or "nothing"
-        raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
-    return members

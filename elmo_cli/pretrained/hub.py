@@ -11,19 +11,18 @@ from typing import Final
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
-from elmo_cli.pretrained.download import OnProgress, silent
+from elmo_cli.pretrained.download import hides_bars
 from elmo_cli.pretrained.model_files import ModelFiles, read_folder
 
 HUB_PREFIX: Final = "hf:"
 _TAKEN: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
 
 
-def find_in_hub(name: str, on_progress: OnProgress, *, with_softmax: bool = False) -> ModelFiles:
+def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of a model of the hub; those that are not here are downloaded.
 
     Args:
         name: `hf:OWNER/NAME`, with `@` and a branch, a tag or a commit, else `main`.
-        on_progress: `silent` shows no progress; else the bars of the hub's package do.
         with_softmax: take the softmax too.
 
     Raises:
@@ -33,8 +32,7 @@ def find_in_hub(name: str, on_progress: OnProgress, *, with_softmax: bool = Fals
     from tqdm import tqdm
 
     class Bars(tqdm):  # type: ignore[misc]
-        # None: not where standard error is no terminal.
-        __init__ = partialmethod(tqdm.__init__, disable=True if on_progress is silent else None)
+        __init__ = partialmethod(tqdm.__init__, disable=hides_bars())
 
     hub = load_extra(name, "huggingface_hub", "hub")
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")

@@ -1,12 +1,13 @@
 """A model as a caller names it to its files, and those to a biLM.
 
-It is bundled, a folder, a zip, two files, or downloaded once and kept (`cache`).
+It is bundled, a folder, a zip, two files, or downloaded once and kept (`download`).
 """
 
 import difflib
 import logging
 import os
 import re
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,25 +16,13 @@ from typing import TYPE_CHECKING
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.pretrained.cache import (
-    download_model,
-    local_file,
-    models_with_softmax,
-    unpacked,
-)
-from elmo_cli.pretrained.download import OnProgress, silent
+from elmo_cli.pretrained.download import download_model, local_file, published_folder, unpacked
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
-from elmo_cli.pretrained.model_files import (
-    TOKEN_ENCODER,
-    ModelFiles,
-    only_file,
-    read_folder,
-)
+from elmo_cli.pretrained.model_files import TOKEN_ENCODER, ModelFiles, only_file, read_folder
 from elmo_cli.pretrained.registry import (
     BUNDLED,
     MANY_LANGS_PREFIX,
     MODELS,
-    PublishedModel,
     model_of_url,
     published_model,
 )
@@ -50,7 +39,6 @@ def choose_model(
     weight_file: str | Path | None = None,
     vocabulary_file: str | Path | None = None,
     softmax_file: str | Path | None = None,
-    on_progress: OnProgress = silent,
     *,
     with_softmax: bool = False,
 ) -> ModelFiles:
@@ -64,7 +52,6 @@ def choose_model(
         vocabulary_file: the words of a word-level model or of the softmax, in place of those
             beside the weights, else beside the softmax.
         softmax_file: in place of that beside the weights.
-        on_progress: called for each piece of a download.
         with_softmax: for predicting words, which needs the softmax and its vocabulary.
 
     Raises:
@@ -74,16 +61,15 @@ def choose_model(
     if isinstance(model, ModelFiles):
         return model
     if options_file is None and weight_file is None:
-        files = find_model(model, on_progress, with_softmax=with_softmax and softmax_file is None)
+        files = find_model(model, with_softmax=with_softmax and softmax_file is None)
     elif options_file is None or weight_file is None or model is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
     else:
-        files = _model_of(options_file, weight_file, on_progress)
+        files = _model_of(options_file, weight_file)
     if vocabulary_file is not None:
-        vocabulary = local_file(vocabulary_file, "vocabulary", on_progress)
-        files = replace(files, vocabulary=vocabulary)
+        files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
     if softmax_file is not None:
-        files = replace(files, softmax=local_file(softmax_file, "softmax", on_progress))
+        files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
         return _language_model(files)
     if vocabulary_file is not None and not reads_words(files.options):
@@ -94,14 +80,11 @@ def choose_model(
     return files
 
 
-def _model_of(
-    options_file: str | Path, weight_file: str | Path, on_progress: OnProgress
-) -> ModelFiles:
+def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     """The model of two files, and what lies beside the weights."""
-    options = local_file(options_file, "options", on_progress)
-    weights = local_file(weight_file, "weights", on_progress)
-    known = [model_of_url(str(file)) for file in (options_file, weight_file)]
-    model = known[0][0] if known[0] and known[1] and known[0][0] == known[1][0] else None
+    options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
+    models = [model_of_url(str(file)) for file in (options_file, weight_file)]
+    model = models[0] if models[0] == models[1] else None
     return ModelFiles(
         model.name if model else str(weight_file),
         options,
@@ -117,8 +100,7 @@ def _language_model(files: ModelFiles) -> ModelFiles:
     if files.softmax is None:
         raise ModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
-            f"beside {files.weights}, or --softmax-file; models that have one: "
-            f"{', '.join(models_with_softmax())}"
+            f"beside {files.weights}, or --softmax-file"
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
@@ -159,46 +141,22 @@ def default_model() -> str:
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
-def language_of(
-    model: str | Path | ModelFiles | None = None, options_file: str | Path | None = None
-) -> str | None:
+def language_of(model: str | None, options_file: str | None = None) -> str | None:
     """The code of the language of a model, by its name or URL alone: nothing is downloaded."""
-    if isinstance(model, ModelFiles):
-        return model.language
     if model is None and options_file is not None:
-        known = model_of_url(str(options_file))
-        return known[0].language_code if known else None
-    found = published_model(str(default_model() if model is None else model))
+        found = model_of_url(options_file)
+    else:
+        found = published_model(model or default_model())
     return found.language_code if found else None
 
 
-def model_named(name: str) -> PublishedModel:
-    """The published model of a name.
-
-    Raises:
-        ModelError: there is none.
-    """
-    if name.startswith(HUB_PREFIX):
-        raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
-    model = published_model(name)
-    if model is None:
-        raise ModelError(_no_such_model(name))
-    return model
-
-
-def find_model(
-    name: str | Path | None = None,
-    on_progress: OnProgress = silent,
-    *,
-    with_softmax: bool = False,
-) -> ModelFiles:
+def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of a model, and download them if they are not there.
 
     Args:
         name: a name of the registry or of the hub (`hf:OWNER/NAME`), a folder or a zip file.
             None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
             never a name.
-        on_progress: called for each piece of a download.
         with_softmax: download the softmax of a published model too, and its vocabulary.
 
     Raises:
@@ -207,20 +165,23 @@ def find_model(
     source = ""
     if name is None:
         name, source = default_model(), "ELMO_MODEL: "
-    if name == "":
-        raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
             logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)
-        return download_model(published, with_softmax=with_softmax, on_progress=on_progress)
+        return download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(HUB_PREFIX):
-        return find_in_hub(name, on_progress, with_softmax=with_softmax)
+        return find_in_hub(name, with_softmax=with_softmax)
     path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
     if os.path.isdir(path):
         return read_folder(path, str(name))
-    if os.path.isfile(path):
-        return _in_archive(path, str(name))
-    raise ModelError(source + _no_such_model(name))
+    if not os.path.isfile(path):
+        raise ModelError(source + _no_such_model(name))
+    if not zipfile.is_zipfile(path):
+        raise ModelError(
+            f"{path}: expected a name, a folder or a zip file, found another file; of a model's "
+            "single files, name its folder, or both with --options-file and --weight-file"
+        )
+    return read_folder(unpacked(path), str(name))
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
@@ -239,15 +200,28 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     return find_model(in_hub if revision is None else f"{in_hub}@{revision}")
 
 
-def _in_archive(path: Path, name: str) -> ModelFiles:
-    if path.suffix in (".hdf5", ".safetensors", ".json", ".pkl"):
-        raise ModelError(
-            f"{path}: expected a name, a folder or a zip file, found one file of a model; "
-            "name its folder, or both files with --options-file and --weight-file"
-        )
-    if not zipfile.is_zipfile(path):
-        raise ModelError(f"{path}: expected a zip file or a folder, found another file")
-    return read_folder(unpacked(path), name)
+def remove_model(name: str) -> tuple[Path, int]:
+    """Delete the files of a published model.
+
+    Returns:
+        The folder that they were in, and their bytes.
+
+    Raises:
+        ModelError: there are none, or they are bundled.
+    """
+    if name.startswith(HUB_PREFIX):
+        raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
+    model = published_model(name)
+    if model is None:
+        raise ModelError(_no_such_model(name))
+    if model.name == BUNDLED:
+        raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
+    folder = published_folder(model)
+    if not folder.is_dir():
+        raise ModelError(f"{model.name} is not downloaded: there is no {folder}")
+    n_bytes = sum(file.stat().st_size for file in folder.iterdir())
+    shutil.rmtree(folder)
+    return folder, n_bytes
 
 
 def _no_such_model(name: str | Path) -> str:

@@ -24,13 +24,11 @@ FILE_NAMES: Final = {
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """Beside encoder.pkl in a model of ELMoForManyLangs."""
-MANY_LANGS_FILES: Final = {"config.json", "encoder.pkl", TOKEN_ENCODER}
-"""What every model of ELMoForManyLangs has; see `many_langs`."""
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
     "weights": (
-        *("model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
+        *("encoder.pkl", "model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
         *("*.hdf5", "*.safetensors"),
     ),
     "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
@@ -56,25 +54,14 @@ class ModelFiles:
 
 def candidates(folder: Path, role: str) -> list[Path]:
     """The files of a folder that may have a role: the one with its usual name, else all."""
-    names = _names(folder)
-    if role == "weights" and names >= MANY_LANGS_FILES:
-        return [folder / "encoder.pkl"]
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    shown = [name for name in names if not name.startswith(".")]
+    if role == "weights":
+        shown = [name for name in shown if "softmax" not in name]
     for pattern in _PATTERNS[role]:
-        found = [name for name in sorted(names) if fnmatchcase(name, pattern)]
-        if role == "weights":
-            found = [name for name in found if "softmax" not in name]
-        if found:
-            return [folder / name for name in found]
+        if found := [folder / name for name in shown if fnmatchcase(name, pattern)]:
+            return found
     return []
-
-
-def _names(folder: Path) -> set[str]:
-    """The names of the files of a folder; none where it cannot be read."""
-    try:
-        names = os.listdir(folder)
-    except (OSError, ValueError):  # no folder, or no name of one
-        return set()
-    return {name for name in names if name[0] != "." and os.path.isfile(folder / name)}
 
 
 def only_file(folder: Path, role: str) -> Path | None:
@@ -97,9 +84,6 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(found) > 1:
             names = ", ".join(path.name for path in found)
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
-    missing = sorted(MANY_LANGS_FILES - _names(folder))
-    if errors and len(missing) == 1:
-        raise ModelError(f"{folder}: expected a model of ELMoForManyLangs, found no {missing[0]}")
     if errors:
         raise ModelError(
             f"{folder}: expected a model (options.json and weights.hdf5), "
@@ -118,11 +102,10 @@ def content_sha256(files: ModelFiles) -> str:
     over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
     The options are not part of it: outputs record them beside it.
     """
-    options, folder, paths = read_options(files.options), files.weights.parent, [files.weights]
+    options, paths = read_options(files.options), [files.weights]
     if isinstance(options, ManyLangsOptions):
-        paths.append(folder / TOKEN_ENCODER)
-        paths += [folder / "char.dic"] if options.char_cnn is not None else []
-        paths += [folder / "word.dic"] if options.word_dim else []
+        others = (TOKEN_ENCODER, "char.dic", "word.dic")
+        paths += filter(Path.exists, map(files.weights.with_name, others))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)
     digests = list(map(sha256, paths))

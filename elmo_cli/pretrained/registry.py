@@ -227,18 +227,15 @@ MODELS: Final = (
 
 def published_model(name: str) -> PublishedModel | None:
     """The model of a name or an alias, small and capital letters being the same."""
-    wanted = name.lower()
     for model in MODELS:
-        if wanted == model.name or wanted in model.aliases:
+        if name.lower() in (model.name, *model.aliases):
             return model
     return None
 
 
-def model_of_url(url: str) -> tuple[PublishedModel, str] | None:
-    """The model that has a file at a URL, and the file's role; the scheme does not matter."""
-    wanted = url.partition("://")[2]
+def model_of_url(url: str) -> PublishedModel | None:
+    """The model that has a file at a URL."""
     for model in MODELS:
-        for role in FILE_NAMES:
-            if any(known.partition("://")[2] == wanted for known in model.urls(role)):
-                return model, role
+        if any(url in model.urls(role) for role in FILE_NAMES):
+            return model
     return None

@@ -1,18 +1,15 @@
-import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from commands import Terminal, assert_fails, assert_misused, elmo
+from commands import assert_fails, assert_misused, elmo
 from website import weights_file
 
 from elmo_cli.cli.commands.info import info
 from elmo_cli.cli.commands.models import download, models
-from elmo_cli.cli.progress import download_bars
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import cache as model_cache
+from elmo_cli.pretrained import download as downloads
 from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.pretrained.registry import MODELS
 from elmo_cli.quantities import size_text
@@ -32,7 +29,7 @@ OPTIONS = {
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ELMO_MODEL", raising=False)
-    monkeypatch.setattr(model_cache, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
+    monkeypatch.setattr(downloads, "BUNDLED_FOLDER", model_in(tmp_path / "mini"))
     (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
     return tmp_path / "cache"
 
@@ -128,18 +125,6 @@ def test_download_of_the_bundled_model(tmp_path: Path) -> None:
 def test_download_of_an_unknown_name() -> None:
     with pytest.raises(ModelError, match=r"no model smal; did you mean small\?"):
         run(download, "smal")
-
-
-@pytest.mark.parametrize(("stream", "shows"), [(Terminal(), True), (io.StringIO(), False)])
-def test_progress_is_for_terminals(
-    monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, shows: bool
-) -> None:
-    monkeypatch.setattr(sys, "stderr", stream)
-    with download_bars() as on_progress:
-        for n_bytes in (10, 100, 50, 100):
-            on_progress("weights.hdf5", n_bytes, 100)
-    assert ("weights.hdf5: 100%" in stream.getvalue()) == shows
-    assert bool(stream.getvalue()) == shows
 
 
 def test_info_of_a_model(tmp_path: Path) -> None:

@@ -46,10 +46,9 @@ def models(
 
 
 def _remove(name: str) -> None:
-    from elmo_cli.pretrained.cache import remove_model
-    from elmo_cli.pretrained.loading import model_named
+    from elmo_cli.pretrained.loading import remove_model
 
-    folder, n_bytes = remove_model(model_named(name))
+    folder, n_bytes = remove_model(name)
     messages.say(f"{folder}: removed, {size_text(n_bytes)}")
 
 
@@ -108,9 +107,6 @@ def download(name: str, with_softmax: bool) -> None:
     $ elmo download original
     $ elmo download hf:lysandre/elmo
     """
-    from elmo_cli.cli.progress import download_bars
     from elmo_cli.pretrained.loading import find_model
 
-    with download_bars() as on_progress:
-        files = find_model(name, on_progress, with_softmax=with_softmax)
-    click.echo(files.weights.parent)
+    click.echo(find_model(name, with_softmax=with_softmax).weights.parent)
