@@ -347,7 +347,7 @@ class ElmoEmbedder:
         return self._encoder.save()
 
     def restore_states(self, saved: dict[str, str]) -> None:
-        """Resume from what `save_states` gave; a `ValueError` for something else."""
+        """Resume from what `save_states` gave."""
         self._encoder.restore(saved)
 
     @torch.inference_mode()

@@ -138,7 +138,7 @@ def test_a_device_that_fails_costs_nothing_before_it(
 ) -> None:
     embed(text, tmp_path / "whole.hdf5", state)
     output = tmp_path / "out.hdf5"
-    original = SentenceEncoder.run
+    original = SentenceEncoder.run_from
     calls = iter(range(1_000_000))
 
     def lost(self: SentenceEncoder, *arguments: Any) -> Any:
@@ -146,7 +146,7 @@ def test_a_device_that_fails_costs_nothing_before_it(
             raise RuntimeError("CUDA error: the launch failed\nPages follow.")
         return original(self, *arguments)
 
-    monkeypatch.setattr(SentenceEncoder, "run", lost)
+    monkeypatch.setattr(SentenceEncoder, "run_from", lost)
     with pytest.raises(ComputationError) as caught:
         embed(text, output, state, checkpoint_seconds=0.0)
     assert re.fullmatch(

@@ -215,7 +215,7 @@ class LanguageModel:
         """
         if isinstance(self._states, CarriedStates):
             raise InputError("state 'carry': predictions start from zero or warm")
-        layers, ended = self._states.encoder.run(
+        layers, ended = self._states.run_from(
             texts, state or self._states.start, BACKWARD if backward else FORWARD
         )
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
@@ -225,4 +225,4 @@ class LanguageModel:
     @property
     def boundaries(self) -> tuple[str, str]:
         """The tokens before and after every sentence, as the biLM reads them."""
-        return self._states.encoder.boundaries
+        return self._states.boundaries
