@@ -33,7 +33,6 @@ TORCH_FREE = (
     "model.characters",
     "model.vocabulary",
     "model.options",
-    "inference.trie",
     "pretrained.loading",
     "file_plan",
 )
