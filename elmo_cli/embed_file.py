@@ -27,6 +27,7 @@ from elmo_cli.file_plan import FilePlan
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.inference.selection import Selection
+from elmo_cli.inference.sentence_encoder import Encoder
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
@@ -46,6 +47,7 @@ class _Embedder(Protocol):
     """What a run needs of `ElmoEmbedder`, which has a method for runs and so imports this."""
 
     batch_tokens: int
+    encoder: Encoder
 
     @property
     def state(self) -> str: ...
@@ -54,8 +56,6 @@ class _Embedder(Protocol):
         self, window: list[Sentence], selection: Selection
     ) -> Iterator[NDArray[np.float32] | ComputationError]: ...
     def nothing(self, selection: Selection) -> NDArray[np.float32]: ...
-    def save_states(self) -> dict[str, str]: ...
-    def restore_states(self, saved: dict[str, str]) -> None: ...
 
 
 Embedded = tuple[Record, Place, NDArray[np.float32]]
@@ -135,7 +135,7 @@ def embed_windows(
 
     Args:
         embedder: of the model.
-        records: as `RunInput` gives them.
+        records: as `RunInput.read` gives them.
         selection: what is wanted of the activations.
         batch_size: sentences in a window where states are carried over.
         unit: what messages call a record, such as `line`.
@@ -278,9 +278,9 @@ class _Run:
         """Resume an earlier run, if there is one; the records that the output does not have."""
         writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
-            return records
+            return records.read()
         place = Place(*writer.run_state["place"])
-        for record in records.skip_to(place.n_records):
+        for record, _ in records.read(place.n_records):
             writer.skip(record)
         if records.place != place:
             raise OtherInputError(
@@ -289,19 +289,19 @@ class _Run:
                 "starts anew"
             )
         if writer.is_complete:
-            if next(records, None) is not None or records.place != place:
+            if next(records.read(), None) is not None or records.place != place:
                 raise OutputError(
                     f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
                     "of this input; --overwrite replaces it"
                 )
             self.summary.was_complete = True
             return ()
-        self.embedder.restore_states(writer.run_state["states"])
+        self.embedder.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
         self.place = place
         self.summary.resumed_from = place.n_records
         logger.info("Resumed after %s", self._last_record())
-        return records
+        return records.read()
 
     def _write(self, window: Iterator[Embedded]) -> None:
         """Write the records of a window, as they are embedded."""
@@ -349,7 +349,7 @@ class _Run:
 
     def _state(self, place: Place) -> dict[str, Any]:
         """What a run has to know to resume from a place."""
-        states = self.embedder.save_states()
+        states = self.embedder.encoder.save()
         return {"place": place, "states": states, "skipped": self.skipped}
 
 

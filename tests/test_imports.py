@@ -27,7 +27,7 @@ MAY_IMPORT_H5PY = {
 TORCH_FREE = (
     "errors",
     "text.lines",
-    "text.fasta",
+    "text.entries",
     "text.records",
     "outputs.formats",
     "model.characters",

@@ -147,11 +147,11 @@ def input_chunks(parse: Callable[[str], _Item], size: int) -> Iterator[list[_Ite
     from elmo_cli.text.lines import STANDARD_INPUT, open_lines
 
     chunk: list[_Item] = []
-    with open_lines(STANDARD_INPUT) as lines:
+    with open_lines(STANDARD_INPUT) as (lines, is_ready):
         try:
             for number, line in enumerate(lines, start=1):
                 chunk.append(_parsed(parse, line, number))
-                if len(chunk) == size or not lines.is_ready():
+                if len(chunk) == size or not is_ready():
                     yield chunk
                     chunk = []
         except InputError:

@@ -109,7 +109,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
     records, skipped, n_tokens = RunInput(read_part(part, settings)), {}, 0
     unit = f"{part.path}, record"
     for window in embed_windows(
-        embedder, records, selection, unit=unit, skip_errors=settings.skip_errors
+        embedder, records.read(), selection, unit=unit, skip_errors=settings.skip_errors
     ):
         for record, place, values in window:
             number = part.first + place.n_records - 1

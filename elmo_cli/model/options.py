@@ -14,8 +14,6 @@ from typing import Any, Final, Literal, NamedTuple
 from elmo_cli.errors import OptionsError, shown
 from elmo_cli.text.lines import read_text
 
-MAX_JSON_BYTES: Final = 1 << 20
-
 
 @dataclass(frozen=True)
 class CharacterOptions:
@@ -120,7 +118,7 @@ def read_json(path: str | Path) -> Any:
         OptionsError: it is missing or not JSON.
     """
     try:
-        return json.loads(read_text(path, MAX_JSON_BYTES))
+        return json.loads(read_text(path))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
     except json.JSONDecodeError as error:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.outputs.formats import FormatWriter, OutputFormat
+from elmo_cli.text.entries import LINE
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import LINE
 
 ROW_GROUP_BYTES: Final = 1 << 25
 """Values that are held and written together."""
