@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.model.tensor_files import open_tensors, write_tensors
+from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 
@@ -61,18 +61,10 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
         WeightsError: it is missing, cut off, no softmax, or does not fit.
     """
     with open_tensors(path) as file:
-        if "softmax" not in file:
-            raise WeightsError(f"{path}: expected a softmax, found {file.kind()}")
-        expected = {WEIGHT: (n_words, dim), BIAS: (n_words,)}
-        mismatches = [
-            f"{name}: expected {shape}, found {found}"
-            for name, shape in expected.items()
-            if (found := file.describe(name)) != shape
-        ]
-    if mismatches:
-        raise WeightsError(
-            f"{path} does not fit a vocabulary of {n_words:,} words and a projection_dim of "
-            f"{dim}: {'; '.join(mismatches)}"
+        file.check_kind(SOFTMAX)
+        file.check_shapes(
+            {WEIGHT: (n_words, dim), BIAS: (n_words,)},
+            f"a vocabulary of {n_words:,} words and a projection_dim of {dim}",
         )
 
 
@@ -83,12 +75,11 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
         WeightsError: the file is damaged, or values are not finite.
     """
     with open_tensors(path) as file:
-        n_words = file.shape(BIAS)[0]
-        for first in range(0, n_words, n_rows):
-            last = min(first + n_rows, n_words)
-            weight, bias = (
-                torch.from_numpy(file.read(name, slice(first, last))) for name in (WEIGHT, BIAS)
-            )
+        biases = torch.from_numpy(file.read(BIAS))
+        for first in range(0, len(biases), n_rows):
+            bias = biases[first : first + n_rows]
+            last = first + len(bias)
+            weight = torch.from_numpy(file.read(WEIGHT, slice(first, last)))
             if not (weight.isfinite().all() and bias.isfinite().all()):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "

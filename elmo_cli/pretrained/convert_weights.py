@@ -11,8 +11,15 @@ import numpy as np
 import elmo_cli
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import OutputError, WeightsError, check_choice
-from elmo_cli.model.tensor_files import SUFFIXES, Array, open_tensors, write_tensors
-from elmo_cli.model.weights import check_kind, not_finite
+from elmo_cli.model.tensor_files import (
+    BILM,
+    SOFTMAX,
+    SUFFIXES,
+    Array,
+    open_tensors,
+    write_tensors,
+)
+from elmo_cli.model.weights import not_finite
 from elmo_cli.pretrained.model_files import sha256
 
 
@@ -50,13 +57,9 @@ def convert_weights(
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
-        check_kind(source, file, or_softmax=True)
+        file.check_kind(BILM, SOFTMAX)
         names = file.names()
-        for name in names:
-            if isinstance(found := file.describe(name), str):
-                raise WeightsError(f"{source}: {name}: expected numbers, found {found}")
-        halves = all(file.dtype(name) == "float16" for name in names)
-        dtype = dtype or ("float16" if halves else "float32")
+        dtype = dtype or ("float16" if all(map(file.is_half, names)) else "float32")
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,

@@ -241,14 +241,3 @@ def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
     advice = "expected a name that ends in .hdf5, .h5, .safetensors"
     assert_fails(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet: {advice}")
     assert_fails(elmo("convert", WEIGHTS, "-"), f"-: {advice}")
-
-
-def test_tensors_that_are_no_numbers_are_named(tmp_path: Path) -> None:
-    source = tmp_path / "in.hdf5"
-    shutil.copy(WEIGHTS, source)
-    with h5py.File(source, "r+") as file:
-        file["names"] = [b"text"]
-    assert_fails(
-        elmo("convert", source, tmp_path / "out.hdf5"),
-        f"{source}: names: expected numbers, found object values",
-    )
