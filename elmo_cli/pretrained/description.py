@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from elmo_cli.errors import InputError
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.options import ManyLangsOptions, read_options
-from elmo_cli.model.parameters import parameters_by_part
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_options
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.download import n_bytes_here
 from elmo_cli.pretrained.loading import default_model, find_model

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
+from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.download import download_model, local_file, published_folder, unpacked
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
@@ -72,7 +72,7 @@ def choose_model(
         files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
         return _language_model(files)
-    if vocabulary_file is not None and not reads_words(files.options):
+    if vocabulary_file is not None and read_options(files.options).char_cnn is not None:
         raise InputError(
             f"{files.name}: a model that reads characters takes no vocabulary; leave "
             "--vocabulary-file out"

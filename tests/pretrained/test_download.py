@@ -115,7 +115,7 @@ def test_the_error_names_every_url_and_the_place(site: Site, destination: Path) 
         download([first, second], destination, read_options)
     assert str(caught.value) == (
         f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
-        "(expected JSON, found an error at line 1, column 1 (Expecting value)); "
+        "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)); "
         f"if you can get it elsewhere, save it as {destination}"
     )
 
