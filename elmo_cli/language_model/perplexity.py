@@ -5,11 +5,10 @@ sentence. `<UNK>` is a word like any other, so perplexities of different vocabul
 be compared.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE
@@ -76,22 +75,14 @@ class Totals:
             tokens=self._tokens,
             predictions=n,
             unknown=self._unknown / self._tokens,
-            all_words=perplexity_of_sums(self._log_p, n),
-            known_words=perplexity_of_sums(self._log_p_known, n - self._unknown),
+            all_words=perplexity_of(self._log_p.tolist(), n),
+            known_words=perplexity_of(self._log_p_known.tolist(), n - self._unknown),
         )
 
 
-def perplexity_of(score: SentenceScore) -> Directions | None:
-    """The perplexity of one sentence; None of one without tokens."""
-    if not score.tokens:
-        return None
-    log_p = np.array([score.forward.sum(), score.backward.sum()])
-    return perplexity_of_sums(log_p, len(score.forward))
-
-
-def perplexity_of_sums(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
-    """The sums of both directions' log probabilities, shape (2,), to perplexities."""
-    means = np.append(log_p, log_p.mean()) / n_predictions
+def perplexity_of(log_p: Sequence[float], n_predictions: int) -> Directions:
+    """The sums of the log probabilities, forward and backward, to perplexities."""
+    means = np.array([*log_p, np.mean(log_p)]) / n_predictions
     with np.errstate(over="ignore"):
         return Directions(*np.exp(-means).tolist())
 

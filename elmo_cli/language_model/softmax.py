@@ -33,6 +33,8 @@ ROWS: Final = 8192
 """Words at once, 16 MiB of vectors of 512 values."""
 PREDICTIONS: Final = 1024
 """Predictions at once, 32 MiB of logits."""
+LOGITS: Final = 2**23
+"""Logits of all words in some contexts at once, 64 MiB."""
 HELD_BYTES: Final = 512 * 2**20
 """A softmax up to this size, in float32, is read once; a larger one again for each batch."""
 
@@ -89,34 +91,14 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
 
 
 def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
-    """Read the vectors of some words of a softmax that was checked.
-
-    Args:
-        words: their numbers in the vocabulary, shape (N,); quick where they follow one another.
-
-    Returns:
-        float32, shape (N, P).
-
-    Raises:
-        WeightsError: the file is damaged.
-    """
-    runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)
+    """The vectors, shape (N, P), of the words of some numbers, of a softmax that was checked."""
+    runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)  # each is read together
     with open_tensors(path) as file:
-        vectors = [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
-    return np.concatenate(vectors)
+        return np.concatenate([file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs])
 
 
 def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
-    """Write a softmax, HDF5 or safetensors, which appears under its name when it is complete.
-
-    Args:
-        path, dtype: as in `write_tensors`.
-        weight: float, shape (V, P).
-        bias: float, shape (V,).
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    """Write a softmax, (V, P) and (V,), as `write_tensors` does."""
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
 
@@ -126,32 +108,12 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 class FullSoftmax:
     """The softmax of a file. It computes in float32 and adds up in float64."""
 
-    def __init__(
-        self,
-        path: Path,
-        n_words: int,
-        dim: int,
-        device: torch.device,
-        *,
-        n_rows: int = ROWS,
-        held_bytes: int = HELD_BYTES,
-    ) -> None:
-        """Check the file.
-
-        Args:
-            path: HDF5 or safetensors.
-            device: where to compute. A GPU holds the whole softmax.
-            n_rows: words at once.
-            held_bytes: the largest softmax that is kept in memory.
-
-        Raises:
-            WeightsError: it is missing, damaged, or does not fit.
-        """
+    def __init__(self, path: Path, n_words: int, dim: int, device: torch.device) -> None:
+        """Check the file. A GPU holds the whole softmax."""
         check_softmax(path, n_words, dim)
-        self.n_words = n_words
-        self._path, self._device, self._n_rows = path, device, n_rows
+        self._n_words, self._path, self._device = n_words, path, device
         self._held: list[SoftmaxRows] | None = None
-        if device.type != "cpu" or 4 * n_words * dim <= held_bytes:
+        if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
             self._held = list(self._read())
 
     def of_targets(
@@ -177,7 +139,7 @@ class FullSoftmax:
                 columns = targets[piece] - rows.first
                 here = ((columns >= 0) & (columns < len(rows.bias))).nonzero()[:, 0]
                 found[start + here] = logits[here, columns[here]].double()
-                mean = _mean_logit(logits).double() if with_entropy else None
+                mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
                 before, added = logs[piece], _log_sum_exp_(logits).double()
                 after = torch.logaddexp(before, added)
                 if mean is not None:
@@ -187,31 +149,27 @@ class FullSoftmax:
         scores = [found - logs, logs - means][: 1 + with_entropy]
         return torch.stack(scores).cpu()
 
-    def of_words(self, contexts: Tensor) -> Tensor:
+    def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
         """The log probability of every word in each context.
 
         Args:
             contexts: float, shape (N, P), on the device.
 
-        Returns:
-            float64, shape (N, V), natural logarithms, on the CPU; see `at_once`.
+        Yields:
+            For each context float64, shape (V,), natural logarithms, on the CPU.
         """
-        contexts = contexts.float()
-        logits = torch.empty(len(contexts), self.n_words, dtype=torch.float64)
-        for rows in self._rows():
-            values = functional.linear(contexts, rows.weight, rows.bias)  # (N, R)
-            logits[:, rows.first : rows.first + len(rows.bias)] = values.double().cpu()
-        return logits.sub_(logits.logsumexp(dim=1, keepdim=True))
-
-    def at_once(self) -> int:
-        """How many contexts `of_words` may take together: what it gives is at most 128 MiB."""
-        return max(1, 2**24 // self.n_words)
+        for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
+            logits = torch.empty(len(piece), self._n_words, dtype=torch.float64)
+            for rows in self._rows():
+                values = functional.linear(piece, rows.weight, rows.bias)  # (n, R)
+                logits[:, rows.first : rows.first + len(rows.bias)] = values
+            yield from logits.log_softmax(dim=1)
 
     def _rows(self) -> Iterator[SoftmaxRows]:
         return self._read() if self._held is None else iter(self._held)
 
     def _read(self) -> Iterator[SoftmaxRows]:
-        for first, weight, bias in read_rows(self._path, self._n_rows):
+        for first, weight, bias in read_rows(self._path, ROWS):
             yield SoftmaxRows(first, weight.to(self._device), bias.to(self._device))
 
 
@@ -219,9 +177,3 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     """What `logits.logsumexp(dim=1)` gives; the logits are used up, which spares a copy."""
     largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
-
-
-def _mean_logit(logits: Tensor) -> Tensor:
-    """The mean of the logits, each weighted by its probability among them; shape (n,)."""
-    mean: Tensor = torch.linalg.vecdot(logits.softmax(dim=1), logits)
-    return mean

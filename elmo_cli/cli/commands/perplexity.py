@@ -80,10 +80,10 @@ def perplexity(
 def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
     from elmo_cli.language_model.perplexity import perplexity_of
 
-    both = perplexity_of(score)
     n_unknown = int((~score.known).sum())
-    log_p = float(score.forward.sum()), float(score.backward.sum())
-    yield number, len(score.tokens), n_unknown, *log_p, *(astuple(both) if both else [None] * 3)
+    log_p = score.forward.sum(), score.backward.sum()
+    found = astuple(perplexity_of(log_p, len(score.forward))) if score.tokens else [None] * 3
+    yield number, len(score.tokens), n_unknown, *map(float, log_p), *found
 
 
 def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
