@@ -32,7 +32,6 @@ from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
-from elmo_cli.pretrained.hub import save_model
 from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
@@ -138,6 +137,8 @@ class ElmoEmbedder:
         Raises:
             ElmoError: a file is there already, or the model has no such form.
         """
+        from elmo_cli.pretrained.convert_weights import save_model
+
         save_model(self.files, folder)
 
     @cached_property

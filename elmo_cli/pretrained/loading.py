@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.pretrained.download import download_model, local_file, published_folder, unpacked
-from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
+from elmo_cli.pretrained.download import (
+    HUB_PREFIX,
+    download_model,
+    find_in_hub,
+    local_file,
+    published_folder,
+    unpacked,
+)
 from elmo_cli.pretrained.model_files import TOKEN_ENCODER, ModelFiles, only_file, read_folder
 from elmo_cli.pretrained.registry import (
     BUNDLED,

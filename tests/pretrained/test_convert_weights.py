@@ -94,7 +94,7 @@ def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
 ) -> None:
     full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
     convert_weights(WEIGHTS, full)
-    assert convert_weights(WEIGHTS, half, "float16").dtype == "float16"
+    convert_weights(WEIGHTS, half, "float16")
     n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
     assert full.stat().st_size - half.stat().st_size == pytest.approx(2 * n_values, rel=0.01)
     expected = ElmoEmbedder(OPTIONS, full).embed_sentence(SENTENCE)
@@ -124,7 +124,7 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     path, target = tmp_path / "weights.safetensors", tmp_path / "weights.hdf5"
     header = b'{"char_embed": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}'
     path.write_bytes(bytes([len(header)]) + bytes(7) + header + b"\x80\x3f" * 3)
-    assert convert_weights(path, target).dtype == "float32"
+    convert_weights(path, target)
     with h5py.File(target) as file:
         assert file["char_embed"].dtype == np.float32
         assert_array_equal(file["char_embed"][()], [1, 1, 1])
