@@ -14,7 +14,7 @@ predictions need be in memory together: both are cut, and sums of exponentials a
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -42,15 +42,9 @@ HELD_BYTES: Final = 512 * 2**20
 # The file.
 
 
-class SoftmaxRows(NamedTuple):
-    """The softmax of some words that follow one another in the vocabulary."""
-
-    first: int
-    """The number of the first of them."""
-    weight: Tensor
-    """Float32, shape (R, P)."""
-    bias: Tensor
-    """Float32, shape (R,)."""
+Rows = tuple[int, Tensor, Tensor]
+"""The softmax of R words that follow one another in the vocabulary: the number of the first of
+them, their vectors and their biases, float32, shapes (R, P) and (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
@@ -70,7 +64,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
         )
 
 
-def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
+def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
     """Read a softmax that was checked, `n_rows` words at a time, so that little is in memory.
 
     Raises:
@@ -87,7 +81,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
                     f"{first} to {last - 1}"
                 )
-            yield SoftmaxRows(first, weight, bias)
+            yield first, weight, bias
 
 
 def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
@@ -112,7 +106,7 @@ class FullSoftmax:
         """Check the file. A GPU holds the whole softmax."""
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
-        self._held: list[SoftmaxRows] | None = None
+        self._held: list[Rows] | None = None
         if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
             self._held = list(self._read())
 
@@ -132,12 +126,12 @@ class FullSoftmax:
         contexts, targets = contexts.float(), targets.to(self._device)
         logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
         found, means = torch.zeros_like(logs), torch.zeros_like(logs)
-        for rows in self._rows():
+        for first, weight, bias in self._rows():
             for start in range(0, len(targets), PREDICTIONS):
                 piece = slice(start, start + PREDICTIONS)
-                logits = functional.linear(contexts[piece], rows.weight, rows.bias)  # (n, R)
-                columns = targets[piece] - rows.first
-                here = ((columns >= 0) & (columns < len(rows.bias))).nonzero()[:, 0]
+                logits = functional.linear(contexts[piece], weight, bias)  # (n, R)
+                columns = targets[piece] - first
+                here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
                 found[start + here] = logits[here, columns[here]].double()
                 mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
                 before, added = logs[piece], _log_sum_exp_(logits).double()
@@ -160,17 +154,16 @@ class FullSoftmax:
         """
         for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
             logits = torch.empty(len(piece), self._n_words, dtype=torch.float64)
-            for rows in self._rows():
-                values = functional.linear(piece, rows.weight, rows.bias)  # (n, R)
-                logits[:, rows.first : rows.first + len(rows.bias)] = values
+            for first, weight, bias in self._rows():
+                logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
             yield from logits.log_softmax(dim=1)
 
-    def _rows(self) -> Iterator[SoftmaxRows]:
+    def _rows(self) -> Iterator[Rows]:
         return self._read() if self._held is None else iter(self._held)
 
-    def _read(self) -> Iterator[SoftmaxRows]:
+    def _read(self) -> Iterator[Rows]:
         for first, weight, bias in read_rows(self._path, ROWS):
-            yield SoftmaxRows(first, weight.to(self._device), bias.to(self._device))
+            yield first, weight.to(self._device), bias.to(self._device)
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:

@@ -150,10 +150,10 @@ def test_the_layout_is_that_of_the_published_file(path: Path) -> None:
 def test_rows_come_in_their_order_however_many_at_once(path: Path, n_rows: int) -> None:
     write_softmax(path, WEIGHT, BIAS)
     parts = list(read_rows(path, n_rows))
-    assert [part.first for part in parts] == list(range(0, 7, n_rows))
-    assert all(len(part.bias) == len(part.weight) <= n_rows for part in parts)
-    np.testing.assert_array_equal(np.concatenate([part.weight for part in parts]), WEIGHT)
-    np.testing.assert_array_equal(np.concatenate([part.bias for part in parts]), BIAS)
+    firsts, weights, biases = zip(*parts, strict=True)
+    assert list(firsts) == list(range(0, 7, n_rows))
+    np.testing.assert_array_equal(np.concatenate(weights), WEIGHT)
+    np.testing.assert_array_equal(np.concatenate(biases), BIAS)
 
 
 def test_every_mismatch_is_named(path: Path) -> None:

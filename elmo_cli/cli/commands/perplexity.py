@@ -53,9 +53,8 @@ def perplexity(
 
     model = loading.load_language_model(**named)
 
-    from elmo_cli.language_model.perplexity import Totals
+    from elmo_cli.language_model.perplexity import perplexity_of_scores
 
-    totals = Totals()
     has_rows = per_sentence or per_token
     columns, rows_of = (
         (_TOKEN_COLUMNS, _token_rows) if per_token else (_SENTENCE_COLUMNS, _sentence_rows)
@@ -63,11 +62,15 @@ def perplexity(
     if has_rows and not as_json:
         click.echo(as_row(columns))
     score = partial(model.score, batch_size=batch_size)
-    for number, found in enumerate(scores.score_file(text, tokenizer, score, as_stream=has_rows)):
-        totals.add(found)
-        if has_rows:
-            print_rows(columns, rows_of(number, found), as_json=as_json)
-    result = totals.perplexity()
+
+    def shown() -> "Iterator[SentenceScore]":
+        found = scores.score_file(text, tokenizer, score, as_stream=has_rows)
+        for number, each in enumerate(found):
+            if has_rows:
+                print_rows(columns, rows_of(number, each), as_json=as_json)
+            yield each
+
+    result = perplexity_of_scores(shown())
     if has_rows:
         average = result.all_words.average
         messages.say(
@@ -78,12 +81,12 @@ def perplexity(
 
 
 def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
-    from elmo_cli.language_model.perplexity import perplexity_of
+    from elmo_cli.language_model.perplexity import perplexity_of_scores
 
     n_unknown = int((~score.known).sum())
-    log_p = score.forward.sum(), score.backward.sum()
-    found = astuple(perplexity_of(log_p, len(score.forward))) if score.tokens else [None] * 3
-    yield number, len(score.tokens), n_unknown, *map(float, log_p), *found
+    log_p = float(score.forward.sum()), float(score.backward.sum())
+    of_sentence = astuple(perplexity_of_scores([score]).all_words) if score.tokens else [None] * 3
+    yield number, len(score.tokens), n_unknown, *log_p, *of_sentence
 
 
 def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
