@@ -48,14 +48,7 @@ them, their vectors and their biases, float32, shapes (R, P) and (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
-    """Make sure that a softmax fits a vocabulary and a biLM; no value is read.
-
-    Args:
-        dim: the `projection_dim` of the biLM.
-
-    Raises:
-        WeightsError: it is missing, cut off, no softmax, or does not fit.
-    """
+    """Make sure that a softmax fits a vocabulary and a biLM, by its `dim`; no value is read."""
     with open_tensors(path) as file:
         file.check_kind(SOFTMAX)
         file.check_shapes(
@@ -65,11 +58,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
 
 
 def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
-    """Read a softmax that was checked, `n_rows` words at a time, so that little is in memory.
-
-    Raises:
-        WeightsError: the file is damaged, or values are not finite.
-    """
+    """Read a softmax that was checked, `n_rows` words at a time, so that little is in memory."""
     with open_tensors(path) as file:
         biases = torch.from_numpy(file.read(BIAS))
         for first in range(0, len(biases), n_rows):
@@ -106,9 +95,9 @@ class FullSoftmax:
         """Check the file. A GPU holds the whole softmax."""
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
-        self._held: list[Rows] | None = None
+        self._held: list[Rows] = []
         if device.type != "cpu" or 4 * n_words * dim <= HELD_BYTES:
-            self._held = list(self._read())
+            self._held = list(self._rows())
 
     def of_targets(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
@@ -159,11 +148,10 @@ class FullSoftmax:
             yield from logits.log_softmax(dim=1)
 
     def _rows(self) -> Iterator[Rows]:
-        return self._read() if self._held is None else iter(self._held)
-
-    def _read(self) -> Iterator[Rows]:
-        for first, weight, bias in read_rows(self._path, ROWS):
-            yield first, weight.to(self._device), bias.to(self._device)
+        yield from self._held
+        if not self._held:
+            for first, weight, bias in read_rows(self._path, ROWS):
+                yield first, weight.to(self._device), bias.to(self._device)
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:

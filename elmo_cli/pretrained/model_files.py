@@ -71,11 +71,7 @@ def only_file(folder: Path, role: str) -> Path | None:
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
-    """The files of the model in a folder, under the name that the user gave it.
-
-    Raises:
-        ModelError: options or weights are missing, or several files may have their role.
-    """
+    """The files of the model in a folder, under the name that the user gave it."""
     errors = []
     found = {role: candidates(folder, role) for role in ("options", "weights")}
     for role, paths in found.items():
