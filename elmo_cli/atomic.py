@@ -52,7 +52,9 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
-    """What to say of an output that cannot be written."""
+    """What to say of an output that cannot be written; an error of ours as it is."""
+    if isinstance(error, OutputError):
+        return error
     advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
     return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
 

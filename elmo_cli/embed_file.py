@@ -248,13 +248,11 @@ class _Run:
                     raise StoppedError
         except StoppedError:
             self._checkpoint()
-            kept = (
-                f", which is kept with all before it in {self.writer.partial}; "
-                "the same command resumes it"
-            )
-            raise StoppedError(
-                f"Stopped after {self._last_record()}{kept if self.writer.can_resume else ''}"
-            ) from None
+            message = f"Stopped after {self._last_record()}"
+            if self.plan.output_format.can_resume:
+                message += f", which is kept with all before it in {self.writer.partial}; "
+                message += "the same command resumes it"
+            raise StoppedError(message) from None
         except OutputError:
             raise
         except Exception as error:
@@ -280,8 +278,9 @@ class _Run:
         if not writer.run_state:
             return records.read()
         place = Place(*writer.run_state["place"])
-        for record, _ in records.read(place.n_records):
-            writer.skip(record)
+        for number, (record, _) in enumerate(records.read(place.n_records)):
+            if not writer.is_complete:
+                writer.skip(number, record)
         if records.place != place:
             raise OtherInputError(
                 f"{writer.path if writer.is_complete else writer.partial} is of another input: "
@@ -358,7 +357,10 @@ def _tell_size(plan: FilePlan, path: Path, done: Summary, n_values: int) -> None
     n_input = size_in_bytes(plan.source)
     if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
         return
-    n_written = plan.output_format.value_bytes * n_values + _RECORD_BYTES * done.n_sentences
+    value_bytes = (
+        14 if plan.output_format.name == "jsonl" else np.dtype(plan.output_format.dtype).itemsize
+    )
+    n_written = value_bytes * n_values + _RECORD_BYTES * done.n_sentences
     n_bytes = n_written / done.n_bytes * n_input
     free = shutil.disk_usage(path.parent).free
     text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"

@@ -124,7 +124,7 @@ def test_a_sentence_that_cannot_name_its_dataset_costs_no_state_before_it(
     text, output = tmp_path / "text", tmp_path / "out.hdf5"
     text.write_text("a b\nc d\ne f\ng h\na b\ni j\n")  # the second window of three has it twice
     settings: dict[str, Any] = {"use_sentence_keys": True, "checkpoint_seconds": 0.0}
-    with pytest.raises(InputError, match="line 5: the sentence 'a b' names a dataset"):
+    with pytest.raises(InputError, match="line 5: the sentence 'a b' cannot name"):
         embed(text, output, state, **settings)
     text.write_text("a b\nc d\ne f\ng h\nk l\ni j\n")
     assert embed(text, output, state, **settings).resumed_from == (3 if state == "carry" else 4)

@@ -14,8 +14,8 @@ from elmo_cli.embedder import DEFAULT_BATCH_SIZE, ElmoEmbedder
 from elmo_cli.errors import ComputationError, InputError, WeightsError
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import OutputFormat
-from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import Folder, part_name
+from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.text.records import RunInput
 
