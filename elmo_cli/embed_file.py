@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -88,15 +87,7 @@ def embed_file(
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Summary:
-    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
-
-    Raises:
-        InputError: a record cannot be read.
-        OtherInputError: an earlier run, finished or not, was of another input.
-        OutputError: the output cannot be written, or was made with other settings.
-        ComputationError: memory does not suffice for a record, or the GPU is lost.
-        StoppedError: it was told to stop.
-    """
+    """Embed a file into an output file: see `ElmoEmbedder.embed_file`."""
     attributes = {
         **embedder.attributes(selection, batch_size),
         "format": plan.input_format.name,
@@ -131,25 +122,14 @@ def embed_windows(
     skip_errors: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[Iterator[Embedded]]:
-    """Embed records, a window at a time.
+    """Embed records, a window at a time; errors call a record by its `unit`, such as `line`.
 
-    Args:
-        embedder: of the model.
-        records: as `RunInput.read` gives them.
-        selection: what is wanted of the activations.
-        batch_size: sentences in a window where states are carried over.
-        unit: what messages call a record, such as `line`.
-        skip_errors: a record that memory does not suffice for has no tokens, and its `error`.
-        is_ready: whether the next record is there; where it is not, a window is closed.
+    With `skip_errors`, a record that memory does not suffice for has no tokens, and its `error`.
+    A window ends before a record that is not ready, or cannot be read.
 
     Yields:
         The records of a window with their activations, computed as they are taken: to be used
-        up before the next window. Those before a record that cannot be read are a window too.
-
-    Raises:
-        ComputationError: memory does not suffice for a record, while its window is used.
-        InputError: a record cannot be read.
-        StoppedError: the run was told to stop while it waited for a record.
+        up before the next window.
     """
     errors: list[ElmoError] = []
 
@@ -239,7 +219,7 @@ class _Run:
             for number, window in enumerate(windows):
                 self._write(window)
                 if number == 0 and not self.summary.resumed_from:
-                    _tell_size(self.plan, self.writer.path, self.summary, self.n_values)
+                    self._tell_size()
                 self.on_progress(self._told())
                 if time.monotonic() - last_checkpoint >= self.plan.checkpoint_seconds:
                     self._checkpoint()
@@ -258,8 +238,9 @@ class _Run:
         except Exception as error:
             with suppress(OutputError):
                 self._checkpoint()
-            if isinstance(error, ElmoError) or not _is_of_device(error):
-                raise
+            is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
+            if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
+                raise  # a bug, perhaps
             raise ComputationError(
                 f"the computation failed after {self._last_record()}: {first_line(error)}; "
                 "the same command resumes from the last checkpoint"
@@ -351,27 +332,22 @@ class _Run:
         states = self.embedder.encoder.save()
         return {"place": place, "states": states, "skipped": self.skipped}
 
-
-def _tell_size(plan: FilePlan, path: Path, done: Summary, n_values: int) -> None:
-    """Say how large the output will be, by what is written, and warn if there is no room."""
-    n_input = size_in_bytes(plan.source)
-    if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
-        return
-    value_bytes = (
-        14 if plan.output_format.name == "jsonl" else np.dtype(plan.output_format.dtype).itemsize
-    )
-    n_written = value_bytes * n_values + _RECORD_BYTES * done.n_sentences
-    n_bytes = n_written / done.n_bytes * n_input
-    free = shutil.disk_usage(path.parent).free
-    text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
-    logger.info("Output: %s", text)
-    if n_bytes - n_written > free:
-        logger.warning(
-            "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
-            *(path, text),
-        )
-
-
-def _is_of_device(error: Exception) -> bool:
-    """Whether memory ran out or a GPU was lost, and not a bug in our code."""
-    return is_out_of_memory(error) or (isinstance(error, RuntimeError) and "CUDA" in str(error))
+    def _tell_size(self) -> None:
+        """Say how large the output will be, by what is written, and warn if there is no room."""
+        done, output_format = self.summary, self.plan.output_format
+        n_input = size_in_bytes(self.plan.source)
+        if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
+            return
+        value_bytes = 4 if output_format.dtype == "float32" else 2
+        if output_format.name == "jsonl":
+            value_bytes = 14
+        n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
+        n_bytes = n_written / done.n_bytes * n_input
+        free = shutil.disk_usage(self.writer.path.parent).free
+        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
+        logger.info("Output: %s", text)
+        if n_bytes - n_written > free:
+            logger.warning(
+                "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
+                *(self.writer.path, text),
+            )

@@ -277,7 +277,10 @@ class ElmoEmbedder:
             split_sentences: split lines into sentences, which are numbered in place of lines.
             words: write the uses of these words alone, and compute only sentences that have one:
                 the forms of each, as `read_targets` gives them. npz has a matrix a word.
-            file_format, layout, compression, dtype: as in `choose_output_format`.
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix if not given,
+                else HDF5.
+            layout, compression: of HDF5: `allennlp` or `packed`; `gzip`, `lzf` or `zstd`.
+            dtype: of the stored values, `float32` or `float16`.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: give sentences that cannot be read, or are too long for memory, an empty
                 dataset, and name them in the attribute `skipped`.
@@ -291,12 +294,12 @@ class ElmoEmbedder:
             StoppedError: it was told to stop.
         """
         from elmo_cli.embed_file import embed_file
-        from elmo_cli.file_plan import plan_file
+        from elmo_cli.file_plan import FilePlan
 
         selection = select(
             self.options.n_layers, output_format, mix, gamma, pooling, normalize=normalize
         )
-        plan = plan_file(
+        plan = FilePlan(
             input_file,
             output_file_path,
             input_format=input_format,

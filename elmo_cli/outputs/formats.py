@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra
-from elmo_cli.text.entries import LINE
 from elmo_cli.text.lines import STANDARD_INPUT, Record
 
 if TYPE_CHECKING:

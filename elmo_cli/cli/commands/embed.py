@@ -173,7 +173,7 @@ _OF_PLAN = (
 
 def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "FilePlan":
     """Take what is to be read and written out of the options; those of the model are left."""
-    from elmo_cli.file_plan import plan_file
+    from elmo_cli.file_plan import FilePlan
     from elmo_cli.text.lines import check_input
     from elmo_cli.text.targets import read_targets
 
@@ -189,7 +189,7 @@ def _take_plan(input_file: str, output_file: str, named: dict[str, Any]) -> "Fil
             )
         of_plan |= {"input_format": file_format, "file_format": None}
     with loading.usage_errors():
-        plan = plan_file(
+        plan = FilePlan(
             *(input_file, output_file),
             **of_plan,
             tokenizer=tokenizer,
