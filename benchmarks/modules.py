@@ -8,7 +8,6 @@ KINDS = {
     "`Elmo`, frozen, in training": ([], FROZEN_TARGET),
     "`Elmo`, frozen, in evaluation": (["--evaluate"], FROZEN_TARGET),
     "`Elmo`, frozen, with boundaries": (["--boundaries"], FROZEN_TARGET),
-    "`HubElmo`, frozen, in training": (["--hub"], FROZEN_TARGET),
     "`Elmo`, fine-tuned": (["--requires-grad"], TUNED_TARGET),
 }
 
@@ -19,7 +18,6 @@ def module_rows(setting: Setting) -> list[Row]:
     rows = []
     for what, (options, target) in KINDS.items():
         ours = setting.ours("measure_module.py", setting.model, *options, text)
-        peers = [option for option in ours[2:] if option != "--hub"]  # AllenNLP has `Elmo` alone
-        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *peers, "--peer"]
+        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *ours[2:], "--peer"]
         rows.append(speed_row(what, target, *beside_allennlp(setting, ours, theirs)))
     return rows

@@ -27,12 +27,13 @@ MAY_IMPORT_H5PY = {
 TORCH_FREE = (
     "errors",
     "text.lines",
-    "text.entries",
+    "text.fasta",
     "text.records",
     "outputs.formats",
     "model.characters",
     "model.vocabulary",
     "model.options",
+    "inference.trie",
     "pretrained.loading",
     "file_plan",
 )

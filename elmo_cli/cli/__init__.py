@@ -4,6 +4,9 @@ Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
 """
 
+import errno
+import io
+import os
 import signal
 import sys
 from importlib import import_module
@@ -12,9 +15,8 @@ from typing import Any
 import click
 
 from elmo_cli import __version__
-from elmo_cli.cli.messages import verbosity_options
-from elmo_cli.cli.streams import error_line, prepare_streams
-from elmo_cli.errors import ElmoError, StoppedError
+from elmo_cli.cli import messages
+from elmo_cli.errors import ElmoError, StoppedError, first_line
 
 COMMAND_GROUPS = {
     "Vectors": {
@@ -50,7 +52,7 @@ COMMAND_GROUPS = {
 Each is in the file of its name in `commands`, or of `_MODULES`, which is imported when it runs:
 half the time of `--help`.
 """
-_MODULES = {"completion": "completion", "download": "commands.models"}
+_MODULES = {"download": "models", "info": "models", "perplexity": "scores", "surprisal": "scores"}
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
@@ -60,7 +62,9 @@ class ElmoGroup(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command; see `click.Group.main`."""
-        prepare_streams()
+        if sys.stdout is None:  # closed: here, what is written is an error
+            sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
+        messages.let_messages_be_lost()
         try:
             return super().main(*args, **settings)
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
@@ -68,6 +72,7 @@ class ElmoGroup(click.Group):
             if message is None:
                 raise
             click.echo(f"Error: {_one_line(message)}", err=True)
+            sys.stdout = io.StringIO()  # at its exit, Python would flush the other, and fail again
             sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -85,17 +90,6 @@ class ElmoGroup(click.Group):
             args = [*args[1:], "--help"]
         return super().parse_args(ctx, args)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of a command line; those of like names if there is none."""
-        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            from difflib import get_close_matches
-
-            if near := get_close_matches(args[0], COMMANDS):
-                ctx.fail(f"No such command {args[0]!r}; did you mean {' or '.join(near)}?")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does, group by group."""
         width = max(map(len, COMMANDS))
@@ -109,28 +103,42 @@ class ElmoGroup(click.Group):
             return super().invoke(ctx)
         except StoppedError as error:
             click.echo(str(error), err=True)
-            sys.exit(_exit_status(ctx))
+            sys.exit(ctx.meta["exit_status"])
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
             raise click.ClickException(_one_line(str(error))) from None
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
-            sys.exit(_exit_status(ctx))
+            sys.exit(128 + signal.SIGINT)
 
 
 def find_command(name: str) -> click.Command:
     """The command of a name in `COMMANDS`."""
     function = name.replace("-", "_")
-    module = import_module(f"elmo_cli.cli.{_MODULES.get(name, f'commands.{function}')}")
+    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, function)}")
     command: click.Command = getattr(module, function)
     return command
 
 
-def _exit_status(ctx: click.Context) -> int:
-    """The exit status of a command that a signal stopped, as of shells: 130 after Ctrl-C."""
-    number: int = ctx.meta.get("signal", signal.SIGINT)
-    return 128 + number
+_OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EAGAIN)
+
+
+def error_line(error: Exception) -> str | None:
+    """The message of an error of memory, a file or standard output; None for any other error."""
+    if isinstance(error, UnicodeEncodeError):
+        return f"standard output: {error}; PYTHONIOENCODING=utf-8:replace has it take all text"
+    if isinstance(error, io.UnsupportedOperation):
+        return "standard output: cannot write it: it is closed"
+    if isinstance(error, OSError) and error.filename:  # no permission, or a name too long
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in _OF_STREAMS:
+        return f"standard output or a temporary file: cannot write it: {error.strerror}"
+    if isinstance(error, (MemoryError, RuntimeError)):
+        from elmo_cli.inference.device import is_out_of_memory
+
+        return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
+    return None
 
 
 def _one_line(message: str) -> str:
@@ -170,7 +178,7 @@ The documentation is in the folder docs of the source.
 @click.version_option(
     __version__, "-V", "--version", prog_name="elmo", message="%(prog)s %(version)s"
 )
-@verbosity_options
+@messages.verbosity_options
 def main() -> None:
     """Contextual word vectors from ELMo.
 

@@ -1,10 +1,41 @@
-"""Answers on standard output: rows with tabs between, or JSON."""
+"""Queries on standard input, and answers on standard output: rows with tabs between, or JSON."""
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
-import click
+from elmo_cli.errors import InputError
+from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+
+_Query = TypeVar("_Query")
+
+MAX_CHUNK = 64
+"""Maximum number of queries that are answered together."""
+
+
+def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
+    """The lines of standard input, parsed, in lists: those together that are there.
+
+    Raises:
+        InputError: a line cannot be parsed; after the lines before it, with its number.
+    """
+    chunk: list[_Query] = []
+    with open_lines(STANDARD_INPUT) as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    chunk.append(parse(line))
+                except InputError as error:
+                    raise InputError(f"standard input, line {number}: {error}") from None
+                if len(chunk) == MAX_CHUNK or not lines.is_ready():
+                    yield chunk
+                    chunk = []
+        except InputError:
+            if chunk:
+                yield chunk
+            raise
+        if chunk:
+            yield chunk
 
 
 def as_json_line(answer: Any) -> str:
@@ -21,13 +52,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6f}"
     return str(int(value)) if isinstance(value, bool) else "" if value is None else str(value)
-
-
-def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, as_json: bool) -> None:
-    """Print the rows of a table, without its header; in JSON, an object each."""
-    lines = [
-        as_json_line(dict(zip(columns, row, strict=True))) if as_json else as_row(row)
-        for row in rows
-    ]
-    if lines:
-        click.echo("\n".join(lines))

@@ -1,29 +1,36 @@
 """Messages on standard error, and -q and -v, which say how many there are."""
 
+import io
 import logging
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from elmo_cli.cli.streams import escaped
+
+class _LossyFile(io.FileIO):
+    def write(self, data: Any, /) -> int:
+        with suppress(OSError):
+            super().write(data)
+        return len(data)
 
 
-class LineFormatter(logging.Formatter):
-    """The message alone, as `say` prints one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The text of a record, escaped on a terminal."""
-        text = super().format(record)
-        return escaped(text) if sys.stderr.isatty() else text
+def let_messages_be_lost() -> None:
+    """Have standard error drop what it cannot write: a message must not end a run."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:  # of no test
+        file: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
+        encoding, errors = sys.stderr.encoding, sys.stderr.errors
+        sys.stderr = io.TextIOWrapper(file, encoding, errors, write_through=True)
 
 
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
-    logging.basicConfig()
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(LineFormatter())
+    logging.basicConfig(format="%(message)s")  # as `say` prints one
     logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
     return count
 
@@ -45,4 +52,4 @@ def is_quiet() -> bool:
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
     if not is_quiet():
-        click.echo(escaped(message) if sys.stderr.isatty() else message, err=True)
+        click.echo(message, err=True)

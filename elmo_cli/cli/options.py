@@ -1,7 +1,6 @@
 """Options: what they require and exclude, their headings in the help, and those that are shared."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,7 +9,6 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.messages import verbosity_options
 from elmo_cli.outputs.formats import DTYPES
-from elmo_cli.text.lines import STANDARD_INPUT
 
 Decorator = Callable[[Any], Any]
 
@@ -38,11 +36,13 @@ class Option(click.Option):
 
     def check(self, ctx: click.Context) -> None:
         """Refuse the option where it would have no effect, or with one that it excludes."""
-        if _is_set(ctx, self) and self.requires and not self._that_hold(ctx, self.requires):
+        if not _is_set(ctx, self):
+            return
+        if self.requires and not self._that_hold(ctx, self.requires):
             if _is_typed(ctx, self):
                 raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
             ctx.params[str(self.name)] = self.value_if_absent
-        for other in self._that_hold(ctx, self.excludes) if _is_set(ctx, self) else []:
+        for other in self._that_hold(ctx, self.excludes):
             raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
@@ -68,11 +68,9 @@ def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
 
 def _is_set(ctx: click.Context, option: click.Parameter) -> bool:
     """Whether an option is on the command line or in the environment."""
-    source, value = ctx.get_parameter_source(str(option.name)), ctx.params[str(option.name)]
-    return value is not False and source in (
-        ParameterSource.COMMANDLINE,
-        ParameterSource.ENVIRONMENT,
-    )
+    source = ctx.get_parameter_source(str(option.name))
+    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    return source in sources and ctx.params.get(str(option.name)) is not False
 
 
 def _shown(ctx: click.Context, option: click.Parameter) -> str:
@@ -126,27 +124,17 @@ def command(name: str | None = None) -> Decorator:
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:
-    """Add options to a command, under a heading of its help.
-
-    Args:
-        heading: what the options are about.
-        decorators: each adds one option or several.
-    """
+    """Add options to a command, under a heading of its help; each decorator adds one or several."""
 
     def add(function: Any) -> Any:
-        n_before = len(_parameters(function))
+        n_before = len(getattr(function, "__click_params__", []))  # click's own list, so far
         for decorator in reversed(decorators):
             function = decorator(function)
-        for parameter in _parameters(function)[n_before:]:
-            parameter.heading = heading  # type: ignore[attr-defined]
+        for parameter in function.__click_params__[n_before:]:
+            parameter.heading = heading
         return function
 
     return add
-
-
-def _parameters(function: Any) -> list[click.Parameter]:
-    """The parameters that decorators have given to the function of a command so far."""
-    return getattr(function, "__click_params__", [])
 
 
 def option(*names: str, **settings: Any) -> Decorator:
@@ -185,11 +173,7 @@ def complete_values(*values: str) -> Callable[..., list[str]]:
 
 
 def json_option(what: str) -> Decorator:
-    """Add --json.
-
-    Args:
-        what: follows `Print JSON` in its help.
-    """
+    """Add --json."""
     return flag("--json", "as_json", help=f"Print JSON, {what}.")
 
 
@@ -197,12 +181,7 @@ overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
 
 
 def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
-    """Add --layers, of a file of activations.
-
-    Args:
-        verb: what is done with their mean.
-        source: begins its help.
-    """
+    """Add --layers, of a file of activations; the verb says what is done with their mean."""
     return option(
         "--layers",
         metavar="N,...",
@@ -392,13 +371,6 @@ def language_model_options(function: Any) -> Any:
     return model_options(option_group("Model", softmax_option())(speed_options(function)))
 
 
-def scoring_options(function: Any) -> Any:
-    """Add those of a command that scores a text."""
-    batch_size = batch_size_option(requires="--state carry")
-    speed = batch_tokens_option(batch_size(function))
-    return text_options("whitespace")(language_model_options(speed))
-
-
 def given(*names: str) -> list[str]:
     """Those of some options that are on the command line."""
     context = click.get_current_context()
@@ -408,9 +380,3 @@ def given(*names: str) -> list[str]:
         for name in option.opts
         if name in names and _is_typed(context, option)
     ]
-
-
-def refuse_standard_input(argument: str, *paths: str | Path) -> None:
-    """Refuse `-` for a file that is read more than once, or not from its beginning to its end."""
-    if STANDARD_INPUT in map(str, paths):
-        raise click.UsageError(f"{argument}: expected a file, found -; standard input is not read")

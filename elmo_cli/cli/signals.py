@@ -12,8 +12,6 @@ import click
 from elmo_cli.cli import messages
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-SHELL_BASE = 128
-"""A shell's exit status for a process that a signal ended: this and its number."""
 _AS_ONE_SECONDS = 0.2
 """Signals so close together are one: `timeout -s INT` sends it to a process and to its group."""
 
@@ -30,16 +28,16 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
         unit: what the message calls the work in hand.
     """
     received: list[float] = []
-    context = click.get_current_context()
+    meta = click.get_current_context().meta
 
     def note(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if received and now - received[0] < _AS_ONE_SECONDS:
             return
+        meta["exit_status"] = 128 + number  # as of shells
         if received:
-            os._exit(SHELL_BASE + number)
+            os._exit(meta["exit_status"])
         received.append(now)
-        context.meta["signal"] = number
         messages.say(f"Stopping after this {unit}; once more stops at once.")
 
     taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_fails, assert_misused, elmo
+from commands import assert_fails, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Corpus, layouts, write
@@ -198,5 +198,3 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {**found, "change": 0} == {**expected, "change": 0}
     assert found["change"] == pytest.approx(prt(old, new))
     assert_fails(elmo("change", "old.npz", "no.npz"), "no.npz: no such file")
-    stream = elmo("change", "-", "new.npz")
-    assert_misused(stream, "OLD and NEW: expected a file, found -; standard input is not read")

@@ -132,7 +132,7 @@ def test_the_command(folder: Path) -> None:
 
 def test_what_goes_wrong(folder: Path) -> None:
     words = words_file("the", "New York")
-    suffix = elmo("word-vectors", words, "out.npy", *MODEL)
+    suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
     assert_fails(
         suffix,
         "out.npy: expected a name that ends in .hdf5, .h5 for HDF5, in .txt, .vec, .w2v for "
@@ -140,10 +140,11 @@ def test_what_goes_wrong(folder: Path) -> None:
         "the Embedding Projector",
     )
     assert_fails(
-        elmo("word-vectors", words, words, *MODEL), "words.txt is the input; choose another output"
+        elmo("word-vectors", "-q", words, words, *MODEL),
+        "words.txt is the input; choose another output",
     )
     Path("out.vec").touch()
-    there = elmo("word-vectors", words, "out.vec", *MODEL)
+    there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
     assert_fails(there, "out.vec exists already; --overwrite replaces it")
     with pytest.raises(InputError, match=r"words.txt, line 2: .* white space, found 'New York'"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
@@ -155,8 +156,6 @@ def test_what_goes_wrong(folder: Path) -> None:
         write_token_vectors(words, "out.hdf5", model="model")
     missing = elmo("word-vectors", "no.txt", "out.hdf5", *MODEL, "-q")
     assert_fails(missing, "no.txt: cannot read the vocabulary: No such file or directory")
-    stream = elmo("word-vectors", "-", "out.hdf5", *MODEL)
-    assert_misused(stream, "VOCABULARY: expected a file, found -; standard input is not read")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")
 
@@ -287,14 +286,16 @@ def test_the_command_averages_over_a_corpus() -> None:
     Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     assert np.load("j.npz")["words"].tolist() == ["cat"]
-    source = elmo("word-vectors", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
+    source = elmo(
+        *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
+    )
     assert_fails(source, "corpus.txt is the input; choose another output")
-    missing = elmo("word-vectors", "x.vec", "--corpus", "no.txt", *MODEL)
+    missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)
-    assert_misused(alone, "expected VOCABULARY and OUT; or --corpus, whose words are taken")
+    assert_misused(alone, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
     three = elmo("word-vectors", "a", "b", "c", *MODEL)
-    assert_misused(three, "expected VOCABULARY and OUT, or OUT alone")
+    assert_misused(three, "expected VOCABULARY and OUT; or OUT alone, with --corpus")
 
 
 def test_the_function_takes_an_embedder() -> None:

@@ -1,7 +1,6 @@
 import gzip
 import io
 import json
-import logging
 import os
 import re
 import signal
@@ -29,7 +28,6 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.messages import LineFormatter
 from elmo_cli.cli.progress import ProgressBar
 from elmo_cli.embed_file import Summary
 
@@ -98,7 +96,7 @@ def test_an_old_command_line_works_as_it_is() -> None:
     )
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
-        "Warning: --vocab-path has no effect; it never had one in `allennlp elmo`.",
+        "Warning: --vocab-path has no effect; it is accepted for old scripts.",
         "Warning: --include-package has no effect; it is accepted for old scripts.",
         f"Model: {TINY / 'weights.hdf5'}",
     ]
@@ -248,36 +246,13 @@ def test_progress_shows_on_a_terminal_unless_quiet(
         assert "<" in shown  # the time left
 
 
-def test_what_is_logged_of_a_file_does_not_drive_the_terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    record = logging.LogRecord("elmo_cli", 30, "", 0, "Skipped: %s", ("\x1b[31m",), None)
-    for stream, shown in ((Terminal(), "Skipped: \\x1b[31m"), (io.StringIO(), "Skipped: \x1b[31m")):
-        monkeypatch.setattr(sys, "stderr", stream)
-        assert LineFormatter().format(record) == shown
-
-
 # Wrong usage
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--input-format", "text", "--format", "fasta"],
-            "--format fasta is taken for --input-format, which is text",
-        ),
-        (
-            ["--vocabulary-file", "text"],
-            f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
-            "out",
-        ),
-    ],
-)
-def test_options_that_contradict_each_other_or_do_nothing_are_misused(
-    options: list[str], message: str
-) -> None:
-    assert_misused(elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL), message)
+def test_a_vocabulary_that_is_not_read_is_misused() -> None:
+    result = elmo("embed", "text", "out.hdf5", "--vocabulary-file", "text", *TINY_MODEL)
+    message = f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
+    assert_misused(result, f"{message}out")
     assert_no_output()
 
 

@@ -6,8 +6,7 @@ from click.testing import CliRunner, Result
 from commands import assert_fails, assert_misused, elmo
 from website import weights_file
 
-from elmo_cli.cli.commands.info import info
-from elmo_cli.cli.commands.models import download, models
+from elmo_cli.cli.commands.models import download, info, models
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import download as downloads
 from elmo_cli.pretrained.model_files import sha256

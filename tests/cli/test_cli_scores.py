@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, elmo
 
 TEXT = "the cat sat\n\nthe dog sat\n"
 MODEL = ("--model", "model")
@@ -147,17 +147,6 @@ def test_an_empty_text_has_no_rows() -> None:
 
 
 # What goes wrong
-
-
-@pytest.mark.parametrize("command", ["perplexity", "surprisal"])
-def test_a_text_in_place_of_its_file_is_misused(command: str) -> None:
-    message = (
-        "FILE is a file of text, and there is no 'the cat sat'; "
-        f"`echo 'the cat sat' | elmo {command} -` measures the text itself"
-    )
-    assert_misused(elmo(command, "the cat sat", *MODEL), message)
-    Path("the cat sat").write_text(TEXT)
-    assert elmo(command, "the cat sat", *MODEL).exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["perplexity", "surprisal"])

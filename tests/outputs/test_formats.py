@@ -108,7 +108,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
 ) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 1000)
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3
@@ -207,12 +207,6 @@ def test_lines_go_to_standard_output(text: Path) -> None:
     assert result.stderr.splitlines()[-1].startswith("standard output: 3 sentences, ")
 
 
-@pytest.mark.parametrize("option", [["--overwrite"], ["--checkpoint-seconds", "30"]])
-def test_options_of_files_are_misused_with_standard_output(option: list[str], text: Path) -> None:
-    result = elmo("embed", text, "-", "--format", "jsonl", *option, "--model", TINY)
-    assert_misused(result, f"{option[0]} requires a file for OUTPUT")
-
-
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     text.write_text("The cat sat\n" * 500, encoding="utf-8")
     options = ("--model", TINY, "--pooling", "mean", "--format", "jsonl", "-q")
@@ -233,18 +227,6 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
     assert "Warning" not in elmo("embed", text, "v", "--model", TINY).stderr
     options = ("--format", "jsonl")
     assert "Warning" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
-
-
-def test_standard_output_without_room_is_one_line(text: Path) -> None:
-    options = ("--model", TINY, "--pooling", "mean", "--format", "jsonl", "-q")
-    with (
-        open("/dev/full", "wb") as full,
-        start_elmo("embed", text, "-", *options, stdout=full) as run,
-    ):
-        assert run.stderr is not None
-        message = b"Error: standard output: cannot write it: No space left on device\n"
-        assert run.stderr.read() == message
-    assert run.returncode == 1
 
 
 @pytest.mark.parametrize(

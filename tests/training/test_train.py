@@ -165,7 +165,7 @@ def test_a_word_model_is_trained_with_its_words() -> None:
     train("model", steps=3)
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
     with open_tensors("model/weights.hdf5") as file:
-        assert file.read("embedding").shape == (29, 3)
+        assert file.shape("embedding") == (29, 3)
 
 
 def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:
@@ -493,8 +493,6 @@ def test_a_preset_is_an_architecture() -> None:
 
 def test_wrong_usage_is_wrong_usage() -> None:
     assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
-    message = "TEXT: expected a file, found -; standard input is not read"
-    assert_misused(elmo(*COMMAND, "-", "--preset", "mini"), message)
 
 
 def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(

@@ -53,8 +53,6 @@ def change(
     $ elmo change old.npz new.npz --permutations 1000
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
     """
-    options.refuse_standard_input("OLD and NEW", old, new)
-
     from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
     from elmo_cli.text.targets import read_targets
 

@@ -1,13 +1,10 @@
 """`elmo convert`: weights to another format or data type."""
 
-import os
-
 import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.outputs.formats import DTYPES
 from elmo_cli.quantities import counted
-from elmo_cli.text.lines import check_input
 
 
 @options.command()
@@ -29,11 +26,10 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
     """
-    options.refuse_standard_input("IN", source)
-    check_input(source)
-
     from elmo_cli.pretrained.convert_weights import convert_weights
 
-    n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
-    n_bytes = os.stat(target).st_size
-    messages.say(f"{target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes")
+    converted = convert_weights(source, target, dtype, overwrite=overwrite)
+    messages.say(
+        f"{target}: {counted(converted.n_tensors, 'tensor')}, {converted.dtype}, "
+        f"{converted.n_bytes:,} bytes"
+    )

@@ -5,14 +5,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, options
-from elmo_cli.cli.answers import as_json_line, as_row
-from elmo_cli.cli.streams import input_chunks
+from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
-
-MAX_PAIRS = 64
-"""Maximum number of pairs from standard input that are embedded together."""
 
 
 @options.command()
@@ -60,7 +56,7 @@ def cosine(
     if layer not in (None, *layers):
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
-    pairs = input_chunks(lambda line: find_pair(line.split("\t"), cut, **words), MAX_PAIRS)
+    pairs = read_queries(lambda line: find_pair(line.split("\t"), cut, **words))
     for chunk in pairs if pair is None else [[pair]]:
         for found in similarities(embedder, chunk):
             click.echo(_shown(found, layer, as_json, as_table=pair is not None))

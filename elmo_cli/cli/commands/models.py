@@ -1,4 +1,4 @@
-"""`elmo models` and `elmo download`: the models that have a name."""
+"""`elmo models`, `elmo info` and `elmo download`: what models there are."""
 
 import json
 from typing import Any
@@ -33,8 +33,12 @@ def models(
     $ elmo models --language fr
     """
     if remove is not None:
-        _remove(remove)
+        from elmo_cli.pretrained.loading import remove_model
+
+        folder, n_bytes = remove_model(remove)
+        messages.say(f"{folder}: removed, {size_text(n_bytes)}")
         return
+
     from elmo_cli.pretrained.description import describe_models
 
     with loading.usage_errors():
@@ -45,15 +49,8 @@ def models(
         click.echo(_table(found if show_all or language else _grouped(found)))
 
 
-def _remove(name: str) -> None:
-    from elmo_cli.pretrained.loading import remove_model
-
-    folder, n_bytes = remove_model(name)
-    messages.say(f"{folder}: removed, {size_text(n_bytes)}")
-
-
 def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The models of ELMoForManyLangs that are not here as one."""
+    """The models of ELMoForManyLangs that are not here as one, the last."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
     group = [
@@ -61,24 +58,17 @@ def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for model in found
         if model["name"].startswith(MANY_LANGS_PREFIX) and model["state"] == "available"
     ]
-    if not group:
-        return found
     name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
-    return [
-        *(model for model in found if model not in group),
-        {**group[0], "name": name, "language": language},
-    ]
+    one = [{**model, "name": name, "language": language} for model in group[:1]]
+    return [model for model in found if model not in group] + one
 
 
 def _table(found: list[dict[str, Any]]) -> str:
-    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
-    rows += map(_row, found)
+    rows = [["name", "parameters", "language", "size", "state", "trained on"], *map(_row, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = zip(row, "<><><<", widths, strict=True)  # numbers to the right
-        lines.append("  ".join(f"{cell:{side}{width}}" for cell, side, width in cells).rstrip())
-    return "\n".join(lines)
+    sides = zip("<><><<", widths, strict=True)  # numbers to the right
+    line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
+    return "\n".join(line.format(*row).rstrip() for row in rows)
 
 
 def _row(model: dict[str, Any]) -> list[str]:
@@ -90,6 +80,52 @@ def _row(model: dict[str, Any]) -> list[str]:
         "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB",
         model["state"],
         model["trained_on"] or "-",
+    ]
+
+
+@options.command()
+@click.argument("model", required=False, shell_complete=options.complete_models)
+@options.json_option("an object")
+def info(model: str | None, as_json: bool) -> None:
+    """Show what MODEL is: its size, its files, their checksums and its card.
+
+    MODEL is a name (see `elmo models`), a folder or a zip file; without it, the default
+    model. Nothing is downloaded, but for a model of the Hugging Face hub.
+
+    \b
+    $ elmo info mini
+    $ elmo info ./my-model
+    """
+    from elmo_cli.pretrained.description import describe_model
+
+    found = describe_model(model)
+    click.echo(json.dumps(found, indent=1, ensure_ascii=False) if as_json else _text(found))
+
+
+def _text(found: dict[str, Any]) -> str:
+    """The same for people, a thing a line."""
+    facts = ("state", "language", "trained_on", "layers", "width", "words")
+    lines = [found["name"], *_lines({key: found.get(key) for key in facts})]
+    if found["parameters"] is not None:
+        lines += _lines({"parameters": f"{found['parameters']:>13,}"})
+    lines += _lines({f"  {part}": f"{n:>13,}" for part, n in found.get("parts", {}).items()})
+    for section in ("lstm", "char_cnn"):
+        lines += _lines(found.get("options", {}).get(section) or {})
+    for role, file in found.get("files", {}).items():
+        lines += _lines({role: file["path"], "": f"{file['bytes']:,} bytes"})
+        lines += _lines({" ": f"sha256 {file['sha256']}"})
+    if found.get("state") == "available":
+        lines.append(f"  not on this disk; get it with `elmo download {found['name']}`")
+    if found.get("card"):
+        lines += ["", *found["card"]]
+    return "\n".join(lines)
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    return [
+        f"  {key.replace('_', ' '):<24}  {value}"
+        for key, value in facts.items()
+        if value is not None
     ]
 
 

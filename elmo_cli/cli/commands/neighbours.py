@@ -1,28 +1,20 @@
 """`elmo neighbours`: the uses in an embedded corpus nearest to a word in a sentence."""
 
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line, as_row
-from elmo_cli.cli.streams import input_chunks
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.cli.answers import as_json_line, as_row, read_queries
+from elmo_cli.errors import InputError
 from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
     from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.lines import Sentence
-
-    Cut = Callable[[str], Sentence]
-
-MAX_QUERIES = 64
-"""Maximum number of queries from standard input that are searched together."""
 
 
 @options.command()
@@ -48,11 +40,8 @@ MAX_QUERIES = 64
 @options.option_group("Speed", options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
-    top: int,
-    other_words: bool,
     occurrence: int | None,
     sentence: str | None,
-    layers: str | None,
     as_json: bool,
     **named: Any,
 ) -> None:
@@ -79,37 +68,41 @@ def neighbours(
         raise click.UsageError(
             "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
         )
-    options.refuse_standard_input("FILE", *files)
 
     from elmo_cli.analysis.neighbours import word_neighbours
     from elmo_cli.analysis.uses import check_pooling, has_token_layer
     from elmo_cli.outputs.reader import open_activations
 
+    searching: dict[str, Any] = {name: named.pop(name) for name in ("top", "layers", "other_words")}
     with open_activations(*files) as activations:
         check_pooling(activations, pooled=sentence is not None)
-        if has_token_layer(activations, layers):
+        if has_token_layer(activations, searching["layers"]):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
         _take_settings(activations, named)
         cut = loading.take_tokenizer(named).cut
         queries = _read_queries(arguments, sentence, occurrence, cut)
-        embedder = _load_embedder(activations, named)
-        numbers = count(1)
+        embedder = loading.load_embedder(**named)
+        number = 0
         for chunk in queries:
-            found = word_neighbours(
-                *(embedder, activations, chunk, top), layers=layers, other_words=other_words
-            )
-            for query, nearest, number in zip(chunk, found.nearest, numbers, strict=False):
-                if number == 1 and found.mean_cosine is not None:
-                    pair = "tokens" if sentence is None else "sentences"
-                    messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+            found = word_neighbours(embedder, activations, chunk, **searching)
+            if number == 0 and found.mean_cosine is not None:
+                pair = "tokens" if sentence is None else "sentences"
+                messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+            for query, nearest in zip(chunk, found.nearest, strict=True):
+                number += 1
                 if as_json:
-                    _print_json(activations, query, nearest, found.mean_cosine)
+                    facts = {"query": _use(activations, query), "mean_cosine": found.mean_cosine}
+                    neighbours = [_facts(activations, near) for near in nearest]
+                    click.echo(as_json_line(facts | {"neighbours": neighbours}))
                 else:
-                    _print_lines(activations, nearest, number if n_before == 1 else None)
+                    _print(activations, nearest, number if n_before == 1 else None)
 
 
 def _read_queries(
-    arguments: tuple[str, ...], sentence: str | None, occurrence: int | None, cut: "Cut"
+    arguments: tuple[str, ...],
+    sentence: str | None,
+    occurrence: int | None,
+    cut: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
     """The query, or those in the lines of standard input: those together that are there."""
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
@@ -125,7 +118,7 @@ def _read_queries(
 
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
-        return input_chunks(find_in_line, MAX_QUERIES) if from_input else [[find(*arguments[:2])]]
+        return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
     if not (tokens := cut(sentence)):
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
     return [[Occurrence(tokens, 0)]]
@@ -148,18 +141,7 @@ def _take_settings(activations: "Activations", named: dict[str, Any]) -> None:
     named |= settings
 
 
-def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
-    try:
-        return loading.load_embedder(**named)
-    except ModelError as error:
-        if options.given("--model", "--options-file"):
-            raise
-        raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
-
-
-def _print_lines(
-    activations: "Activations", nearest: "list[Neighbour]", number: int | None
-) -> None:
+def _print(activations: "Activations", nearest: "list[Neighbour]", number: int | None) -> None:
     """Print a neighbour a line; for a program, with tabs and the number of the query."""
     from elmo_cli.analysis.uses import record_name
 
@@ -172,24 +154,13 @@ def _print_lines(
             click.echo(as_row([number, found.cosine, name, text]))
 
 
-def _print_json(
-    activations: "Activations",
-    query: "Occurrence",
-    nearest: "list[Neighbour]",
-    mean_cosine: float | None,
-) -> None:
-    """Print a query and its neighbours."""
+def _use(activations: "Activations", found: "Occurrence") -> dict[str, Any]:
+    word = {"word": found.token, "index": found.index}
+    return {"tokens": found.sentence} | ({} if "pooling" in activations.attributes else word)
 
-    def use(found: "Occurrence") -> dict[str, Any]:
-        word = {"word": found.token, "index": found.index}
-        return {"tokens": found.sentence} | ({} if "pooling" in activations.attributes else word)
 
-    def place(found: "Neighbour") -> dict[str, Any]:
-        path, number = activations.source(found.record)
-        key = activations.key(found.record)
-        name = {"line": number + 1} if key is None else {"key": key}
-        return {"cosine": found.cosine, "file": str(path)} | name
-
-    neighbours = [place(found) | use(found) for found in nearest]
-    facts = {"query": use(query), "mean_cosine": mean_cosine, "neighbours": neighbours}
-    click.echo(as_json_line(facts))
+def _facts(activations: "Activations", found: "Neighbour") -> dict[str, Any]:
+    path, number = activations.source(found.record)
+    key = activations.key(found.record)
+    name = {"line": number + 1} if key is None else {"key": key}
+    return {"cosine": found.cosine, "file": str(path)} | name | _use(activations, found)

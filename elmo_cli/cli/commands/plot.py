@@ -1,7 +1,5 @@
 """`elmo plot`: the uses of a word as a picture."""
 
-from pathlib import Path
-
 import click
 
 from elmo_cli.cli import messages, options
@@ -41,13 +39,11 @@ def plot(
     if len(arguments) < 3:
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
-    options.refuse_standard_input("FILE", *files)
 
-    from elmo_cli.analysis.plot import check_picture, plot_uses
+    from elmo_cli.analysis.plot import plot_uses
     from elmo_cli.analysis.uses import has_token_layer
     from elmo_cli.outputs.reader import open_activations
 
-    check_picture(Path(output), overwrite=overwrite)
     with open_activations(*files) as activations:
         if has_token_layer(activations, layers):
             messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line, as_row
-from elmo_cli.cli.streams import input_chunks
+from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
+    from elmo_cli.language_model.scoring import LanguageModel
     from elmo_cli.text.lines import Sentence
-
-MAX_TEXTS = 64
-"""Maximum number of lines from standard input that are predicted together."""
 
 
 @options.command()
@@ -70,107 +67,96 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 --json < texts.txt
     """
-    _check(text, named["state"])
+    if os.path.isfile(text):
+        raise click.UsageError(
+            f"{text} is a file, and TEXT the text itself; `elmo predict - < {shlex.quote(text)}` "
+            "reads a text a line from it"
+        )
     finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
-    texts = _read_texts(text, loading.take_tokenizer(named).cut)
+    texts = _read_texts(text, loading.take_tokenizer(named).cut, each=each)
     model = loading.load_language_model(**named)
-
-    from elmo_cli.language_model import prediction
-
     if n_samples is not None:
-        sampling["backward"] = finding["backward"]
-        for tokens in chain.from_iterable(texts):
-            drawn = prediction.sample_sentences(model, tokens, n_samples, **sampling)
-            _print_samples(tokens, drawn, as_json)
+        sampling |= {"n_samples": n_samples, "backward": finding["backward"]}
+        _print_samples(model, chain.from_iterable(texts), as_json, sampling)
         return
+
+    from elmo_cli.language_model.prediction import Prediction, predict_words, substitute_words
+
     find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
-        partial(prediction.substitute_words, model, top=finding["top"])
+        partial(substitute_words, model, top=finding["top"])
         if each
-        else partial(prediction.predict_words, model, **finding)
+        else partial(predict_words, model, **finding)
     )
     shares = []
     for number, found in enumerate(chain.from_iterable(map(find, texts))):
-        _print(found, None if text != STANDARD_INPUT else number, as_json)
-        if isinstance(found, prediction.Prediction) and found.place != "gap":
+        lines = _lines(found, number if text == STANDARD_INPUT else None)
+        for line in [as_json_line(_facts(found))] if as_json else lines:
+            click.echo(line)
+        if isinstance(found, Prediction) and found.place != "gap":
             shares.append(found.unknown)
     if shares and not finding["with_unknown"]:
+        share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
         messages.say(
-            f"<UNK>, all words outside the vocabulary, has {sum(shares) / len(shares):.1%}"
-            f"{' on average' if len(shares) > 1 else ''}; --with-unknown shows it"
+            f"<UNK>, all words outside the vocabulary, has {share}; --with-unknown shows it"
         )
 
 
-def _check(text: str, state: str | None) -> None:
-    """Refuse carried states, and a file in the place of a text."""
-    if state == "carry":
-        raise click.UsageError("--state carry is for running text; choose zero or warm")
-    if os.path.isfile(text):
-        name = shlex.quote(text)
-        raise click.UsageError(
-            f"{text} is a file, and TEXT the text itself: `elmo predict - < {name}` reads a text a "
-            f"line from it, `echo {name} | elmo predict -` takes its name as one"
-        )
-
-
-def _read_texts(text: str, cut: "Callable[[str], Sentence]") -> "Iterable[list[Sentence]]":
+def _read_texts(
+    text: str, cut: "Callable[[str], Sentence]", *, each: bool
+) -> "Iterable[list[Sentence]]":
     """The tokens of the text, or of the lines of standard input: those together that are there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
-    # Of many lines, some may have gaps, which both directions fill whatever the option.
-    without_gaps = ["--sample", "--each"]
-    if text != STANDARD_INPUT:
-        without_gaps += ["--backward", "--with-unknown"]
-    option = next(iter(options.given(*without_gaps)), None)
-
     def read(line: str) -> "Sentence":
         tokens = check_text(cut_around_gaps(line, cut))
-        if option is not None and GAP in tokens:
-            raise InputError(f"{option} goes without a gap ({GAP})")
+        if each and GAP in tokens:
+            raise InputError(f"--each goes without a gap ({GAP})")
         return tokens
 
-    if text == STANDARD_INPUT:
-        return input_chunks(read, MAX_TEXTS)
-    with loading.usage_errors():
-        return [[read(text)]]
+    return read_queries(read) if text == STANDARD_INPUT else [[read(text)]]
 
 
-def _print(found: "Prediction | Substitutes", number: int | None, as_json: bool) -> None:
-    """Print an answer: for people, or with the number of its text as a table or JSON."""
+def _print_samples(
+    model: "LanguageModel", texts: "Iterable[Sentence]", as_json: bool, sampling: dict[str, Any]
+) -> None:
+    from elmo_cli.language_model.prediction import sample_sentences
+
+    for tokens in texts:
+        for sample in sample_sentences(model, tokens, **sampling):
+            facts = {"tokens": tokens, "sample": sample}
+            click.echo(as_json_line(facts) if as_json else " ".join(sample))
+
+
+def _lines(found: "Prediction | Substitutes", number: int | None) -> Iterator[str]:
+    """The lines of an answer: for people, or a table with the number of its text."""
     from elmo_cli.language_model.prediction import Prediction
 
-    if as_json:
-        click.echo(as_json_line(_facts(found)))
-    elif isinstance(found, Prediction):
-        _print_words(found.candidates, number)
-    else:
-        for position, token in enumerate(found.tokens, start=1):
-            if number is None:
-                click.echo(token)
-            _print_words(found.candidates[position - 1], number, position, token)
+    if isinstance(found, Prediction):
+        yield from _words(found.candidates, number)
+        return
+    places = zip(found.tokens, found.candidates, strict=True)
+    for position, (token, candidates) in enumerate(places, start=1):
+        if number is None:
+            yield token
+        yield from _words(candidates, number, position, token)
+
+
+def _words(candidates: "list[Candidate]", number: int | None, *place: Any) -> Iterator[str]:
+    for word, probability in candidates:
+        if number is None:
+            yield f"{probability:8.4f}  {word}"
+        else:
+            yield as_row([number, *place, probability, word])
 
 
 def _facts(found: "Prediction | Substitutes") -> dict[str, Any]:
+    """An answer as an object."""
     from elmo_cli.language_model.prediction import Prediction
 
-    def words(candidates: "list[Candidate]") -> list[dict[str, Any]]:
-        return [candidate._asdict() for candidate in candidates]
-
     if isinstance(found, Prediction):
-        answer = {"tokens": found.tokens, "place": found.place, "words": words(found.candidates)}
-        return {**answer, "unknown": found.unknown}
-    return {"tokens": found.tokens, "words": list(map(words, found.candidates))}
-
-
-def _print_words(candidates: "list[Candidate]", number: int | None, *columns: int | str) -> None:
-    for word, probability in candidates:
-        if number is None:
-            click.echo(f"{probability:8.4f}  {word}")
-        else:
-            click.echo(as_row([number, *columns, probability, word]))
-
-
-def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:
-    for sample in samples:
-        found = {"tokens": tokens, "sample": sample}
-        click.echo(as_json_line(found) if as_json else " ".join(sample))
+        words = [candidate._asdict() for candidate in found.candidates]
+        facts = {"tokens": found.tokens, "place": found.place}
+        return {**facts, "words": words, "unknown": found.unknown}
+    substitutes = [[candidate._asdict() for candidate in each] for each in found.candidates]
+    return {"tokens": found.tokens, "words": substitutes}

@@ -165,8 +165,6 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    options.refuse_standard_input("TEXT", *texts)
-    options.refuse_standard_input("--validation-file", settings["validation_file"] or "")
     if not any(settings[name] for name in ("preset", "options_file", "init_from")):
         raise click.UsageError("expected --preset, --options-file or --init-from")
     tokenizer = loading.take_tokenizer(settings)

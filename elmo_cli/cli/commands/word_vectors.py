@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -75,35 +74,27 @@ def word_vectors(
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
-    if len(arguments) > 2:
-        raise click.UsageError("expected VOCABULARY and OUT, or OUT alone")
-    words_file, output = arguments[0] if len(arguments) == 2 else None, Path(arguments[-1])
-    if words_file is None and corpus is None:
-        raise click.UsageError("expected VOCABULARY and OUT; or --corpus, whose words are taken")
-    if words_file is not None:
-        options.refuse_standard_input("VOCABULARY", words_file)
+    if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
+        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    output = arguments[-1]
+    tokenizer = loading.take_tokenizer(named)
+    averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
 
-    from elmo_cli.analysis.vector_files import check_vector_file
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
     from elmo_cli.cli.progress import ProgressBar
-    from elmo_cli.text.lines import check_input
 
-    check_vector_file(output, words_file, corpus, overwrite=overwrite)
-    tokenizer = loading.take_tokenizer(named)
-    uses = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
+    write: Callable[..., int]
     if corpus is None:
-        assert words_file is not None
         files = loading.take_files(named, with_softmax=softmax)
         loading.say_model(files.name)
-        write: Callable[..., int] = partial(
-            write_token_vectors, words_file, output, softmax=softmax, model=files, device=device
+        write = partial(
+            write_token_vectors, arguments[0], output, softmax=softmax, model=files, device=device
         )
     else:
-        check_input(corpus)
         embedder = loading.load_embedder(device=device, **named)
-        write = partial(
-            write_average_vectors, embedder, corpus, output, words_file, tokenizer=tokenizer, **uses
-        )
+        words_file = arguments[0] if len(arguments) == 2 else None
+        averaging |= {"tokenizer": tokenizer}
+        write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
     with ProgressBar(unit=" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.add)
     messages.say(f"{output}: {counted(n_words, 'word')}")

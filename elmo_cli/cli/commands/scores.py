@@ -1,0 +1,209 @@
+"""`elmo perplexity` and `elmo surprisal`: how well a model predicts a text and its tokens."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.quantities import counted
+from elmo_cli.text.lines import check_input, size_in_bytes
+
+if TYPE_CHECKING:
+    from elmo_cli.language_model.perplexity import Perplexity
+    from elmo_cli.language_model.scoring import SentenceScore
+    from elmo_cli.language_model.surprisal import Surprisals
+    from elmo_cli.text.tokenizers import Tokenizer
+
+_OF_SENTENCES = (
+    *("sentence", "tokens", "unknown", "log_p_forward", "log_p_backward"),
+    *("forward", "backward", "average"),
+)
+_OF_TOKENS = ("sentence", "position", "token", "known", "log_p_forward", "log_p_backward")
+_OF_SURPRISAL = ("sentence_id", "token_id", "token", "surprisal", "known")
+
+
+def _options(function: Any) -> Any:
+    """Add those of both commands."""
+    batch_size = options.batch_size_option(requires="--state carry")
+    speed = options.batch_tokens_option(batch_size(function))
+    return options.text_options("whitespace")(options.language_model_options(speed))
+
+
+@options.command()
+@click.argument("text", metavar="FILE", type=options.PATH)
+@options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
+@options.flag("--per-token", help="Print a line a token, as TSV.")
+@options.json_option("an object, or one a line")
+@_options
+def perplexity(
+    text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
+) -> None:
+    """Measure how well a model predicts FILE: text, a sentence a line.
+
+    Tokens are what white space separates, unless --tokenizer names another way.
+
+    FILE may be gzip (.gz), or - for standard input. The forward direction predicts every token
+    and the end of the sentence, the backward direction every token and the start of the
+    sentence, over the whole vocabulary; the average is that of both log probabilities. Tokens
+    outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
+
+    Log probabilities are natural. In --per-token, position 0 is <S>, which only the backward
+    direction predicts, and the last one is </S>, which only the forward direction predicts.
+
+    \b
+    $ elmo perplexity test.txt
+    $ elmo perplexity test.txt --per-sentence > scores.tsv
+    $ elmo perplexity test.txt --per-token --json
+    """
+    check_input(text)  # before the model is loaded, which can take a while
+    tokenizer = loading.take_tokenizer(named)
+    model = loading.load_language_model(**named)
+
+    from elmo_cli.language_model.perplexity import Totals
+
+    totals = Totals()
+    has_rows = per_sentence or per_token
+    columns, rows_of = (_OF_TOKENS, _token_rows) if per_token else (_OF_SENTENCES, _sentence_rows)
+    if has_rows and not as_json:
+        click.echo(as_row(columns))
+    scores = _score_file(text, tokenizer, partial(model.score, batch_size=batch_size))
+    for number, found in enumerate(scores):
+        totals.add(found)
+        if has_rows:
+            _print_rows(columns, rows_of(number, found), as_json)
+    result = totals.perplexity()
+    if has_rows:
+        average = result.all_words.average
+        messages.say(
+            f"{counted(result.tokens, 'token')}, perplexity {average:,.2f} (average of directions)"
+        )
+    else:
+        click.echo(as_json_line(asdict(result)) if as_json else _table(result))
+
+
+@options.command()
+@click.argument("text", metavar="FILE", type=options.PATH)
+@options.choice(
+    "--direction",
+    ["forward", "backward"],
+    default="forward",
+    help="Predict each token from those before it, or from those after it.",
+)
+@options.flag("--entropy", "with_entropy", help="Print the entropy of each prediction too.")
+@options.json_option("an object a line")
+@_options
+def surprisal(
+    text: str, direction: str, with_entropy: bool, as_json: bool, batch_size: int, **named: Any
+) -> None:
+    """Print the surprisal of each token of FILE: text, a sentence a line.
+
+    Tokens are what white space separates, unless --tokenizer names another way. FILE may be
+    gzip (.gz), or - for standard input. Prints TSV with a header: the number of the line
+    and that of the token in it, both from 1, the token, its surprisal in bits, and whether
+    it is a word of the vocabulary (1) or not (0). The surprisal of an unknown token is that of
+    <UNK>, of any unknown word, and says little about this one. --entropy adds the entropy over
+    the whole vocabulary, in bits: the surprisal that the model expects in this place.
+
+    \b
+    $ elmo surprisal stimuli.txt > surprisal.tsv
+    $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
+    """
+    check_input(text)
+    tokenizer = loading.take_tokenizer(named)
+    model = loading.load_language_model(**named)
+
+    from elmo_cli.language_model.surprisal import measure_surprisal
+
+    measure = partial(
+        measure_surprisal,
+        model,
+        batch_size=batch_size,
+        backward=direction == "backward",
+        with_entropy=with_entropy,
+    )
+    columns = [*_OF_SURPRISAL, *["entropy"] * with_entropy]
+    if not as_json:
+        click.echo(as_row(columns))
+    n_tokens = n_unknown = 0
+    for number, found in enumerate(_score_file(text, tokenizer, measure), start=1):
+        _print_rows(columns, _surprisal_rows(number, found), as_json)
+        n_tokens += len(found.tokens)
+        n_unknown += int((~found.known).sum())
+    messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
+
+
+def _score_file(
+    text: str, tokenizer: "Tokenizer", score: Callable[..., Iterator[Any]]
+) -> Iterator[Any]:
+    """Score the sentences of a file, with a progress bar: what `score` gives for them."""
+    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.text.records import find_format, open_records
+
+    input_format = find_format(text, tokenizer=tokenizer)
+    with (
+        ProgressBar(total=size_in_bytes(text)) as bar,
+        open_records(text, input_format, bar.add, tokenizer=tokenizer) as (records, is_ready, _),
+    ):
+        for found in score((record.tokens for record in records), is_ready=is_ready):
+            yield found
+            bar.add_tokens(len(found.tokens))
+
+
+def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:
+    """Print the rows of a table, without its header; in JSON, an object each."""
+    lines = [
+        as_json_line(dict(zip(columns, row, strict=True))) if as_json else as_row(row)
+        for row in rows
+    ]
+    if lines:
+        click.echo("\n".join(lines))
+
+
+def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
+    from elmo_cli.language_model.perplexity import perplexity_of
+
+    both = perplexity_of(score)
+    n_unknown = int((~score.known).sum())
+    log_p = float(score.forward.sum()), float(score.backward.sum())
+    yield number, len(score.tokens), n_unknown, *log_p, *(astuple(both) if both else [None] * 3)
+
+
+def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
+    from elmo_cli.model.characters import END_TOKEN, START_TOKEN
+
+    if not score.tokens:
+        return
+    tokens = [START_TOKEN, *score.tokens, END_TOKEN]
+    known = [True, *score.known.tolist(), True]
+    forward = [None, *score.forward.tolist()]
+    backward = [*score.backward.tolist(), None]
+    for position, values in enumerate(zip(tokens, known, forward, backward, strict=True)):
+        yield number, position, *values
+
+
+def _surprisal_rows(number: int, score: "Surprisals") -> Iterator[Sequence[Any]]:
+    columns = [score.tokens, score.surprisal.tolist(), score.known.tolist()]
+    if score.entropy is not None:
+        columns.append(score.entropy.tolist())
+    for position, values in enumerate(zip(*columns, strict=True), start=1):
+        yield number, position, *values
+
+
+def _table(found: "Perplexity") -> str:
+    """All of it for people."""
+    lines = [
+        f"sentences    {found.sentences:>12,}",
+        f"tokens       {found.tokens:>12,}",
+        f"predictions  {found.predictions:>12,}  in each direction",
+        f"unknown      {found.unknown:>12.2%}  of the tokens",
+        "",
+        f"perplexity   {'all words':>12}  {'known words':>12}",
+    ]
+    all_words, known_words = asdict(found.all_words), asdict(found.known_words)
+    for name, value in all_words.items():
+        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+    return "\n".join(lines)
