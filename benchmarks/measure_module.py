@@ -2,13 +2,14 @@
 
     python measure_module.py --options-file=O --weight-file=W INPUT [--requires-grad]
 
-With --peer it is AllenNLP's `Elmo`, by the python of its environment; --evaluate leaves gradients
-out. The last line of standard output has the figures, as JSON.
+With --hub it is `HubElmo`; with --peer, AllenNLP's `Elmo`, by the python of its environment.
+--evaluate leaves gradients out. The last line of standard output has the figures, as JSON.
 """
 
 import argparse
 import json
 import time
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -23,25 +24,27 @@ def main() -> None:
     arguments = parse_arguments()
     if arguments.peer:
         install_stubs()
-        from allennlp.modules.elmo import Elmo, batch_to_ids
-    else:
-        from elmo_cli import Elmo, batch_to_ids
     import torch
 
     lines = [line.split() for line in arguments.input.read_text("utf-8").splitlines()]
     sentences = [tokens for tokens in lines if tokens][: arguments.sentences]
-    batches = [batch_to_ids(sentences[i : i + BATCH]) for i in range(0, len(sentences), BATCH)]
-    elmo = Elmo(
-        arguments.options_file,
-        arguments.weight_file,
-        1,
-        requires_grad=arguments.requires_grad,
-        keep_sentence_boundaries=arguments.boundaries,
-        dropout=0.0,
-    ).train(not arguments.evaluate)
-    run(elmo, batches[:2], torch, arguments)
+    batches = [sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)]
+    elmo, prepare, output = make_hub(arguments) if arguments.hub else make_elmo(arguments)
+    elmo.train(not arguments.evaluate)
+    inputs = list(map(prepare, batches))
+
+    def run(some: Sequence[Any]) -> None:
+        """Embed batches; in training, as a step of an optimizer needs it."""
+        with torch.no_grad() if arguments.evaluate else nullcontext():
+            for batch in some:
+                loss = output(elmo(batch)).square().mean()
+                if not arguments.evaluate:
+                    elmo.zero_grad()
+                    loss.backward()
+
+    run(inputs[:2])
     started, cpu_started = time.perf_counter(), time.process_time()
-    run(elmo, batches, torch, arguments)
+    run(inputs)
     figures = {
         "embed_seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
@@ -51,14 +54,34 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-def run(elmo: Any, batches: list[Any], torch: Any, arguments: argparse.Namespace) -> None:
-    """Embed batches; in training, as a step of an optimizer needs it."""
-    with torch.no_grad() if arguments.evaluate else nullcontext():
-        for batch in batches:
-            loss = elmo(batch)["elmo_representations"][0].square().mean()
-            if not arguments.evaluate:
-                elmo.zero_grad()
-                loss.backward()
+Made = tuple[Any, Callable[[list[list[str]]], Any], Callable[[Any], Any]]
+"""A module, what makes its inputs of sentences, and what takes its mix from its outputs."""
+
+
+def make_elmo(arguments: argparse.Namespace) -> Made:
+    """Either `Elmo`, with one mix."""
+    if arguments.peer:
+        from allennlp.modules.elmo import Elmo, batch_to_ids
+    else:
+        from elmo_cli import Elmo, batch_to_ids
+    elmo = Elmo(
+        arguments.options_file,
+        arguments.weight_file,
+        1,
+        requires_grad=arguments.requires_grad,
+        keep_sentence_boundaries=arguments.boundaries,
+        dropout=0.0,
+    )
+    return elmo, batch_to_ids, lambda outputs: outputs["elmo_representations"][0]
+
+
+def make_hub(arguments: argparse.Namespace) -> Made:
+    """`HubElmo`, whose mix trains."""
+    from elmo_cli import Elmo, HubElmo
+
+    bilm = Elmo(arguments.options_file, arguments.weight_file, 1).bilm
+    hub = HubElmo(module=bilm, trainable=True)
+    return hub, lambda batch: list(map(" ".join, batch)), lambda outputs: outputs["elmo"]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -67,6 +90,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--options-file", required=True)
     parser.add_argument("--weight-file", required=True)
     parser.add_argument("--peer", action="store_true", help="AllenNLP's class")
+    parser.add_argument("--hub", action="store_true", help="HubElmo")
     parser.add_argument("--requires-grad", action="store_true", help="train the biLM too")
     parser.add_argument("--evaluate", action="store_true", help="without gradients")
     parser.add_argument("--boundaries", action="store_true", help="keep_sentence_boundaries")

@@ -8,6 +8,7 @@ KINDS = {
     "`Elmo`, frozen, in training": ([], FROZEN_TARGET),
     "`Elmo`, frozen, in evaluation": (["--evaluate"], FROZEN_TARGET),
     "`Elmo`, frozen, with boundaries": (["--boundaries"], FROZEN_TARGET),
+    "`HubElmo`, frozen, in training": (["--hub"], FROZEN_TARGET),
     "`Elmo`, fine-tuned": (["--requires-grad"], TUNED_TARGET),
 }
 
@@ -18,6 +19,7 @@ def module_rows(setting: Setting) -> list[Row]:
     rows = []
     for what, (options, target) in KINDS.items():
         ours = setting.ours("measure_module.py", setting.model, *options, text)
-        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *ours[2:], "--peer"]
+        peers = [option for option in ours[2:] if option != "--hub"]  # AllenNLP has `Elmo` alone
+        theirs = [str(setting.peer), str(HERE / "measure_module.py"), *peers, "--peer"]
         rows.append(speed_row(what, target, *beside_allennlp(setting, ours, theirs)))
     return rows

@@ -1,7 +1,4 @@
-"""Atomic writes, and locks: a file appears under its name when it is complete.
-
-Write `NAME.partial`, fsync, rename.
-"""
+"""Atomic writes, and locks: write `NAME.partial`, fsync, rename."""
 
 import errno
 import logging
@@ -18,22 +15,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What a file system without locks says.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-# What to do about an output that cannot be written, by the number of the error.
+"""What a file system without locks says."""
 _ADVICE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room in your quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
+"""What to do about an output that cannot be written, by the number of the error."""
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
-    """Make sure that a file can be written, before anything is computed.
+    """Make sure that a file can be written, before anything is computed; an `OutputError` if not.
 
-    Raises:
-        OutputError: it is there already, is a directory or the `source`, or its folder is
-            missing or not writable.
+    Nor is it the `source`.
     """
     path = Path(path)
     # Not the methods of Path: they raise where a name is too long.
@@ -52,7 +47,9 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
-    """What to say of an output that cannot be written."""
+    """What to say of an output that cannot be written; an error of ours as it is."""
+    if isinstance(error, OutputError):
+        return error
     advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
     return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
 
@@ -61,8 +58,7 @@ def output_error(path: Path, error: OSError) -> OutputError:
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
     """Give the name `NAME.partial`, or another, whose file is synced and becomes `path`.
 
-    Raises:
-        OSError: it cannot be written; a file of the name `path` is as it was.
+    After an `OSError`, a file of the name `path` is as it was.
     """
     partial = partial or path.with_name(f"{path.name}.partial")
     try:
@@ -102,18 +98,13 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
-    """Lock a file, which is made for that, against other processes.
-
-    Args:
-        path: the lock file. Remove it with `unlock`.
-        seconds: to wait for another process; -1 is for ever.
+    """Lock a file, which is made for that, against other processes; -1 seconds wait for ever.
 
     Returns:
-        The lock. None, with a warning, where the file system has no locks.
+        The lock, for `unlock`. None, with a warning, where the file system has no locks.
 
     Raises:
         BlockingIOError: another process holds it.
-        OSError: the file cannot be made.
     """
     from filelock import FileLock, Timeout
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from elmo_cli.file_plan import FilePlan
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.inference.selection import Selection
+from elmo_cli.inference.sentence_encoder import Encoder
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
@@ -46,6 +46,7 @@ class _Embedder(Protocol):
     """What a run needs of `ElmoEmbedder`, which has a method for runs and so imports this."""
 
     batch_tokens: int
+    encoder: Encoder
 
     @property
     def state(self) -> str: ...
@@ -54,8 +55,6 @@ class _Embedder(Protocol):
         self, window: list[Sentence], selection: Selection
     ) -> Iterator[NDArray[np.float32] | ComputationError]: ...
     def nothing(self, selection: Selection) -> NDArray[np.float32]: ...
-    def save_states(self) -> dict[str, str]: ...
-    def restore_states(self, saved: dict[str, str]) -> None: ...
 
 
 Embedded = tuple[Record, Place, NDArray[np.float32]]
@@ -88,15 +87,7 @@ def embed_file(
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Summary:
-    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
-
-    Raises:
-        InputError: a record cannot be read.
-        OtherInputError: an earlier run, finished or not, was of another input.
-        OutputError: the output cannot be written, or was made with other settings.
-        ComputationError: memory does not suffice for a record, or the GPU is lost.
-        StoppedError: it was told to stop.
-    """
+    """Embed a file into an output file: see `ElmoEmbedder.embed_file`."""
     attributes = {
         **embedder.attributes(selection, batch_size),
         "format": plan.input_format.name,
@@ -131,25 +122,14 @@ def embed_windows(
     skip_errors: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[Iterator[Embedded]]:
-    """Embed records, a window at a time.
+    """Embed records, a window at a time; errors call a record by its `unit`, such as `line`.
 
-    Args:
-        embedder: of the model.
-        records: as `RunInput` gives them.
-        selection: what is wanted of the activations.
-        batch_size: sentences in a window where states are carried over.
-        unit: what messages call a record, such as `line`.
-        skip_errors: a record that memory does not suffice for has no tokens, and its `error`.
-        is_ready: whether the next record is there; where it is not, a window is closed.
+    With `skip_errors`, a record that memory does not suffice for has no tokens, and its `error`.
+    A window ends before a record that is not ready, or cannot be read.
 
     Yields:
         The records of a window with their activations, computed as they are taken: to be used
-        up before the next window. Those before a record that cannot be read are a window too.
-
-    Raises:
-        ComputationError: memory does not suffice for a record, while its window is used.
-        InputError: a record cannot be read.
-        StoppedError: the run was told to stop while it waited for a record.
+        up before the next window.
     """
     errors: list[ElmoError] = []
 
@@ -239,7 +219,7 @@ class _Run:
             for number, window in enumerate(windows):
                 self._write(window)
                 if number == 0 and not self.summary.resumed_from:
-                    _tell_size(self.plan, self.writer.path, self.summary, self.n_values)
+                    self._tell_size()
                 self.on_progress(self._told())
                 if time.monotonic() - last_checkpoint >= self.plan.checkpoint_seconds:
                     self._checkpoint()
@@ -248,20 +228,19 @@ class _Run:
                     raise StoppedError
         except StoppedError:
             self._checkpoint()
-            kept = (
-                f", which is kept with all before it in {self.writer.partial}; "
-                "the same command resumes it"
-            )
-            raise StoppedError(
-                f"Stopped after {self._last_record()}{kept if self.writer.can_resume else ''}"
-            ) from None
+            message = f"Stopped after {self._last_record()}"
+            if self.plan.output_format.can_resume:
+                message += f", which is kept with all before it in {self.writer.partial}; "
+                message += "the same command resumes it"
+            raise StoppedError(message) from None
         except OutputError:
             raise
         except Exception as error:
             with suppress(OutputError):
                 self._checkpoint()
-            if isinstance(error, ElmoError) or not _is_of_device(error):
-                raise
+            is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
+            if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
+                raise  # a bug, perhaps
             raise ComputationError(
                 f"the computation failed after {self._last_record()}: {first_line(error)}; "
                 "the same command resumes from the last checkpoint"
@@ -278,10 +257,11 @@ class _Run:
         """Resume an earlier run, if there is one; the records that the output does not have."""
         writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
-            return records
+            return records.read()
         place = Place(*writer.run_state["place"])
-        for record in records.skip_to(place.n_records):
-            writer.skip(record)
+        for number, (record, _) in enumerate(records.read(place.n_records)):
+            if not writer.is_complete:
+                writer.skip(number, record)
         if records.place != place:
             raise OtherInputError(
                 f"{writer.path if writer.is_complete else writer.partial} is of another input: "
@@ -289,19 +269,19 @@ class _Run:
                 "starts anew"
             )
         if writer.is_complete:
-            if next(records, None) is not None or records.place != place:
+            if next(records.read(), None) is not None or records.place != place:
                 raise OutputError(
                     f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
                     "of this input; --overwrite replaces it"
                 )
             self.summary.was_complete = True
             return ()
-        self.embedder.restore_states(writer.run_state["states"])
+        self.embedder.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
         self.place = place
         self.summary.resumed_from = place.n_records
         logger.info("Resumed after %s", self._last_record())
-        return records
+        return records.read()
 
     def _write(self, window: Iterator[Embedded]) -> None:
         """Write the records of a window, as they are embedded."""
@@ -349,27 +329,25 @@ class _Run:
 
     def _state(self, place: Place) -> dict[str, Any]:
         """What a run has to know to resume from a place."""
-        states = self.embedder.save_states()
+        states = self.embedder.encoder.save()
         return {"place": place, "states": states, "skipped": self.skipped}
 
-
-def _tell_size(plan: FilePlan, path: Path, done: Summary, n_values: int) -> None:
-    """Say how large the output will be, by what is written, and warn if there is no room."""
-    n_input = size_in_bytes(plan.source)
-    if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
-        return
-    n_written = plan.output_format.value_bytes * n_values + _RECORD_BYTES * done.n_sentences
-    n_bytes = n_written / done.n_bytes * n_input
-    free = shutil.disk_usage(path.parent).free
-    text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
-    logger.info("Output: %s", text)
-    if n_bytes - n_written > free:
-        logger.warning(
-            "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
-            *(path, text),
-        )
-
-
-def _is_of_device(error: Exception) -> bool:
-    """Whether memory ran out or a GPU was lost, and not a bug in our code."""
-    return is_out_of_memory(error) or (isinstance(error, RuntimeError) and "CUDA" in str(error))
+    def _tell_size(self) -> None:
+        """Say how large the output will be, by what is written, and warn if there is no room."""
+        done, output_format = self.summary, self.plan.output_format
+        n_input = size_in_bytes(self.plan.source)
+        if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
+            return
+        value_bytes = 4 if output_format.dtype == "float32" else 2
+        if output_format.name == "jsonl":
+            value_bytes = 14
+        n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
+        n_bytes = n_written / done.n_bytes * n_input
+        free = shutil.disk_usage(self.writer.path.parent).free
+        text = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
+        logger.info("Output: %s", text)
+        if n_bytes - n_written > free:
+            logger.warning(
+                "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
+                *(self.writer.path, text),
+            )

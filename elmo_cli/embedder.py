@@ -32,7 +32,6 @@ from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
-from elmo_cli.pretrained.hub import save_model
 from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
@@ -91,7 +90,7 @@ class ElmoEmbedder:
         """
         check_state(state)
         types = compute_types(precision, choose_device(cuda_device if device is None else device))
-        self._device = types.device
+        self.device = types.device
         self.cuda_device = -1 if types.device.index is None else types.device.index
         self.batch_tokens = tokens_per_batch(batch_tokens, types.device.type)
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
@@ -99,7 +98,7 @@ class ElmoEmbedder:
         self.precision = precision
         bilm = load_bilm(self.files)
         self.options = bilm.options
-        self._encoder = make_encoder(bilm, types, self.state)
+        self.encoder: Encoder = make_encoder(bilm, types, self.state)
 
     def __repr__(self) -> str:
         return (
@@ -109,14 +108,9 @@ class ElmoEmbedder:
 
     encode = encode
 
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
-        return self._device
-
     def on_device(self, device: Device | None) -> "ElmoEmbedder":
         """The same model on another device, loaded there once more; None is its own."""
-        if device is None or choose_device(device) == self._device:
+        if device is None or choose_device(device) == self.device:
             return self
         named: dict[str, Any] = {"state": self.state, "precision": self.precision}
         return ElmoEmbedder(model=self.files, device=device, **named)
@@ -143,6 +137,8 @@ class ElmoEmbedder:
         Raises:
             ElmoError: a file is there already, or the model has no such form.
         """
+        from elmo_cli.pretrained.convert_weights import save_model
+
         save_model(self.files, folder)
 
     @cached_property
@@ -154,14 +150,14 @@ class ElmoEmbedder:
     def _encoder_on_cpu(self) -> Encoder:
         """The model once more, for sentences that are too long for the memory of a GPU."""
         logger.warning(
-            "Out of memory on %s for one sentence; such are computed on the CPU", self._device
+            "Out of memory on %s for one sentence; such are computed on the CPU", self.device
         )
         return make_encoder(load_bilm(self.files), compute_types(self.precision, CPU), self.state)
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
         """The readable biLM, read from its files once more: the fast one keeps no copy."""
-        return load_bilm(self.files).to(self._device)
+        return load_bilm(self.files).to(self.device)
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
@@ -171,11 +167,11 @@ class ElmoEmbedder:
             (B, T), both on the device.
         """
         batch = list(map(checked_sentence, batch))
-        embedded = map(result_or_raise, self._embedded(batch, Selection(), self._device))
+        embedded = map(result_or_raise, self._embedded(batch, Selection(), self.device))
         longest = max((len(sentence) for sentence in batch), default=0)
         shape = len(batch), self.options.n_layers, longest, self.options.width
-        activations = torch.zeros(shape, device=self._device)  # (B, L, T, W)
-        mask = torch.zeros(len(batch), longest, dtype=torch.int64, device=self._device)
+        activations = torch.zeros(shape, device=self.device)  # (B, L, T, W)
+        mask = torch.zeros(len(batch), longest, dtype=torch.int64, device=self.device)
         for row, row_mask, values in zip(activations, mask, embedded, strict=True):
             row[:, : values.shape[1]] = values
             row_mask[: values.shape[1]] = 1
@@ -281,7 +277,10 @@ class ElmoEmbedder:
             split_sentences: split lines into sentences, which are numbered in place of lines.
             words: write the uses of these words alone, and compute only sentences that have one:
                 the forms of each, as `read_targets` gives them. npz has a matrix a word.
-            file_format, layout, compression, dtype: as in `choose_output_format`.
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix if not given,
+                else HDF5.
+            layout, compression: of HDF5: `allennlp` or `packed`; `gzip`, `lzf` or `zstd`.
+            dtype: of the stored values, `float32` or `float16`.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: give sentences that cannot be read, or are too long for memory, an empty
                 dataset, and name them in the attribute `skipped`.
@@ -295,12 +294,12 @@ class ElmoEmbedder:
             StoppedError: it was told to stop.
         """
         from elmo_cli.embed_file import embed_file
-        from elmo_cli.file_plan import plan_file
+        from elmo_cli.file_plan import FilePlan
 
         selection = select(
             self.options.n_layers, output_format, mix, gamma, pooling, normalize=normalize
         )
-        plan = plan_file(
+        plan = FilePlan(
             input_file,
             output_file_path,
             input_format=input_format,
@@ -339,16 +338,7 @@ class ElmoEmbedder:
 
     def nothing(self, selection: Selection) -> Array:
         """The value of a sentence without tokens, float32."""
-        array: Array = self._nothing(selection, CPU).numpy()
-        return array
-
-    def save_states(self) -> dict[str, str]:
-        """The carried states after the last batch, as JSON takes them; nothing for other states."""
-        return self._encoder.save()
-
-    def restore_states(self, saved: dict[str, str]) -> None:
-        """Resume from what `save_states` gave; a `ValueError` for something else."""
-        self._encoder.restore(saved)
+        return np.asarray(selection.empty(self.options.n_layers, self.options.width, CPU))
 
     @torch.inference_mode()
     def _embedded(
@@ -361,21 +351,18 @@ class ElmoEmbedder:
 
         def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
             sentences = [distinct[place] for place in batch]
-            encoder = self._encoder_on_cpu if on_cpu else self._encoder
+            encoder = self._encoder_on_cpu if on_cpu else self.encoder
             layers = encoder.run(sentences, slots=batch)  # (L, N, W)
             return selection.apply(layers, [len(s) for s in sentences], device)
 
-        elsewhere = None if self._device.type == "cpu" else partial(compute, on_cpu=True)
+        elsewhere = None if self.device.type == "cpu" else partial(compute, on_cpu=True)
         embedded = compute_window(
-            *(compute, list(map(len, distinct)), self.batch_tokens, self._device.type),
+            *(compute, list(map(len, distinct)), self.batch_tokens, self.device.type),
             carried=carry,
             compute_on_cpu=elsewhere,
         )
-        nothing = self._nothing(selection, device)
-        return [embedded.get(place, nothing) for place in places]
-
-    def _nothing(self, selection: Selection, device: torch.device) -> Tensor:
-        return selection.empty(self.options.n_layers, self.options.width, device)
+        empty = selection.empty(self.options.n_layers, self.options.width, device)
+        return [embedded.get(place, empty) for place in places]
 
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """What the output file says about its making."""

@@ -1,7 +1,7 @@
 """Texts to vectors, with the names that sentence-transformers made usual: `ElmoEmbedder.encode`."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,21 +22,11 @@ class _Embedder(Protocol):
     """What is needed of `ElmoEmbedder`, which has the function as a method and so imports this."""
 
     files: ModelFiles
+    device: torch.device
 
-    def embed_sentences(
-        self,
-        sentences: Iterable[Sentence],
-        batch_size: int = ...,
-        *,
-        layers: str = ...,
-        mix: Sequence[float] | None = ...,
-        gamma: float | None = ...,
-        pooling: str | None = ...,
-        normalize: bool = ...,
-    ) -> Iterator[NDArray[np.float32]]: ...
-    def on_device(self, device: Device | None) -> "_Embedder": ...
     @property
-    def device(self) -> torch.device: ...
+    def embed_sentences(self) -> Callable[..., Iterator[NDArray[np.float32]]]: ...
+    def on_device(self, device: Device | None) -> "_Embedder": ...
 
 
 def encode(
@@ -93,14 +83,10 @@ def encode(
         from tqdm import tqdm
 
         embedded = tqdm(embedded, total=len(sentences), unit=" texts")
-    arrays = list(embedded)
-    place = embedder.device if convert_to_tensor else None
+    vectors: Any = list(embedded)
+    if convert_to_tensor:
+        vectors = [torch.from_numpy(values).to(embedder.device) for values in vectors]
     if pooling is not None:
-        vectors = _placed(np.stack(arrays)[: len(sentences)], place)
-        return vectors[0] if isinstance(texts, str) else vectors
-    tokens = [_placed(array, place) for array in arrays[: len(sentences)]]
-    return tokens[0] if isinstance(texts, str) else tokens
-
-
-def _placed(array: NDArray[np.float32], device: torch.device | None) -> Vectors:
-    return array if device is None else torch.from_numpy(array).to(device)
+        vectors = torch.stack(vectors) if convert_to_tensor else np.stack(vectors)
+    found: Vectors | list[Vectors] = vectors[: len(sentences)]
+    return found[0] if isinstance(texts, str) else found

@@ -1,16 +1,5 @@
 """The errors a user can cause, one kind per thing that can be wrong.
 
-    ElmoError
-    ├── InputError     text that cannot be read or does not fit
-    │   └── OtherInputError  text that is not what a run began with
-    ├── OptionsError   options.json
-    ├── WeightsError   weights.hdf5
-    ├── ModelError     a model name or folder
-    ├── OutputError    a file that cannot be written
-    ├── DeviceError    a processor that is not there
-    ├── ComputationError  what torch cannot compute: out of memory, a GPU lost
-    └── StoppedError   a run that was told to stop, and can resume
-
 Each carries one ready-made line: the thing, what was expected, what was found
 and what to try. The command line prints that line and exits with status 1.
 """
@@ -19,19 +8,6 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
-
-__all__ = [
-    "ComputationError",
-    "DeviceError",
-    "ElmoError",
-    "InputError",
-    "ModelError",
-    "OptionsError",
-    "OtherInputError",
-    "OutputError",
-    "StoppedError",
-    "WeightsError",
-]
 
 _SHOWN = 1000
 
@@ -89,14 +65,7 @@ def check_at_least(name: str, value: int, least: int) -> None:
 
 
 def load_extra(name: str, package: str, extra: str) -> Any:
-    """Import a package that an extra of this one installs.
-
-    Args:
-        name: what needs it, for the error.
-
-    Raises:
-        ElmoError: it is not installed.
-    """
+    """Import a package of an extra; an `ElmoError` says that `name` needs it if it fails."""
     try:
         return import_module(package)
     except ImportError:

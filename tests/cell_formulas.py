@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 INSTRUCTIONS = ("AVX2", "AVX512")
 PROCESSORS = (
     INSTRUCTIONS[: 1 + INSTRUCTIONS.index(torch.backends.cpu.get_cpu_capability())]
-    if kernel("step", "")
+    if kernel("step")
     else ()
 )
 """The kinds of processor that this one can be taken for; none without kernels."""

@@ -77,6 +77,7 @@ def open_writer(
     **options: Any,
 ) -> ActivationsWriter:
     """A writer; the options are those of `choose_output_format`."""
+    options.setdefault("forget_sentences", attributes.get("format") == "fasta")
     output_format = choose_output_format(path, pooled="pooling" in attributes, **options)
     return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
 
@@ -101,7 +102,7 @@ def write(
             n_written = writer.n_records
             for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
                 if number < n_written:
-                    writer.skip(record)
+                    writer.skip(number, record)
                     continue
                 if number == stop:
                     writer.checkpoint({"place": Place(number, "")})

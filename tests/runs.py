@@ -33,14 +33,14 @@ def stop_after(n_windows: int) -> Callable[[], bool]:
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
     """Let memory suffice for no more tokens in a batch."""
-    original = SentenceEncoder.run
+    original = SentenceEncoder.run_from
 
     def run(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
         if sum(map(len, sentences)) > n_tokens:
             raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
         return original(self, sentences, *arguments)
 
-    monkeypatch.setattr(SentenceEncoder, "run", run)
+    monkeypatch.setattr(SentenceEncoder, "run_from", run)
 
 
 def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:
@@ -54,7 +54,7 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 def assert_equal(found: str | Path, expected: str | Path) -> None:
     """The same names, attributes and index; the same bits where there are kernels."""
-    tolerance = 0.0 if kernel("step", "") else 2e-6
+    tolerance = 0.0 if kernel("step") else 2e-6
     attributes, index, data = content(found)
     expected_attributes, expected_index, expected_data = content(expected)
     assert attributes == expected_attributes

@@ -24,7 +24,7 @@ from states import GOLDEN_BATCHES
 from strategies import RandomModel, batches, make_model, models, small_architecture
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder, batch_to_ids, embedder, open_activations
+from elmo_cli import ElmoEmbedder, batch_to_ids, embedder
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference import sentence_encoder as sentence_states
@@ -112,13 +112,13 @@ def test_equal_sentences_of_a_window_are_computed_once(
     tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[list[str]] = []
-    run = tiny._encoder.run
+    run = tiny.encoder.run
 
     def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
         computed.extend(sentences)
         return run(sentences, slots)
 
-    monkeypatch.setattr(tiny._encoder, "run", counting)
+    monkeypatch.setattr(tiny.encoder, "run", counting)
     found = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
     assert sorted(computed) == [["a", "b"], ["c"]]
     found[0][:] = 0  # an array is its sentence's own
@@ -424,25 +424,6 @@ def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> 
         found = list(pool.map(embedder.embed_sentence, sentences))
     for one, other in zip(found, expected, strict=True):
         assert_allclose(one, other, atol=1e-5)
-
-
-def test_what_cannot_be_read_of_an_open_file_is_named(tiny: ElmoEmbedder, tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"a b\ncaf\xe9\n")
-    output = tmp_path / "out"
-    with path.open(encoding="utf-8") as file, pytest.raises(InputError, match=r"^the input, line"):
-        tiny.embed_file(file, output)
-    with path.open("rb") as file, pytest.raises(InputError, match="open as text, found one of byt"):
-        tiny.embed_file(file, output)  # type: ignore[arg-type]
-    assert not output.exists()
-
-
-def test_a_byte_order_mark_of_an_open_file_is_no_character(
-    tiny: ElmoEmbedder, tmp_path: Path
-) -> None:
-    tiny.embed_file(io.StringIO("\ufeffa b\n"), tmp_path / "out")
-    with open_activations(tmp_path / "out") as activations:
-        assert activations.sentence(0) == "a b"
 
 
 @pytest.mark.parametrize("batch_size", [0, -1])

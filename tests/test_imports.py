@@ -27,13 +27,12 @@ MAY_IMPORT_H5PY = {
 TORCH_FREE = (
     "errors",
     "text.lines",
-    "text.fasta",
+    "text.entries",
     "text.records",
     "outputs.formats",
     "model.characters",
     "model.vocabulary",
     "model.options",
-    "inference.trie",
     "pretrained.loading",
     "file_plan",
 )

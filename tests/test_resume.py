@@ -124,7 +124,7 @@ def test_a_sentence_that_cannot_name_its_dataset_costs_no_state_before_it(
     text, output = tmp_path / "text", tmp_path / "out.hdf5"
     text.write_text("a b\nc d\ne f\ng h\na b\ni j\n")  # the second window of three has it twice
     settings: dict[str, Any] = {"use_sentence_keys": True, "checkpoint_seconds": 0.0}
-    with pytest.raises(InputError, match="line 5: the sentence 'a b' names a dataset"):
+    with pytest.raises(InputError, match="line 5: the sentence 'a b' cannot name"):
         embed(text, output, state, **settings)
     text.write_text("a b\nc d\ne f\ng h\nk l\ni j\n")
     assert embed(text, output, state, **settings).resumed_from == (3 if state == "carry" else 4)
@@ -138,7 +138,7 @@ def test_a_device_that_fails_costs_nothing_before_it(
 ) -> None:
     embed(text, tmp_path / "whole.hdf5", state)
     output = tmp_path / "out.hdf5"
-    original = SentenceEncoder.run
+    original = SentenceEncoder.run_from
     calls = iter(range(1_000_000))
 
     def lost(self: SentenceEncoder, *arguments: Any) -> Any:
@@ -146,7 +146,7 @@ def test_a_device_that_fails_costs_nothing_before_it(
             raise RuntimeError("CUDA error: the launch failed\nPages follow.")
         return original(self, *arguments)
 
-    monkeypatch.setattr(SentenceEncoder, "run", lost)
+    monkeypatch.setattr(SentenceEncoder, "run_from", lost)
     with pytest.raises(ComputationError) as caught:
         embed(text, output, state, checkpoint_seconds=0.0)
     assert re.fullmatch(

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.uses import find_uses
 from elmo_cli.errors import InputError, check_choice, load_extra, shown
-from elmo_cli.outputs.npz import RECORDS
 from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.streams import RECORDS
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")

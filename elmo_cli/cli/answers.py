@@ -20,14 +20,14 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
         InputError: a line cannot be parsed; after the lines before it, with its number.
     """
     chunk: list[_Query] = []
-    with open_lines(STANDARD_INPUT) as lines:
+    with open_lines(STANDARD_INPUT) as (lines, is_ready):
         try:
             for number, line in enumerate(lines, start=1):
                 try:
                     chunk.append(parse(line))
                 except InputError as error:
                     raise InputError(f"standard input, line {number}: {error}") from None
-                if len(chunk) == MAX_CHUNK or not lines.is_ready():
+                if len(chunk) == MAX_CHUNK or not is_ready():
                     yield chunk
                     chunk = []
         except InputError:

@@ -11,28 +11,23 @@ import torch
 from torch import Tensor
 
 _SOURCE = Path(__file__).with_suffix(".c")
-_TYPES: dict[str, Any] = {"n": ctypes.c_int64, "f": ctypes.c_double, "p": ctypes.c_void_p}
+_NUMBERS: dict[Any, Any] = {int: ctypes.c_int64, float: ctypes.c_double}
 
 
-def kernel(name: str, arguments: str) -> Callable[..., None] | None:
+def kernel(name: str, *types: type | torch.dtype) -> Callable[..., None] | None:
     """A function by its name, if there is one; it runs on all threads of torch.
 
     Args:
-        arguments: a letter for each: a number (n), a float (f) or a place in memory (p).
+        name: in the source; data types in it may be spelled as torch does.
+        types: of its arguments: int, float, or the data type of a tensor, which may be None.
     """
-    return _function(name, arguments, torch.backends.cpu.get_cpu_capability())
+    processor = torch.backends.cpu.get_cpu_capability()
+    return _function(name.replace("torch.", ""), types, processor)
 
 
-def kernel_for(values: Tensor, name: str, arguments: str) -> Callable[..., None] | None:
-    """The function of a name for values of this type, on the CPU; it takes tensors as they are."""
-    if values.device.type != "cpu":
-        return None
-    function = kernel(f"{name}_{values.dtype}".replace("torch.", ""), arguments)
-    if function is None:
-        return None
-    return lambda *given: function(
-        *(address(v, v.dtype) if isinstance(v, Tensor) else v for v in given)
-    )
+def kernel_for(values: Tensor, name: str, *types: type | torch.dtype) -> Callable[..., None] | None:
+    """The function of a name for values of this type, on the CPU."""
+    return kernel(f"{name}_{values.dtype}", *types) if values.device.type == "cpu" else None
 
 
 def kernel_constant(name: str) -> int:
@@ -42,33 +37,35 @@ def kernel_constant(name: str) -> int:
     return ctypes.c_int64.in_dll(library, name).value
 
 
-@cache
-def _function(name: str, arguments: str, processor: str) -> Callable[..., None] | None:
-    library = _library(processor)
-    if library is None or not hasattr(library, name):
-        return None
-    work = ctypes.cast(getattr(library, name), ctypes.c_void_p)
-    fields = [(f"{letter}{i}", _TYPES[letter]) for i, letter in enumerate(arguments)]
-    structure = type(name, (ctypes.Structure,), {"_fields_": fields})
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
-    return lambda *values: run(work, ctypes.byref(structure(*values)))
-
-
 def processor_has(instructions: str) -> bool:
     """Whether torch says so: of "avx512_bf16", "vnni" and such, if it knows them."""
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
 
 
-def address(values: Tensor | None, dtype: torch.dtype) -> int | None:
-    """Where the first value lies: C reads from there on what it takes for this type."""
-    if values is None:
+@cache
+def _function(
+    name: str, types: tuple[type | torch.dtype, ...], processor: str
+) -> Callable[..., None] | None:
+    library = _library(processor)
+    if library is None or not hasattr(library, name):
         return None
-    if values.dtype != dtype or not values.is_contiguous():
+    work = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+    fields = [(f"field{i}", _NUMBERS.get(each, ctypes.c_void_p)) for i, each in enumerate(types)]
+    structure = type(name, (ctypes.Structure,), {"_fields_": fields})
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
+    return lambda *values: run(work, ctypes.byref(structure(*map(_in_c, values, types))))
+
+
+def _in_c(value: Any, kind: type | torch.dtype) -> Any:
+    """A number, or where the first value of a tensor lies: C reads on from there."""
+    if value is None or kind is int or kind is float:
+        return value
+    if value.dtype != kind or not value.is_contiguous():
         raise ValueError(
-            f"expected {dtype} in order in memory, found {values.dtype}, strides {values.stride()}"
+            f"expected {kind} in order in memory, found {value.dtype}, strides {value.stride()}"
         )
-    return values.data_ptr()
+    return value.data_ptr()
 
 
 @cache

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import address, kernel, kernel_constant, processor_has
+from elmo_cli.compiled.kernels import kernel, kernel_constant, processor_has
 
 
 class Linear:
@@ -17,11 +17,12 @@ class Linear:
         self.weight = weight.contiguous()  # (out, in)
         self.bias = bias
 
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Float, shape (N, in), to float, shape (N, out).
 
         Args:
-            out: workspace for the result, used where that saves an allocation.
+            workspace: memory for the result, float, shape (m, out), used if m is enough and it
+                saves an allocation.
         """
         return functional.linear(inputs, self.weight, self.bias)
 
@@ -43,22 +44,17 @@ class CompiledLinear(Linear):
         panels = weight.reshape(-1, panel, weight.shape[1] // n_values, n_values)
         self.weight = panels.transpose(1, 2).contiguous()  # (panels, units, panel, values a unit)
         self.bias = functional.pad(bias, (0, missing)) if bias is not None and missing else bias
+        self._multiply = linear_kernel(weight.dtype)
 
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """See `Linear.__call__`."""
-        dtype = self.weight.dtype
+        assert self._multiply is not None
         inputs = functional.pad(inputs, (0, self._odd)) if self._odd else inputs.contiguous()
-        function = linear_kernel(dtype)
-        assert function is not None
-        if out is None:
-            out = inputs.new_empty(inputs.shape[0], self.n_outputs)
-        function(
-            *(out.shape[0], self.weight.shape[1], out.shape[1]),
-            address(inputs, dtype),
-            address(self.weight, dtype),
-            address(self.bias, dtype),
-            address(out, dtype),
-        )
+        n_rows = len(inputs)
+        if workspace is None or len(workspace) < n_rows:
+            workspace = inputs.new_empty(n_rows, self.n_outputs)
+        out, n_units = workspace[:n_rows], self.weight.shape[1]
+        self._multiply(n_rows, n_units, self.n_outputs, inputs, self.weight, self.bias, out)
         return out
 
 
@@ -70,4 +66,4 @@ def linear_kernel(dtype: torch.dtype) -> Callable[..., None] | None:
     has_bfloat16 = processor_has("avx512_bf16") and not processor_has("amx_tile")
     if dtype == torch.bfloat16 and not has_bfloat16:
         return None
-    return kernel(f"product_{dtype}".replace("torch.", ""), "nnnpppp")
+    return kernel(f"product_{dtype}", int, int, int, dtype, dtype, dtype, dtype)

@@ -7,7 +7,7 @@ import numpy as np
 from elmo_cli.distributed.part import load_embedder
 from elmo_cli.distributed.plan import Settings
 from elmo_cli.inference.device import Device
-from elmo_cli.outputs.parquet import nested_array
+from elmo_cli.outputs.streams import nested_array
 from elmo_cli.text.lines import checked_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from elmo_cli.errors import InputError, first_line
 from elmo_cli.outputs.parts import open_location
-from elmo_cli.text.json_lines import Fields, json_record, row_record
+from elmo_cli.text.entries import Fields, json_record, row_record
 from elmo_cli.text.lines import (
     InvalidLine,
     Record,
@@ -23,7 +23,7 @@ from elmo_cli.text.lines import (
     is_compressed,
     next_line,
 )
-from elmo_cli.text.records import FORMATS
+from elmo_cli.text.records import FORMATS, checked_records
 from elmo_cli.text.tokenizers import make_tokenizer
 
 SUFFIXES: Final = {
@@ -187,7 +187,8 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
         lines = _lines(part, stream, columns.skip_errors)
         if input_format != "jsonl":
             name = f"{part.path}, after line {part.line - 1:,}" if part.line > 1 else part.path
-            yield from FORMATS[input_format].read(lines, name, columns.skip_errors, tokenizer)
+            entries = FORMATS[input_format].entries(lines, tokenizer)
+            yield from checked_records(entries, name, columns.skip_errors)
             return
         for number, line in enumerate(lines, part.line):
             if line or isinstance(line, InvalidLine):

@@ -14,8 +14,8 @@ from elmo_cli.embedder import DEFAULT_BATCH_SIZE, ElmoEmbedder
 from elmo_cli.errors import ComputationError, InputError, WeightsError
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import OutputFormat
-from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import Folder, part_name
+from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.text.records import RunInput
 
@@ -109,7 +109,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
     records, skipped, n_tokens = RunInput(read_part(part, settings)), {}, 0
     unit = f"{part.path}, record"
     for window in embed_windows(
-        embedder, records, selection, unit=unit, skip_errors=settings.skip_errors
+        embedder, records.read(), selection, unit=unit, skip_errors=settings.skip_errors
     ):
         for record, place, values in window:
             number = part.first + place.n_records - 1

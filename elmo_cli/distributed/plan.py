@@ -169,9 +169,8 @@ def _check_same(
 
 def _tokens_per_part(settings: Settings, options: ModelOptions, part_mb: float | None) -> float:
     """How many tokens give a part of the size that is wanted, about."""
-    vector = Selection(settings.selection(options.n_layers).layers, "mean").empty(
-        options.n_layers, options.width, torch.device("cpu")
-    )
+    selection = replace(settings.selection(options.n_layers), pooling="mean")
+    vector = selection.empty(options.n_layers, options.width, torch.device("cpu"))
     vector_bytes = vector.numel() * (2 if settings.dtype == "float16" else 4)
     n_vectors = (part_mb or _PART_MB) * 1e6 / vector_bytes
     n_tokens = n_vectors * (_RECORD_TOKENS if settings.pooling else 1)

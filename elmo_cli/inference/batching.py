@@ -4,8 +4,8 @@ A window is as much of the stream as is held in memory at once; within it,
 sentences are grouped by length under a budget of tokens.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -75,7 +75,7 @@ def sentence_windows(
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
-        return fixed_windows(sentences, batch_size)
+        return windows(sentences, sys.maxsize, batch_size, length=length)
     n_tokens = WINDOW_BATCHES * batch_tokens
     return windows(sentences, n_tokens, n_tokens, length=length, is_ready=is_ready)
 
@@ -98,13 +98,6 @@ def windows(
             yield window
             window, n_tokens = [], 0
     if window:
-        yield window
-
-
-def fixed_windows(sentences: Iterable[_Item], n_sentences: int) -> Iterator[list[_Item]]:
-    """Cut a stream into lists of `n_sentences`; the last one may have fewer."""
-    stream = iter(sentences)
-    while window := list(islice(stream, n_sentences)):
         yield window
 
 

@@ -6,6 +6,7 @@ are prepared for the processor (`fast_lstm`, `linear`).
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_cli.compiled.linear import Linear
-from elmo_cli.inference.fast_lstm import FastLstm, Steps, TableRows, fast_lstm
+from elmo_cli.inference.fast_lstm import FastLstm, TableRows
 from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
@@ -47,9 +48,12 @@ class FastBiLm:
         self._values = types.values
         token_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize
         self._max_tokens = max(1, TABLE_BYTES // token_bytes)
-        stacks = bilm.forward_layers, bilm.backward_layers
-        lstms_of = _kept if keeps_bilm else _taken
-        self._stacks = [[fast_lstm(lstm, types) for lstm in lstms_of(stack)] for stack in stacks]
+
+        def prepared(stack: nn.ModuleList) -> list[FastLstm]:
+            lstms = stack if keeps_bilm else (stack.pop(0) for _ in range(len(stack)))
+            return [FastLstm(cast(Lstm, lstm), types) for lstm in lstms]
+
+        self._stacks = prepared(bilm.forward_layers), prepared(bilm.backward_layers)
 
     @torch.inference_mode()
     def contextualize(
@@ -88,7 +92,7 @@ class FastBiLm:
             finals[direction] = self._run_stack(
                 self._stacks[direction],
                 vectors,
-                build_trie(tokens, roots, backward=direction == 1),
+                build_trie(tokens, roots, self.device, backward=direction == 1),
                 finals[direction],
                 layers[1:, :, place],
                 workspace,
@@ -115,9 +119,6 @@ class FastBiLm:
         Returns:
             Where each sentence ended, for each layer.
         """
-        steps = Steps.of(trie, self.device)
-        nodes = torch.from_numpy(trie.nodes).to(self.device)
-        by_sentence = torch.from_numpy(trie.ended.argsort()).to(self.device)
         below: Tensor | None = None
         finals = []
         for lstm, start, result in zip(lstms, starts, results, strict=True):
@@ -125,25 +126,21 @@ class FastBiLm:
                 gates = token_gates(lstm.input_gates, vectors, trie, workspace)
             else:
                 gates = node_gates(lstm.input_gates, below, trie.sizes, workspace)
-            outputs, ended = lstm.run(gates, steps, start)  # (M, P)
+            outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             if below is not None and self.options.lstm.use_skip_connections:
                 outputs += below
-            torch.index_select(outputs, 0, nodes, out=result)
-            finals.append(LstmState(*(values[by_sentence] for values in ended)))
+            torch.index_select(outputs, 0, trie.nodes, out=result)
+            finals.append(LstmState(*(values[trie.by_sentence] for values in ended)))
             below = outputs
         return finals
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """The zero state for `n_sentences` sentences; cells are float32 in every precision."""
-        lstm = self.options.lstm
+        lstm, on_device = self.options.lstm, partial(torch.zeros, device=self.device)
 
         def direction() -> LstmState:
-            return LstmState(
-                torch.zeros(
-                    n_sentences, lstm.projection_dim, device=self.device, dtype=self._values
-                ),
-                torch.zeros(n_sentences, lstm.dim, device=self.device, dtype=torch.float32),
-            )
+            hidden = on_device(n_sentences, lstm.projection_dim, dtype=self._values)
+            return LstmState(hidden, on_device(n_sentences, lstm.dim, dtype=torch.float32))
 
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
 
@@ -164,7 +161,7 @@ def token_gates(
         end = start + sum(group)
         distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
         rows = torch.from_numpy(distinct).to(vectors.device)
-        table = layer(vectors.index_select(0, rows), _first(workspace, len(rows)))  # (n, 4 D)
+        table = layer(vectors.index_select(0, rows), workspace)  # (n, 4 D)
         for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
             yield TableRows(table, step)  # (n, 4 D)
         del table
@@ -178,7 +175,7 @@ def node_gates(
     start = 0
     for group in group_by_rows(sizes, MAX_ROWS):
         end = start + sum(group)
-        gates = layer(inputs[start:end], _first(workspace, end - start))
+        gates = layer(inputs[start:end], workspace)
         for step in torch.split(gates, group):
             yield TableRows(step, None)  # (n, 4 D)
         del gates
@@ -211,19 +208,3 @@ def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
         group.append(size)
     if group:
         yield group
-
-
-def _first(workspace: Tensor, n_rows: int) -> Tensor | None:
-    """Its first rows, if it has as many."""
-    return workspace[:n_rows] if n_rows <= len(workspace) else None
-
-
-def _kept(layers: nn.ModuleList) -> Iterator[Lstm]:
-    """The LSTMs of a stack, from the lowest."""
-    return (cast(Lstm, lstm) for lstm in layers)
-
-
-def _taken(layers: nn.ModuleList) -> Iterator[Lstm]:
-    """The LSTMs of a stack, from the lowest, each no longer in it."""
-    while len(layers):
-        yield cast(Lstm, layers.pop(0))

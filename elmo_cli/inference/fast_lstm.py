@@ -8,21 +8,21 @@ W_ih x is computed for several steps at once, before the layer runs (`fast_bilm`
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from elmo_cli.compiled.kernels import address, kernel, kernel_constant
-from elmo_cli.compiled.linear import CompiledLinear, Linear
+from elmo_cli.compiled.kernels import kernel, kernel_constant
 from elmo_cli.inference.linear import linear
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
-_STEP = "nnn" + 6 * "p" + "fpp"
-_NEXT_CELLS = "nn" + 5 * "p" + "fpp"
+_FLOAT = torch.float32
+_CELLS = _FLOAT, torch.int64, float, _FLOAT
+"""What functions in C take: cells before as rows of a table, the largest value, cells after."""
 
 
 class TableRows(NamedTuple):
@@ -38,64 +38,50 @@ class TableRows(NamedTuple):
         return self.table if self.rows is None else self.table.index_select(0, self.rows)
 
 
-class Steps(NamedTuple):
-    """How nodes follow each other from step to step, on the device; see `Trie`."""
-
-    sizes: Sequence[int]
-    """The nodes of each step."""
-    n_ended: Sequence[int]
-    """The sentences that end at each step."""
-    parents: Sequence[Tensor]
-    """For each node of a step, its parent's place in the step before, int64, shape (n,)."""
-    ends: Sequence[Tensor]
-    """For each sentence that ends at a step, the place of its last node there, int64."""
-
-    @classmethod
-    def of(cls, trie: Trie, device: torch.device) -> "Steps":
-        """The steps of a trie."""
-        parents = torch.split(torch.from_numpy(trie.parents).to(device), trie.sizes)
-        ends = torch.split(torch.from_numpy(trie.ends).to(device), trie.n_ended)
-        return cls(trie.sizes, trie.n_ended, parents, ends)
-
-
 class FastLstm:
-    """One LSTM layer in one direction, prepared for inference."""
+    """One LSTM layer in one direction, prepared for inference on a device, in a precision.
+
+    In float32 its steps are in C, where there are kernels: gates become cells while a core's cache
+    has them. They come in blocks of a few values of each gate then: see `_in_blocks`.
+    """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
         self._dim = lstm.options.dim
         self._cell_clip = lstm.options.cell_clip or math.inf
         self._proj_clip = lstm.options.proj_clip or math.inf
-        self._device = types.device
-        self._projection, self._output = None, types.values
+        self._output, self._project = types.values, None
         if lstm.projection is not None:
             weight = lstm.projection.weight.detach().to(types.device)
-            self._projection = linear(weight, None, types.weights, types.values)
+            self._project = linear(weight, None, types.weights, types.values)
             self._output = types.weights
+        self._step = self._next_cells = None
+        if types.device.type == "cpu":
+            gates = types.values, torch.int64, types.values
+            name = f"cells_{types.values}_to_{self._output}"
+            self._next_cells = kernel(name, int, int, *gates, *_CELLS, self._output)
+            if types[1:] == 3 * (_FLOAT,):
+                gates = _FLOAT, torch.int64, _FLOAT
+                self._step = kernel("step", int, int, int, *gates, _FLOAT, *_CELLS, _FLOAT)
+
+        def placed(values: Tensor) -> Tensor:
+            return _in_blocks(values) if self._step else values.to(types.device)
+
         bias = lstm.gates.bias.detach().clone()
         bias.view(4, -1)[2] += FORGET_BIAS
-        parts = torch.split(lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1)
-        weight_ih, weight_hh, bias = (values.to(types.device) for values in (*parts, bias))
-        self.input_gates, self.hidden_gates = self._gate_layers(weight_ih, weight_hh, bias, types)
-
-    def _gate_layers(
-        self, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor, types: ComputeTypes
-    ) -> tuple[Linear, Linear]:
-        """The layers of both parts of the gates; the order of their outputs is ours alone."""
-        self._kernel = None
-        if types.device.type == "cpu":
-            name = f"cells_{types.values}_to_{self._output}".replace("torch.", "")
-            self._kernel = kernel(name, _NEXT_CELLS)
+        weight = lstm.gates.weight.detach()
+        weight_ih, weight_hh = torch.split(weight, lstm.options.projection_dim, dim=1)
         dtypes = types.gate_weights, types.values
-        return linear(weight_ih, bias, *dtypes), linear(weight_hh, None, *dtypes)
+        self.input_gates = linear(placed(weight_ih), placed(bias), *dtypes)
+        self.hidden_gates = linear(placed(weight_hh), None, *dtypes)
 
     def run(
-        self, input_gates: Iterator[TableRows], steps: Steps, state: LstmState
+        self, input_gates: Iterator[TableRows], trie: Trie, state: LstmState
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
         Args:
             input_gates: W_ih x + b, float, shape (n, 4 D), for each step.
-            steps: how nodes follow each other.
+            trie: how nodes follow each other.
             state: where each root starts.
 
         Returns:
@@ -104,13 +90,14 @@ class FastLstm:
         """
         hidden, cells = state.hidden, state.cell.contiguous()
         # All that stays is allocated first: between what comes and goes it would break up memory.
-        hidden_states = hidden.new_empty(sum(steps.sizes), hidden.shape[1])  # (M, P)
-        n_ended, largest = sum(steps.n_ended), max(steps.sizes)
+        hidden_states = hidden.new_empty(sum(trie.sizes), hidden.shape[1])  # (M, P)
+        n_ended, largest = sum(trie.n_ended), max(trie.sizes)
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
         written = cells.new_empty(2, largest, self._dim)  # by the steps in turn
         output = hidden.new_empty(largest, self._dim, dtype=self._output)
         start = first = 0
-        for step, (size, n_ends, parents, ends) in enumerate(zip(*steps, strict=True)):
+        steps = zip(trie.sizes, trie.n_ended, trie.parents, trie.ends, strict=True)
+        for step, (size, n_ends, parents, ends) in enumerate(steps):
             end, after = start + size, written[step % 2, :size]
             before = TableRows(cells, parents)
             # No name for the gates: their table has to go before the next one is made.
@@ -118,7 +105,9 @@ class FastLstm:
                 next(input_gates), hidden.index_select(0, parents), before, after, output[:size]
             )
             hidden, cells = hidden_states[start:end], after
-            self._project(output[:size], hidden)
+            projected = output[:size] if self._project is None else self._project(output[:size])
+            torch.clamp(projected, -self._proj_clip, self._proj_clip, out=hidden)
+            del projected
             if n_ends:
                 for values, last in zip((hidden, cells), ended, strict=True):
                     torch.index_select(values, 0, ends, out=last[first : first + n_ends])
@@ -137,87 +126,21 @@ class FastLstm:
             after: the cells after it, float32, shape (n, D): written.
             out: what is projected, float, shape (n, D): written.
         """
-        hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
-        if self._kernel is None:
-            next_cells(input_gates, hidden_gates, cells, self._cell_clip, after, out)
+        n, dim = out.shape
+        rest = *cells, self._cell_clip, after, out
+        if self._step is not None:
+            width, weight = hidden.shape[1], self.hidden_gates.weight
+            self._step(n, dim, width, *input_gates, hidden, weight, *rest)
             return
-        self._kernel(
-            *out.shape,
-            address(input_gates.table, hidden_gates.dtype),
-            address(input_gates.rows, torch.int64),
-            address(hidden_gates, hidden_gates.dtype),
-            address(cells.table, torch.float32),
-            address(cells.rows, torch.int64),
-            self._cell_clip,
-            address(after, torch.float32),
-            address(out, self._output),
-        )
-
-    def _project(self, output: Tensor, hidden: Tensor) -> None:
-        """From float, shape (n, D), to `hidden`, float, shape (n, P): written."""
-        projected = output if self._projection is None else self._projection(output)
-        torch.clamp(projected, -self._proj_clip, self._proj_clip, out=hidden)
-
-
-class CompiledLstm(FastLstm):
-    """The same in float32 with steps in C: gates become cells while a core's cache has them.
-
-    They come in blocks of a few values of each gate: see `_in_blocks`.
-    """
-
-    def _gate_layers(
-        self, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor, types: ComputeTypes
-    ) -> tuple[Linear, Linear]:
-        self._kernel = kernel("step", _STEP)
-        input_gates = CompiledLinear(_in_blocks(weight_ih), _in_blocks(bias))
-        return input_gates, CompiledLinear(_in_blocks(weight_hh))
-
-    def take_step(
-        self, input_gates: TableRows, hidden: Tensor, cells: TableRows, after: Tensor, out: Tensor
-    ) -> None:
-        """See `FastLstm.take_step`."""
-        assert self._kernel is not None
-        self._kernel(
-            *(*out.shape, hidden.shape[1]),
-            address(input_gates.table, torch.float32),
-            address(input_gates.rows, torch.int64),
-            address(hidden, torch.float32),
-            address(self.hidden_gates.weight, torch.float32),
-            address(cells.table, torch.float32),
-            address(cells.rows, torch.int64),
-            self._cell_clip,
-            address(after, torch.float32),
-            address(out, torch.float32),
-        )
-
-
-def fast_lstm(lstm: Lstm, types: ComputeTypes) -> FastLstm:
-    """Prepare a layer for inference, in the fastest way."""
-    float32 = {types.values, types.weights, types.gate_weights} == {torch.float32}
-    if float32 and types.device.type == "cpu" and kernel("step", _STEP) is not None:
-        return CompiledLstm(lstm, types)
-    return FastLstm(lstm, types)
-
-
-def next_cells(
-    input_gates: TableRows,
-    hidden_gates: Tensor,
-    cells: TableRows,
-    clip: float,
-    after: Tensor,
-    out: Tensor,
-) -> None:
-    """From both parts of the gates to cells, as the functions in C; see `FastLstm.take_step`.
-
-    Args:
-        hidden_gates: W_hh h, float, shape (n, 4 D): may be overwritten.
-        clip: the largest value of a cell.
-    """
-    gates = hidden_gates.add_(input_gates.values()).float()  # (n, 4 D)
-    i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
-    torch.mul(cells.values(), f.sigmoid_(), out=after)
-    after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-clip, clip)
-    out.copy_(after.tanh().mul_(o.sigmoid_()))
+        hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
+        if self._next_cells is not None:
+            self._next_cells(n, dim, *input_gates, hidden_gates, *rest)
+            return
+        gates = hidden_gates.add_(input_gates.values()).float()
+        i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
+        torch.mul(cells.values(), f.sigmoid_(), out=after)
+        after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-self._cell_clip, self._cell_clip)
+        out.copy_(after.tanh().mul_(o.sigmoid_()))
 
 
 def _in_blocks(values: Tensor) -> Tensor:

@@ -1,7 +1,5 @@
 """Linear layers with constant weights, by the fastest way that there is."""
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -31,21 +29,21 @@ class OneDnnLinear(Linear):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), MAX_ROWS)
         self.bias = bias
 
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """See `Linear.__call__`."""
-        if inputs.shape[0] <= MAX_ROWS:
-            return self._multiply(inputs)
-        return torch.cat([self._multiply(rows) for rows in torch.split(inputs, MAX_ROWS)])
+        chunks = torch.split(inputs, MAX_ROWS)
+        products = [self._multiply(_pad_rows(rows))[: len(rows)] for rows in chunks]
+        return products[0] if len(products) == 1 else torch.cat(products)
 
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """At most `MAX_ROWS` rows."""
+        """At most `MAX_ROWS` rows, of a number that oneDNN knows."""
         product: Tensor = torch.ops.mkldnn._linear_pointwise(
-            pad_rows(inputs), self.weight, self.bias, "none", [], ""
+            inputs, self.weight, self.bias, "none", [], ""
         )
-        return product[: inputs.shape[0]]
+        return product
 
 
-class Int8Linear(Linear):
+class Int8Linear(OneDnnLinear):
     """The same in int8, float32 in and out; an error near 1 % for normal values.
 
     Weights have a scale for each output, inputs one for each row: the largest of their values
@@ -64,23 +62,15 @@ class Int8Linear(Linear):
         self._scales = scales.flatten()  # (out,)
         self._no_offsets = torch.zeros(len(weight), dtype=torch.int32)
 
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
-        """Float32, shape (N, in), to float32, shape (N, out)."""
-        if inputs.shape[0] <= MAX_ROWS:
-            return self._multiply(inputs)
-        return torch.cat([self._multiply(rows) for rows in torch.split(inputs, MAX_ROWS)])
-
     def _multiply(self, inputs: Tensor) -> Tensor:
-        """At most `MAX_ROWS` rows."""
-        padded = pad_rows(inputs)
-        scales = _largest(padded) / self.LARGEST  # (N, 1)
+        """Float32, shape (N, in), to float32, shape (N, out)."""
+        scales = _largest(inputs) / self.LARGEST  # (N, 1)
         # Converting cuts off: so, it rounds to the nearest.
-        rounded = (padded / scales).add_(self.ZERO + 0.5).to(torch.uint8)
+        rounded = (inputs / scales).add_(self.ZERO + 0.5).to(torch.uint8)
         rows: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(rounded, 1.0, self.ZERO, self.weight, self._scales, self._no_offsets, None),
             *(1.0, 0, torch.float32, "none", [], ""),
         )
-        rows, scales = rows[: inputs.shape[0]], scales[: inputs.shape[0]]
         if self.bias is None:
             return rows.mul_(scales)
         return torch.addcmul(self.bias, rows, scales, out=rows)
@@ -94,7 +84,7 @@ class RoundedLinear(Linear):
         self._layer = layer
         self._dtype = dtype
 
-    def __call__(self, inputs: Tensor, out: Tensor | None = None) -> Tensor:
+    def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Float32, shape (N, in), to float32, shape (N, out)."""
         return self._layer(inputs.to(self._dtype)).float()
 
@@ -121,16 +111,10 @@ def has_int8() -> bool:
     return bool((Int8Linear(largest)(largest) == 64).all())
 
 
-@lru_cache  # a step asks several times
-def rounded_rows(n_rows: int) -> int:
-    """The next number of rows that oneDNN knows, for at most `MAX_ROWS`."""
-    step = next(step for largest, step in ROW_STEPS.items() if n_rows <= largest)
-    return n_rows + -n_rows % step
-
-
-def pad_rows(inputs: Tensor) -> Tensor:
+def _pad_rows(inputs: Tensor) -> Tensor:
     """At most `MAX_ROWS` rows and, below them, zeros, up to a number that oneDNN knows."""
-    missing = rounded_rows(inputs.shape[0]) - inputs.shape[0]
+    step = next(step for largest, step in ROW_STEPS.items() if len(inputs) <= largest)
+    missing = -len(inputs) % step
     return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
 

@@ -1,6 +1,6 @@
 """Which layers a sentence gets, how they are mixed, and whether as one vector."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,61 +9,27 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError, shown
 
-LAYERS = ("all", "top", "average", "sum", "word_emb")
+_NAMED: dict[str, Callable[[Tensor], Tensor]] = {
+    "all": lambda layers: layers,
+    "top": lambda layers: layers[-1],
+    "average": lambda layers: layers.mean(dim=0),
+    "sum": lambda layers: layers.sum(dim=0),
+    # Layer 0 is the token vector, twice side by side.
+    "word_emb": lambda layers: layers[0, :, : layers.shape[-1] // 2],
+}
 POOLINGS = ("mean", "max", "first", "last")
 _MAX_FLOAT32 = torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True)
-class LayerChoice:
-    """A choice of layers, as `--layers` spells it, or a mix as a task has learned it."""
+class Selection:
+    """A choice or a mix of layers, and a pooling over the tokens of a sentence; see `select`."""
 
-    name: str
-    """One of `LAYERS`, `lstm1` and so on, numbers such as `0,2`, or `mix`."""
-    indices: tuple[int, ...] = ()
-    """The layers taken, where they are given by number."""
+    layers: str = "all"
+    """One of `_NAMED`, `lstm1` and so on, numbers such as `0,2`, or `mix`."""
     mix: tuple[float, ...] = ()
     """s of gamma * sum_k softmax(s)_k * layer_k, a number a layer: see `ScalarMix`."""
     gamma: float = 1.0
-
-    def __str__(self) -> str:
-        return self.name
-
-    def apply(self, layers: Tensor) -> Tensor:
-        """Choose or mix.
-
-        Args:
-            layers: float, shape (L, N, W).
-
-        Returns:
-            float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`,
-            else (N, W).
-        """
-        if self.name == "all":
-            return layers
-        if self.name == "top":
-            return layers[-1]  # (N, W)
-        if self.name == "average":
-            return layers.mean(dim=0)  # (N, W)
-        if self.name == "sum":
-            return layers.sum(dim=0)  # (N, W)
-        if self.name == "word_emb":  # layer 0 is the token vector, twice side by side
-            return layers[0, :, : layers.shape[-1] // 2]  # (N, W / 2)
-        if self.mix:
-            weights = self.gamma * torch.tensor(self.mix, device=layers.device).softmax(dim=0)
-            return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
-        chosen = layers[torch.tensor(self.indices, device=layers.device)]  # (n, N, W)
-        return chosen[0] if len(self.indices) == 1 else chosen
-
-
-ALL_LAYERS = LayerChoice("all")
-
-
-@dataclass(frozen=True)
-class Selection:
-    """A choice of layers, and of a pooling over the tokens of a sentence."""
-
-    layers: LayerChoice = ALL_LAYERS
     pooling: str | None = None
     """One of `POOLINGS`; None keeps every token."""
     normalize: bool = False
@@ -83,7 +49,7 @@ class Selection:
             For each sentence float32, shape (n, T, W), or (T, W) for one layer; (n, W) or
             (W,) if pooled. W / 2 in place of W for `word_emb`.
         """
-        values = self.layers.apply(layers.float())
+        values = self.choose(layers.float())
         if self.pooling is not None:
             values = pool(values, lengths, self.pooling)  # (..., B, W)
         if self.normalize:
@@ -93,17 +59,32 @@ class Selection:
             return values.unbind(dim=-2)
         return torch.split(values, list(lengths), dim=-2)
 
+    def choose(self, layers: Tensor) -> Tensor:
+        """Choose or mix layers, float, shape (L, N, W).
+
+        Returns:
+            float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`,
+            else (N, W).
+        """
+        if self.layers in _NAMED:
+            return _NAMED[self.layers](layers)
+        if self.mix:
+            weights = self.gamma * torch.tensor(self.mix, device=layers.device).softmax(dim=0)
+            return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
+        numbers = [int(part.removeprefix("lstm")) for part in self.layers.split(",")]
+        chosen = layers[torch.tensor(numbers, device=layers.device)]  # (n, N, W)
+        return chosen[0] if len(numbers) == 1 else chosen
+
     def empty(self, n_layers: int, width: int, device: torch.device) -> Tensor:
         """The value of a sentence without tokens: T is 0, or zeros if pooled."""
-        values = self.layers.apply(torch.empty(n_layers, 0, width, device=device))
+        values = self.choose(torch.empty(n_layers, 0, width, device=device))
         return values if self.pooling is None else values.sum(dim=-2)
 
     def attributes(self) -> dict[str, str]:
         """The attributes of an output file that name it."""
-        attributes = {"layers": str(self.layers)}
-        if self.layers.mix:
-            attributes["mix"] = ",".join(map(str, self.layers.mix))
-            attributes["gamma"] = str(self.layers.gamma)
+        attributes = {"layers": self.layers}
+        if self.mix:
+            attributes |= {"mix": ",".join(map(str, self.mix)), "gamma": str(self.gamma)}
         if self.pooling is not None:
             attributes["pooling"] = self.pooling
         if self.normalize:
@@ -132,54 +113,33 @@ def select(
     if mix is None:
         if gamma is not None:
             raise InputError(f"gamma {gamma}: expected a mix with it")
-        return Selection(parse_layers(layers, n_layers), pooling, normalize)
+        return Selection(_checked_layers(layers, n_layers), pooling=pooling, normalize=normalize)
     if layers != "all":
         raise InputError(f"layers {layers!r}: expected none with a mix, which is of all layers")
-    mixed = mixed_layers(mix, 1.0 if gamma is None else gamma, n_layers)
-    return Selection(mixed, pooling, normalize)
-
-
-def parse_layers(text: str, n_layers: int) -> LayerChoice:
-    """Read a choice of layers for a model that has `n_layers`, the token layer included.
-
-    Raises:
-        InputError: it is neither a name nor numbers of layers that there are.
-    """
-    text = str(text)  # from Python a number comes as it is
-    lstms = {f"lstm{index}": index for index in range(1, n_layers)}
-    if text in LAYERS:
-        return LayerChoice(text)
-    if text in lstms:
-        return LayerChoice(text, (lstms[text],))
-    numbers = [part.strip() for part in text.split(",")]
-    if not set(numbers) <= set(map(str, range(n_layers))):
-        raise InputError(
-            f"layers {shown(text)!r}: expected {', '.join([*LAYERS, *lstms])}, or numbers "
-            f"from 0 to {n_layers - 1} with commas between"
-        )
-    return LayerChoice(",".join(numbers), tuple(map(int, numbers)))
-
-
-def mixed_layers(mix: Sequence[float], gamma: float, n_layers: int) -> LayerChoice:
-    """A mix with the parameters of a trained `ScalarMix`, for a model of `n_layers`.
-
-    Args:
-        mix: its scalar parameters, before the softmax.
-        gamma: its gamma.
-
-    Raises:
-        InputError: it is not one number a layer, or a number is not finite.
-    """
     if len(mix) != n_layers:
         raise InputError(
             f"mix: expected {n_layers} numbers, one a layer from the token layer up, "
             f"found {len(mix)}"
         )
+    gamma = 1.0 if gamma is None else float(gamma)
     for name, values in (("mix", mix), ("gamma", [gamma])):
         strange = [value for value in values if not abs(value) <= _MAX_FLOAT32]  # nor is nan
         if strange:
             raise InputError(f"{name}: expected finite float32 numbers, found {strange[0]}")
-    return LayerChoice("mix", mix=tuple(map(float, mix)), gamma=float(gamma))
+    return Selection("mix", tuple(map(float, mix)), gamma, pooling, normalize)
+
+
+def _checked_layers(layers: str, n_layers: int) -> str:
+    """A choice of layers without white space, if there is such a one."""
+    parts = str(layers).split(",")  # from Python a number comes as it is
+    text = ",".join(map(str.strip, parts))
+    names = [*_NAMED, *(f"lstm{number}" for number in range(1, n_layers))]
+    if text not in names and not set(text.split(",")) <= set(map(str, range(n_layers))):
+        raise InputError(
+            f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
+            f"from 0 to {n_layers - 1} with commas between"
+        )
+    return text
 
 
 def pool(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
@@ -188,8 +148,7 @@ def pool(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
     Args:
         values: float, shape (N, W) or (n, N, W), sentence after sentence.
         lengths: the tokens of each of B sentences, none 0, N together.
-        pooling: the `mean` or the largest values (`max`) of the tokens, or the `first`
-            or `last` token. Boundaries are not among the tokens.
+        pooling: one of `POOLINGS`; boundaries are not among the tokens.
 
     Returns:
         float, shape (B, W) or (n, B, W).

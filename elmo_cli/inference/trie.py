@@ -11,10 +11,13 @@ So each distinct beginning is computed once; sentences part where their tokens d
 The nodes lie step after step, and nothing is padded.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -25,28 +28,33 @@ class Trie:
     """The nodes of each step; they sum to M."""
     tokens: NDArray[np.int64]
     """The token of each node, shape (M,)."""
-    parents: NDArray[np.int64]
-    """The place of each node's parent in the step before, or its root, shape (M,)."""
-    nodes: NDArray[np.int64]
+    parents: Sequence[Tensor]
+    """For each node of a step, its parent's place in the step before, or its root, shape (n,)."""
+    nodes: Tensor
     """The node of each token, sentence after sentence, shape (N,)."""
     n_ended: list[int]
     """The sentences that end at each step; they sum to B."""
-    ended: NDArray[np.int64]
-    """The sentences in the order in which they end, shape (B,)."""
-    ends: NDArray[np.int64]
-    """The place in its step of the last node of each of these, shape (B,)."""
+    ends: Sequence[Tensor]
+    """For each sentence that ends at a step, the place of its last node there."""
+    by_sentence: Tensor
+    """The place of each sentence in the order in which they end, shape (B,)."""
 
 
 def build_trie(
-    tokens: NDArray[np.int64], roots: NDArray[np.int64], *, backward: bool = False
+    tokens: NDArray[np.int64],
+    roots: NDArray[np.int64],
+    device: torch.device,
+    *,
+    backward: bool = False,
 ) -> Trie:
-    """Build the trie of sentences.
+    """Build the trie of sentences; its tensors are int64, on a device.
 
     Args:
         tokens: the tokens of B sentences as numbers, shape (B, T), -1 where a sentence
             has none, none empty.
         roots: the state in which each sentence starts, shape (B,): only sentences with
             the same root can share nodes.
+        device: of the tensors.
         backward: the sentences run from their end.
     """
     mask = tokens >= 0
@@ -71,12 +79,18 @@ def build_trie(
         ended.append(np.flatnonzero(lengths == step + 1))
         ends.append(places[ended[-1]])
     parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
+    nodes = np.take_along_axis(nodes, steps, axis=1)[mask]
+    sizes, n_ended = list(map(len, keys)), list(map(len, ended))
+
+    def moved(values: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
     return Trie(
-        sizes=[len(distinct) for distinct in keys],
-        tokens=node_tokens,
-        parents=parents,
-        nodes=np.take_along_axis(nodes, steps, axis=1)[mask],
-        n_ended=[len(sentences) for sentences in ended],
-        ended=np.concatenate(ended),
-        ends=np.concatenate(ends),
+        sizes,
+        node_tokens,
+        torch.split(moved(parents), sizes),
+        moved(nodes),
+        n_ended,
+        torch.split(moved(np.concatenate(ends)), n_ended),
+        moved(np.concatenate(ended).argsort()),
     )

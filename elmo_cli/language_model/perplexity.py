@@ -45,57 +45,6 @@ class Perplexity:
     """Of the predictions of words of the vocabulary, boundaries included."""
 
 
-class Totals:
-    """The sums over sentences that a perplexity is made of."""
-
-    def __init__(self) -> None:
-        self._sentences = self._tokens = self._unknown = 0
-        self._log_p = np.zeros(2)  # forward, backward
-        self._log_p_known = np.zeros(2)
-
-    def add(self, score: SentenceScore) -> None:
-        """Count a sentence."""
-        self._sentences += len(score.tokens) > 0
-        self._tokens += len(score.tokens)
-        self._unknown += int((~score.known).sum())
-        self._log_p += score.forward.sum(), score.backward.sum()
-        unknown = score.forward[:-1][~score.known].sum(), score.backward[1:][~score.known].sum()
-        self._log_p_known += score.forward.sum() - unknown[0], score.backward.sum() - unknown[1]
-
-    def perplexity(self) -> Perplexity:
-        """The perplexity of all sentences that were counted.
-
-        Raises:
-            InputError: none of them has a token.
-        """
-        if self._tokens == 0:
-            raise InputError("expected a text with tokens to measure the perplexity of, found none")
-        n = self._tokens + self._sentences
-        return Perplexity(
-            sentences=self._sentences,
-            tokens=self._tokens,
-            predictions=n,
-            unknown=self._unknown / self._tokens,
-            all_words=perplexity_of_sums(self._log_p, n),
-            known_words=perplexity_of_sums(self._log_p_known, n - self._unknown),
-        )
-
-
-def perplexity_of(score: SentenceScore) -> Directions | None:
-    """The perplexity of one sentence; None of one without tokens."""
-    if not score.tokens:
-        return None
-    log_p = np.array([score.forward.sum(), score.backward.sum()])
-    return perplexity_of_sums(log_p, len(score.forward))
-
-
-def perplexity_of_sums(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
-    """The sums of both directions' log probabilities, shape (2,), to perplexities."""
-    means = np.append(log_p, log_p.mean()) / n_predictions
-    with np.errstate(over="ignore"):
-        return Directions(*np.exp(-means).tolist())
-
-
 def measure_perplexity(
     model: LanguageModel, sentences: Iterable[Sentence], batch_size: int = DEFAULT_BATCH_SIZE
 ) -> Perplexity:
@@ -107,7 +56,35 @@ def measure_perplexity(
     Raises:
         InputError: there is no token.
     """
-    totals = Totals()
-    for score in model.score(sentences, batch_size):
-        totals.add(score)
-    return totals.perplexity()
+    return perplexity_of_scores(model.score(sentences, batch_size))
+
+
+def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity:
+    """The same of the scores of sentences."""
+    n_sentences = n_tokens = n_unknown = 0
+    log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
+    for score in scores:
+        unknown = ~score.known
+        n_sentences += len(score.tokens) > 0
+        n_tokens += len(score.tokens)
+        n_unknown += int(unknown.sum())
+        log_p += score.forward.sum(), score.backward.sum()
+        of_unknown += score.forward[:-1][unknown].sum(), score.backward[1:][unknown].sum()
+    if n_tokens == 0:
+        raise InputError("expected a text with tokens to measure the perplexity of, found none")
+    n = n_tokens + n_sentences
+    return Perplexity(
+        sentences=n_sentences,
+        tokens=n_tokens,
+        predictions=n,
+        unknown=n_unknown / n_tokens,
+        all_words=_directions(log_p, n),
+        known_words=_directions(log_p - of_unknown, n - n_unknown),
+    )
+
+
+def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
+    """The sums of both directions' log probabilities, shape (2,), to perplexities."""
+    means = np.append(log_p, log_p.mean()) / n_predictions
+    with np.errstate(over="ignore"):
+        return Directions(*np.exp(-means).tolist())

@@ -13,14 +13,14 @@ sampled softmax of training takes it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from elmo_cli.errors import InputError, check_at_least
+from elmo_cli.inference.batching import BATCH_TOKENS, DEFAULT_BATCH_SIZE, windows
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
@@ -29,8 +29,6 @@ from elmo_cli.text.lines import Sentence, checked_sentence
 
 GAP: Final = "___"
 """The token that stands for a word to be found."""
-
-Place = Literal["after", "before", "gap"]
 
 
 class Candidate(NamedTuple):
@@ -44,8 +42,8 @@ class Prediction(NamedTuple):
     """The most probable words at a place in a text."""
 
     tokens: Sentence
-    place: Place
-    """After the text, before it, or in the gap that it has."""
+    place: str
+    """`after` the text, `before` it, or in the `gap` that it has."""
     candidates: list[Candidate]
     """By falling probability."""
     unknown: float
@@ -85,39 +83,40 @@ def predict_words(
         InputError: a text has several gaps, or `top` is less than 1.
     """
     check_at_least("top", top, 1)
-    size = max(1, model.softmax.at_once() // 2)  # a gap takes two contexts
     return [
         prediction
-        for start in range(0, len(texts), size)
-        for prediction in _predict(model, texts[start : start + size], top, backward, with_unknown)
+        for some in windows(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
+        for prediction in _predict(model, some, top, backward, with_unknown)
     ]
 
 
 def _predict(
-    model: LanguageModel, texts: Sequence[Sentence], top: int, backward: bool, with_unknown: bool
-) -> list[Prediction]:
-    first, last = model.boundaries
+    model: LanguageModel, texts: list[Sentence], top: int, backward: bool, with_unknown: bool
+) -> Iterator[Prediction]:
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    checked = list(map(check_text, texts))
-    split = [_split(text, backward) for text in checked]
-    predictions = {}
-    for place in {place for place, _, _ in split}:
-        chosen = [index for index, (other, _, _) in enumerate(split) if other == place]
-        contexts = []
-        if place != "before":
-            left = [[first, *split[index][1]] for index in chosen]
-            contexts.append(model.read(left, backward=False)[0])
-        if place != "after":
-            right = [[*split[index][2], last] for index in chosen]
-            contexts.append(model.read(right, backward=True)[0])
-        log_p = _between(model, *contexts) if place == "gap" else model.softmax.of_words(*contexts)
-        shares = log_p[:, unknown].exp().tolist()
+    in_gaps = _in_gaps(model, [text for text in texts if GAP in text])
+    beside = _beside(model, [text for text in texts if GAP not in text], backward)
+    for text in texts:
+        has_gap = GAP in text
+        log_p = next(in_gaps if has_gap else beside)
+        share = log_p[unknown].exp().item()
         if not with_unknown:
-            log_p[:, unknown] = -torch.inf
-        found = zip(chosen, _candidates(model, log_p, top), shares, strict=True)
-        for index, candidates, share in found:
-            predictions[index] = Prediction(checked[index], place, candidates, share)
-    return [predictions[index] for index in range(len(texts))]
+            log_p[unknown] = -torch.inf
+        place = "gap" if has_gap else "before" if backward else "after"
+        yield Prediction(text, place, _best(model, log_p, top), share)
+
+
+def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
+    """The log probability, shape (V,), of every word in the gap of each text."""
+    ahead, _ = model.read([text[: text.index(GAP)] for text in texts], backward=False)
+    behind, _ = model.read([text[text.index(GAP) + 1 :] for text in texts], backward=True)
+    yield from _between(model, ahead, behind)
+
+
+def _beside(model: LanguageModel, texts: list[Sentence], backward: bool) -> Iterator[Tensor]:
+    """The same of every word after each text, or before it."""
+    contexts, _ = model.read(texts, backward=backward)
+    yield from model.softmax.of_words(contexts)
 
 
 def substitute_words(
@@ -138,17 +137,10 @@ def substitute_words(
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
         rows = torch.tensor(inner).nonzero()[:, 0].to(layer.device)  # those of tokens
         ahead, behind = layer.chunk(2, dim=1)
-        found = [
-            candidates
-            for piece in torch.split(rows, max(1, model.softmax.at_once() // 2))
-            for candidates in _candidates(
-                model, _between(model, ahead[piece - 1], behind[piece + 1]), top
-            )
-        ]
-        ends = accumulate(lengths)
+        log_p = _between(model, ahead[rows - 1], behind[rows + 1])
         return [
-            Substitutes(sentence, found[end - len(sentence) : end])
-            for sentence, end in zip(batch, ends, strict=True)
+            Substitutes(sentence, [_best(model, next(log_p), top) for _ in sentence])
+            for sentence in batch
         ]
 
     return model.compute_batches(sentences, compute, Substitutes([], []))
@@ -173,41 +165,31 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
     return [*cut(first), *(token for part in others for token in (GAP, *cut(part)))]
 
 
-def _split(text: Sentence, backward: bool) -> tuple[Place, Sentence, Sentence]:
-    """Where a word is to be found, and the tokens before and after that place."""
-    if GAP in text:
-        gap = text.index(GAP)
-        return "gap", text[:gap], text[gap + 1 :]
-    return ("before", [], text) if backward else ("after", text, [])
-
-
-def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Tensor:
-    """The log probability, shape (N, V), of every word between two contexts, shape (N, P)."""
+def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Iterator[Tensor]:
+    """The log probability, shape (V,), of every word between two contexts, shape (N, P)."""
     ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64)
-    log_p = model.softmax.of_words(ahead).add_(model.softmax.of_words(behind))
-    log_p -= ranks.reciprocal().log1p().log()  # of the word by itself, but for a constant
-    return _without(model, log_p, *SPECIAL_TOKENS)
+    of_word = ranks.reciprocal().log1p().log()  # by itself, but for a constant
+    both = zip(model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True)
+    for left, right in both:
+        yield _without(model, left + right - of_word, *SPECIAL_TOKENS)
 
 
 def _without(model: LanguageModel, log_p: Tensor, *words: str) -> Tensor:
-    """Take words out of log probabilities, shape (N, V): those of the others sum to one."""
-    log_p[:, torch.from_numpy(model.vocabulary.indices(words))] = -torch.inf
-    return log_p.sub_(log_p.logsumexp(dim=1, keepdim=True))
+    """Take words out of log probabilities, shape (V,): those of the others sum to one."""
+    log_p[model.vocabulary.indices(words)] = -torch.inf
+    return log_p.log_softmax(dim=0)
 
 
-def _candidates(model: LanguageModel, log_p: Tensor, top: int) -> Iterator[list[Candidate]]:
-    """The most probable words of each row, shape (N, V); of equal ones, the first."""
-    words = model.vocabulary.words
-    least = log_p.topk(min(top, len(words)), dim=1).values[:, -1:]
-    for row, is_near in zip(log_p, log_p >= least, strict=True):
-        near = is_near.nonzero()[:, 0]
-        order = near[row[near].argsort(descending=True, stable=True)][:top]
-        probabilities = row[order].exp().tolist()
-        yield [
-            Candidate(words[index], probability)
-            for index, probability in zip(order.tolist(), probabilities, strict=True)
-            if probability > 0
-        ]
+def _best(model: LanguageModel, log_p: Tensor, top: int) -> list[Candidate]:
+    """The most probable words, by log probabilities of shape (V,); of equal ones, the first."""
+    least = log_p.topk(min(top, len(log_p))).values[-1]
+    near = (log_p >= least).nonzero()[:, 0]
+    order = near[log_p[near].argsort(descending=True, stable=True)][:top]
+    return [
+        Candidate(model.vocabulary.words[index], probability)
+        for index, probability in zip(order.tolist(), log_p[order].exp().tolist(), strict=True)
+        if probability > 0
+    ]
 
 
 def sample_sentences(
@@ -245,8 +227,7 @@ def sample_sentences(
     if GAP in checked_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
-    added = _sample(model, text, random, backward, temperature, max_words)
-    return [[*words[::-1], *text] if backward else [*text, *words] for words in added]
+    return _sample(model, text, random, backward, temperature, max_words)
 
 
 def _sample(
@@ -256,44 +237,35 @@ def _sample(
     backward: bool,
     temperature: float,
     max_words: int,
-) -> list[list[str]]:
-    """The words of each sample, in the order in which they are drawn."""
-    first, last = model.boundaries
+) -> list[Sentence]:
     end, never = (START_TOKEN, END_TOKEN) if backward else (END_TOKEN, START_TOKEN)
-    added: list[Sentence] = [[] for _ in random]
-    contexts, state = model.read([[*text, last] if backward else [first, *text]], backward=backward)
+    samples = [list(text) for _ in random]
+    contexts, state = model.read([text], backward=backward)
     contexts = contexts.expand(len(random), -1)
     state = select_state(state, torch.zeros(len(random), dtype=torch.int64, device=contexts.device))
     running = list(range(len(random)))
-    while running and len(added[running[0]]) < max_words:
-        drawn = _draw(model, contexts, [random[i] for i in running], temperature, never)
+    for _ in range(max_words):
+        drawn = [
+            _draw(model, _without(model, log_p, never, UNKNOWN_TOKEN), random[index], temperature)
+            for index, log_p in zip(running, model.softmax.of_words(contexts), strict=True)
+        ]
         going = [place for place, word in enumerate(drawn) if word != end]
         running = [running[place] for place in going]
-        for index, place in zip(running, going, strict=True):
-            added[index].append(drawn[place])
-        if running:
-            rows = torch.tensor(going, device=contexts.device)
-            words = [[drawn[place]] for place in going]
-            contexts, state = model.read(words, backward=backward, state=select_state(state, rows))
-    return added
+        if not running:
+            break
+        words = [drawn[place] for place in going]
+        for index, word in zip(running, words, strict=True):
+            samples[index].insert(0 if backward else len(samples[index]), word)
+        starts = select_state(state, torch.tensor(going, device=contexts.device))
+        contexts, state = model.read([[word] for word in words], backward=backward, state=starts)
+    return samples
 
 
 def _draw(
-    model: LanguageModel,
-    contexts: Tensor,
-    random: Sequence[np.random.Generator],
-    temperature: float,
-    never: str,
-) -> list[str]:
-    """A word for each context, float, shape (N, P)."""
-    drawn = []
-    size = model.softmax.at_once()
-    for start in range(0, len(contexts), size):
-        piece = slice(start, start + size)
-        log_p = _without(model, model.softmax.of_words(contexts[piece]), never, UNKNOWN_TOKEN)
-        log_p -= log_p.amax(dim=1, keepdim=True)  # (n, V)
-        for generator, row in zip(random[piece], (log_p / temperature).numpy(), strict=True):
-            # With Gumbel noise, each word is the largest with its probability.
-            index = np.argmax(row + generator.gumbel(size=len(row)))
-            drawn.append(model.vocabulary.words[index])
-    return drawn
+    model: LanguageModel, log_p: Tensor, random: np.random.Generator, temperature: float
+) -> str:
+    """A word, by log probabilities of shape (V,)."""
+    scaled = (log_p - log_p.max()) / temperature
+    # With Gumbel noise, each word is the largest with its probability.
+    index = np.argmax(scaled.numpy() + random.gumbel(size=len(scaled)))
+    return model.vocabulary.words[index]

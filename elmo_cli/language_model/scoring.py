@@ -96,7 +96,6 @@ class LanguageModel:
         )
         self._states = make_encoder(bilm, types, self.state)
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
-        self._boundaries = self.vocabulary.indices([START_TOKEN, END_TOKEN])
 
     def score(
         self,
@@ -152,15 +151,13 @@ class LanguageModel:
             return compute(batch_sentences, layers[-1])
 
         carried = self.state == "carry"
+        checked, batch_tokens = map(checked_sentence, sentences), self._batch_tokens
         for window in sentence_windows(
-            map(checked_sentence, sentences),
-            *(batch_size, self._batch_tokens),
-            carried=carried,
-            is_ready=is_ready,
+            checked, batch_size, batch_tokens, carried=carried, is_ready=is_ready
         ):
+            lengths = list(map(len, window))
             results = compute_window(
-                *(compute_batch, list(map(len, window)), self._batch_tokens, self._device.type),
-                carried=carried,
+                compute_batch, lengths, batch_tokens, self._device.type, carried=carried
             )
             for place in range(len(window)):
                 yield result_or_raise(results.get(place, nothing))
@@ -179,10 +176,9 @@ class LanguageModel:
             Whether each token is known, shape (T,), and for each direction the log
             probabilities, shape (1, T + 1), or with the entropies below them, (2, T + 1).
         """
-        first, last = self._boundaries[:1], self._boundaries[1:]
-        words = [self.vocabulary.indices(sentence) for sentence in sentences]
-        bounded = np.concatenate([part for ids in words for part in (first, ids, last)])  # (N,)
-        ends = np.cumsum([len(ids) + 2 for ids in words])
+        tokens = [token for sentence in sentences for token in (START_TOKEN, *sentence, END_TOKEN)]
+        bounded = self.vocabulary.indices(tokens)  # (N,)
+        ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
         before_last = np.delete(np.arange(len(bounded)), ends - 1)
         contexts, targets = [], []
         for direction, values in zip(directions, top.chunk(len(directions), dim=1), strict=True):
@@ -193,10 +189,10 @@ class LanguageModel:
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         ).numpy()
-        lengths = [len(ids) + 1 for ids in words]
+        lengths = [len(sentence) + 1 for sentence in sentences]
         parts = np.split(scores, np.cumsum(lengths * len(directions))[:-1], axis=1)
-        for index, ids in enumerate(words):
-            yield ids != self._unknown, parts[index :: len(words)]
+        for index, known in enumerate(np.split(bounded != self._unknown, ends[:-1])):
+            yield known[1:-1], parts[index :: len(sentences)]
 
     @torch.inference_mode()
     def read(
@@ -205,24 +201,22 @@ class LanguageModel:
         """Read texts in one direction, to say what follows.
 
         Args:
-            texts: tokens, none empty; boundaries are tokens like any other.
+            texts: lists of tokens.
             backward: read from the last token to the first.
-            state: where each starts; the model's start if not given. Only the part of
-                the direction counts.
+            state: where each starts, none empty; if not given, at the boundary of a sentence. Only
+                the part of the direction counts.
 
         Returns:
             The contexts of the next word, float, shape (B, P), and where each text ended.
         """
         if isinstance(self._states, CarriedStates):
             raise InputError("state 'carry': predictions start from zero or warm")
-        layers, ended = self._states.encoder.run(
-            texts, state or self._states.start, BACKWARD if backward else FORWARD
-        )
+        if state is None:
+            state = self._states.start
+            first, last = self._states.boundaries
+            texts = [[*text, last] if backward else [first, *text] for text in texts]
+        directions = BACKWARD if backward else FORWARD
+        layers, ended = self._states.run_from(texts, state, directions)
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         return layers[-1, ends - lengths if backward else ends - 1], ended
-
-    @property
-    def boundaries(self) -> tuple[str, str]:
-        """The tokens before and after every sentence, as the biLM reads them."""
-        return self._states.encoder.boundaries

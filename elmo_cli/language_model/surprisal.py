@@ -56,7 +56,9 @@ def measure_surprisal(
     directions = BACKWARD if backward else FORWARD
     nothing = _in_bits([], np.empty(0, bool), np.empty((1 + with_entropy, 0)))
     return model.compute_batches(
-        *(sentences, compute, nothing),
+        sentences,
+        compute,
+        nothing,
         directions=directions,
         batch_size=batch_size,
         is_ready=is_ready,

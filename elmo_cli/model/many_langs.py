@@ -27,22 +27,19 @@ They are pickles, and read as tensors and nothing else.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_cli.errors import ModelError, WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.options import CharacterOptions, LstmOptions, ManyLangsOptions
+from elmo_cli.model.options import LstmOptions, ManyLangsOptions
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
-from elmo_cli.model.weights import Uninitialized, not_finite
-from elmo_cli.text.lines import read_text
+from elmo_cli.model.vocabulary import read_words
+from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
 Take = Callable[..., Tensor]
 """Called with the name and the shape of a tensor of a file, gives it."""
@@ -55,9 +52,15 @@ _PADDING: Final = "<pad>"
 # Each has the other's name in the lexicons: so the models were trained.
 _WORD_START: Final = "<eow>"
 _WORD_END: Final = "<bow>"
-_CHARACTER_SYMBOLS = (START_TOKEN, END_TOKEN, _WORD_START, _WORD_END, _UNKNOWN, _PADDING)
 _NAMELESS: Final = "\u3000"
 """The symbol of a line that has none: a space, of which the lexicons only have this one."""
+
+
+_TABLES: Final = {
+    "words.weight": "word_emb_layer.embedding.weight",
+    "characters.char_embedding.weight": "char_emb_layer.embedding.weight",
+}
+"""Parameters with a row for "no token here", and their tensors, which have none."""
 
 
 class Lexicon(dict[str, int]):
@@ -73,73 +76,33 @@ class Lexicon(dict[str, int]):
         return self.get(symbol, self[_UNKNOWN])
 
 
-@dataclass(frozen=True)
-class Lexicons:
-    """The lexicons of a model, and the ids that they give to tokens."""
+class Lexicons(NamedTuple):
+    """The lexicons of a model: of characters, of words, or both."""
 
     characters: Lexicon | None
     words: Lexicon | None
-    max_characters: int
-
-    def token_ids(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """The ids of tokens; a literal `<bos>` or `<eos>` gives those of that boundary.
-
-        Returns:
-            int64, shape (N, 1 + C): the word (1 where words are not used), then the
-            characters, C of them or none. Rows of the tables, raised by one.
-        """
-        n_characters = self.max_characters if self.characters else 0
-        ids = np.zeros((len(tokens), 1 + n_characters), dtype=np.int64)
-        for row, token in zip(ids, tokens, strict=True):
-            if token not in (START_TOKEN, END_TOKEN):
-                token = token[: self.max_characters - 2]
-            if self.words:
-                row[0] = self.words.row(token)
-            if self.characters:
-                row[1:] = self._character_ids(token, self.characters)
-        return ids + 1
-
-    def _character_ids(self, token: str, lexicon: Lexicon) -> list[int]:
-        symbols = [token] if token in (START_TOKEN, END_TOKEN) else token
-        symbols = [_WORD_START, *symbols, _WORD_END]
-        padding = [lexicon[_PADDING]] * (self.max_characters - len(symbols))
-        return [*map(lexicon.row, symbols), *padding]
 
 
 def read_lexicons(folder: Path, options: ManyLangsOptions) -> Lexicons:
     """Read the lexicons that a model uses.
 
     Raises:
-        ModelError: one is missing, or is not as it should be.
+        ElmoError: one is missing, or is not as it should be.
     """
-    characters, words = None, None
-    if options.char_cnn is not None:
-        characters = _read_lexicon(folder / "char.dic", _CHARACTER_SYMBOLS)
-    if options.word_dim:
-        words = _read_lexicon(folder / "word.dic", (_UNKNOWN,))
-    return Lexicons(characters, words, options.max_characters_per_token)
+    return Lexicons(
+        None if options.char_cnn is None else _read_lexicon(folder / "char.dic"),
+        _read_lexicon(folder / "word.dic") if options.word_dim else None,
+    )
 
 
-def _read_lexicon(path: Path, required: Sequence[str]) -> Lexicon:
+def _read_lexicon(path: Path) -> Lexicon:
+    lines = (line.rpartition("\t") for line in read_words(path) if line)
     try:
-        lines = read_text(path).split("\n")
-    except OSError as error:
-        raise ModelError(f"{path}: cannot read the lexicon: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ModelError(f"{path}: expected a lexicon in UTF-8, found other bytes") from None
-    lexicon = Lexicon()
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        symbol, _, row = line.rpartition("\t")
-        if not row.strip().isdecimal():
-            raise ModelError(
-                f"{path}: line {number}: expected a symbol, a tab and a number, found {line[:40]!r}"
-            )
-        lexicon[symbol.lstrip() or _NAMELESS] = int(row)
-    missing = [symbol for symbol in required if symbol not in lexicon]
-    if missing:
-        raise ModelError(f"{path}: expected the symbols {', '.join(missing)}, found none of them")
+        lexicon = Lexicon((symbol or _NAMELESS, int(row)) for symbol, _, row in lines)
+    except ValueError as error:
+        raise ModelError(f"{path}: expected a symbol, a tab and a number a line: {error}") from None
+    if _UNKNOWN not in lexicon:
+        raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
     return lexicon
 
 
@@ -162,10 +125,28 @@ class LexiconEncoder(TokenEncoder):
             self.characters = CharacterFeatures(options.char_cnn, lexicons.characters.n_rows)
             dim += options.char_cnn.n_filters
         self.projection = nn.Linear(dim, options.lstm.projection_dim)
+        self._max_characters = options.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """The ids of tokens, their word and their characters: int64, shape (N, 1 + C)."""
-        return torch.from_numpy(self.lexicons.token_ids(tokens))
+        """The ids of tokens; a literal `<bos>` or `<eos>` gives those of that boundary.
+
+        Returns:
+            int64, shape (N, 1 + C): the word (1 where words are not used), then the
+            characters, C of them or none. Rows of the tables, raised by one.
+        """
+        characters, words = self.lexicons
+        n_characters = self._max_characters if characters else 0
+        ids = torch.zeros(len(tokens), 1 + n_characters, dtype=torch.int64)
+        for row, token in zip(ids, tokens, strict=True):
+            is_boundary = token in self.boundaries
+            cut = token if is_boundary else token[: self._max_characters - 2]
+            if words:
+                row[0] = words.row(cut)
+            if characters:
+                symbols = [_WORD_START, *([cut] if is_boundary else cut), _WORD_END]
+                symbols += [_PADDING] * (n_characters - len(symbols))
+                row[1:] = torch.tensor([characters.row(symbol) for symbol in symbols])
+        return ids + 1
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode tokens, int64, shape (N, 1 + C): `token_ids`, as float, shape (N, P)."""
@@ -187,55 +168,32 @@ def read_many_langs(
     """Build a model of encoder.pkl and token_embedder.pkl, in float32.
 
     Raises:
-        WeightsError: a file is missing, holds anything but tensors, or does not fit the
-            options and the lexicons (all mismatches of a file are named).
+        WeightsError: a file holds anything but tensors, or does not fit the options and
+            the lexicons.
     """
-    state = {
-        **_read(token_encoder, lambda take: _token_parameters(take, options, lexicons)),
-        **_read(encoder, lambda take: _lstm_parameters(take, options.lstm)),
-    }
     with torch.device("meta"), Uninitialized():  # the shapes only
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
+    take = _read(token_encoder)
+    state = {
+        f"token_encoder.{name}": _token_parameter(take, name, tuple(values.shape))
+        for name, values in bilm.token_encoder.state_dict().items()
+    }
+    state |= _lstm_parameters(_read(encoder), options.lstm)
     bilm.load_state_dict(state, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
-def _token_parameters(
-    take: Take, options: ManyLangsOptions, lexicons: Lexicons
-) -> dict[str, Tensor]:
-    """The parameters of the token encoder, of the tensors of token_embedder.pkl."""
-    state = {}
-    size, dim = options.lstm.projection_dim, options.word_dim
-    if lexicons.words is not None:
-        words = take("word_emb_layer.embedding.weight", lexicons.words.n_rows, options.word_dim)
-        state["words.weight"] = _lookup(words)
-    if lexicons.characters is not None and options.char_cnn is not None:
-        features = _character_parameters(take, options.char_cnn, lexicons.characters.n_rows)
-        state |= {f"characters.{name}": values for name, values in features.items()}
-        dim += options.char_cnn.n_filters
-    state["projection.weight"] = take("projection.weight", size, dim)
-    state["projection.bias"] = take("projection.bias", size)
-    return {f"token_encoder.{name}": values for name, values in state.items()}
-
-
-def _character_parameters(
-    take: Take, options: CharacterOptions, n_characters: int
-) -> dict[str, Tensor]:
-    dim = options.embedding_dim
-    characters = take("char_emb_layer.embedding.weight", n_characters, dim)
-    state = {"char_embedding.weight": _lookup(characters)}
-    for i, (width, count) in enumerate(options.filters):
-        name = f"convolutions.{i}"
-        state[f"{name}.weight"] = take(f"{name}.weight", count, dim, width)
-        state[f"{name}.bias"] = take(f"{name}.bias", count)
-    n_filters = options.n_filters
-    for k in range(options.n_highway):
-        for kind, shape in {"weight": (2 * n_filters, n_filters), "bias": (2 * n_filters,)}.items():
-            transform, carry = take(f"highways._layers.{k}.{kind}", *shape).chunk(2)
-            state[f"highways.{k}.transform.{kind}"] = transform
-            # Their gate is the share of the input, ours that of what is made of it.
-            state[f"highways.{k}.carry.{kind}"] = -carry
-    return state
+def _token_parameter(take: Take, name: str, shape: tuple[int, ...]) -> Tensor:
+    """A parameter of the token encoder, of the tensors of token_embedder.pkl."""
+    if name in _TABLES:
+        return below_padding(take(_TABLES[name], shape[0] - 1, shape[1]))
+    name = name.removeprefix("characters.")
+    if not name.startswith("highways"):
+        return take(name, *shape)
+    _, k, gate, kind = name.split(".")
+    transform, carry = take(f"highways._layers.{k}.{kind}", 2 * shape[0], *shape[1:]).chunk(2)
+    # Their gate is the share of the input, ours that of what is made of it.
+    return -carry if gate == "carry" else transform
 
 
 def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
@@ -256,46 +214,16 @@ def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
     return state
 
 
-def _lookup(values: Tensor) -> Tensor:
-    """A row more, the first, for "no token here"."""
-    return torch.cat([values.new_zeros(1, values.shape[1]), values])
-
-
 def _in_our_order(values: Tensor) -> Tensor:
     input_gate, forget_gate, memory, output_gate = values.chunk(4)
     return torch.cat([input_gate, memory, forget_gate, output_gate])
 
 
-def _read(path: Path, convert: Callable[[Take], dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The parameters that the tensors of a file are converted to."""
-    found = _tensors(path)
-    expected: dict[str, tuple[int, ...]] = {}
-
-    def note(name: str, *shape: int) -> Tensor:
-        expected[name] = shape
-        return torch.empty(shape, device="meta")
-
-    convert(note)  # the shapes only
-    mismatches = [
-        f"{name}: expected {expected.get(name, 'nothing')}, found {_describe(found.get(name))}"
-        for name in expected | found
-        if _describe(found.get(name)) != f"{expected.get(name)}"
-    ]
-    if mismatches:
-        raise WeightsError(
-            f"{path} does not fit the options and the lexicons, {len(mismatches)} of "
-            f"{len(expected)} tensors: {'; '.join(mismatches)}"
-        )
-    faulty = [name for name in expected if not found[name].isfinite().all()]
-    if faulty:
-        raise not_finite(path, faulty)
-    return convert(lambda name, *_: found[name].float())
-
-
-def _tensors(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Take:
+    """Read a file of tensors: a function that gives one of them, in float32."""
     try:
         # Which runs nothing that a pickle names.
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
     except MemoryError:
@@ -305,14 +233,18 @@ def _tensors(path: Path) -> dict[str, Any]:
             f"{path}: expected a PyTorch file of tensors alone, found something else or a "
             f"damaged one ({type(error).__name__}); get it again"
         ) from None
-    if not isinstance(found, dict):
-        raise WeightsError(f"{path}: expected tensors by their names, found {type(found).__name__}")
-    return found
 
+    def take(name: str, *shape: int) -> Tensor:
+        values = tensors.get(name)
+        found = tuple(values.shape) if isinstance(values, Tensor) else "nothing"
+        if found != shape:
+            raise WeightsError(
+                f"{path} does not fit the options and the lexicons: {name}: expected {shape}, "
+                f"found {found}"
+            )
+        if not values.isfinite().all():
+            raise not_finite(path, [name])
+        weights: Tensor = values.float()
+        return weights
 
-def _describe(found: object) -> str:
-    if found is None:
-        return "nothing"
-    if not isinstance(found, Tensor) or found.layout != torch.strided:
-        return type(found).__name__
-    return f"{tuple(found.shape)}" if found.is_floating_point() else f"{found.dtype} values"
+    return take

@@ -9,12 +9,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from elmo_cli.errors import OptionsError, shown
+from elmo_cli.model.characters import N_CHARACTERS
 from elmo_cli.text.lines import read_text
-
-MAX_JSON_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -86,19 +85,9 @@ def read_options(path: str | Path) -> ModelOptions:
             errors are named at once.
     """
     content = read_json(path)
-    if isinstance(content, dict) and "config_path" in content:
+    if "config_path" in content:
         return _read_config(Path(path), content)
-    try:
-        return parse_options(content)
-    except OptionsError as error:
-        raise OptionsError(f"{path}: {error}") from None
-
-
-def reads_words(path: str | Path) -> bool:
-    """Whether the model of an options.json reads words by a table, and not their characters."""
-    options = read_options(path)
-    # Models of ELMoForManyLangs, a kind of their own, have their lexicons.
-    return type(options) is ModelOptions and options.char_cnn is None
+    return parse_options(content, path)
 
 
 def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
@@ -107,170 +96,126 @@ def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
     `elmo train` writes it into the options.json. A model trained with carried state starts
     warm: it never met the zero state, and a fixed start leaves sentences independent.
     """
-    content = read_json(path)
-    training = content.get("training") if isinstance(content, dict) else None
-    carried = isinstance(training, dict) and training.get("state") == "carry"
-    return "warm" if carried else "zero"
+    training = read_json(path).get("training", {})
+    return "warm" if training.get("state") == "carry" else "zero"
 
 
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file.
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a file with a JSON object.
 
     Raises:
-        OptionsError: it is missing or not JSON.
+        OptionsError: it is missing, or holds something else.
     """
     try:
-        return json.loads(read_text(path, MAX_JSON_BYTES))
+        content = json.loads(read_text(path))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
-    except json.JSONDecodeError as error:
-        found = f"an error at line {error.lineno}, column {error.colno} ({error.msg})"
-    except UnicodeDecodeError:
-        found = "bytes that are not UTF-8"
-    except (ValueError, RecursionError) as error:
-        found = str(error)
-    raise OptionsError(f"{path}: expected JSON, found {found}")
+    except ValueError as error:  # of bytes that are not UTF-8 too
+        raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
+    if not isinstance(content, dict):
+        raise OptionsError(f"{path}: expected a JSON object, found {_shown(content)}")
+    return content
 
 
-def parse_options(content: Any) -> ModelOptions:
+def parse_options(content: Mapping[str, Any], path: str | Path = "the options") -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`.
 
     Raises:
         OptionsError: keys are missing or have the wrong type; all are named.
     """
-    if not isinstance(content, dict):
-        raise OptionsError(f"expected a JSON object, found {_kind(content)}")
     errors: list[str] = []
     lstm = _read(content, "lstm", _LSTM, errors)
-    has_characters = content.get("char_cnn") is not None
-    char_cnn = _read(content, "char_cnn", _CHAR_CNN, errors) if has_characters else None
+    char_cnn = None
+    if content.get("char_cnn") is not None:
+        char_cnn = _read(content, "char_cnn", _EMBEDDING | _CHARACTERS, errors)
     if errors:
-        raise OptionsError("; ".join(errors))
-    characters = _character_options(char_cnn, char_cnn["embedding.dim"]) if char_cnn else None
-    return ModelOptions(LstmOptions(**lstm), characters)
-
-
-def _character_options(section: dict[str, Any], embedding_dim: int) -> CharacterOptions:
-    return CharacterOptions(
-        embedding_dim=embedding_dim,
-        filters=tuple((width, count) for width, count in section["filters"]),
-        n_highway=section["n_highway"],
-        activation=section["activation"],
-        max_characters_per_token=section["max_characters_per_token"],
+        raise OptionsError(f"{path}: {'; '.join(errors)}")
+    return ModelOptions(
+        LstmOptions(**lstm),
+        None if char_cnn is None else _character_options(char_cnn, char_cnn["embedding"]["dim"]),
     )
 
 
-class _Check(NamedTuple):
-    """What a value has to be."""
+def _character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
+    return CharacterOptions(
+        embedding_dim=embedding_dim,
+        filters=tuple((width, count) for width, count in values["filters"]),
+        n_highway=values["n_highway"],
+        activation=values["activation"],
+        max_characters_per_token=values["max_characters_per_token"],
+    )
 
-    expected: str
-    accepts: Callable[[Any], bool]
+
+_Check = tuple[str, Callable[[Any], bool]]
+"""What a value has to be, in words, and whether it is."""
 
 
 def _read(
-    content: Any, name: str, checks: Mapping[str, _Check], errors: list[str]
+    content: Mapping[str, Any], name: str, checks: Mapping[str, _Check], errors: list[str]
 ) -> dict[str, Any]:
-    """The values of a section of the file; an error for each that is not right."""
-    section = content.get(name) if isinstance(content, dict) else None
-    if not isinstance(section, dict):
-        errors.append(f"{name}: expected an object, found {_kind(section)}")
+    """The values of an object of the file; an error for each that is not right."""
+    found = content.get(name)
+    if not isinstance(found, dict):
+        errors.append(f"{name}: expected an object, found {_shown(found)}")
         return {}
-    values: dict[str, Any] = {}
-    for key, check in checks.items():
-        inner, _, last = key.rpartition(".")
-        found = section.get(inner) if inner else section
-        if not isinstance(found, dict):
-            errors.append(f"{name}.{inner}: expected an object, found {_kind(found)}")
-        elif last not in found and key not in _DEFAULTS:
-            errors.append(f"{name}.{key}: missing")
-        elif last in found and not check.accepts(found[last]):
-            errors.append(f"{name}.{key}: expected {check.expected}, found {_kind(found[last])}")
-        else:
-            values[key] = found.get(last, _DEFAULTS.get(key))
-    longest = values.get("max_characters_per_token", _MAX_SIZE)
-    if any(width > longest for width, _ in values.get("filters", ())):
-        errors.append(
-            f"{name}.filters: expected no width above the {longest} characters of "
-            f"{name}.max_characters_per_token"
-        )
+    values = {key: found.get(key, _DEFAULTS.get(key)) for key in checks}
+    for key, (expected, accepts) in checks.items():
+        if not accepts(values[key]):
+            errors.append(f"{name}.{key}: expected {expected}, found {_shown(values[key])}")
     return values
 
 
-def _kind(value: Any) -> str:
-    """A value as an error message shows it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, (dict, list)):
-        return "an object" if isinstance(value, dict) else "a list"
-    return shown(json.dumps(value, ensure_ascii=False))
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else shown(json.dumps(value, ensure_ascii=False))
 
 
-_MAX_SIZE: Final = 1 << 20
-"""Larger sizes are a mistake, and would only end in an allocation that fails."""
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and value >= least  # True is an int too
 
 
-def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+def _is_embedding(value: Any) -> bool:
+    return isinstance(value, dict) and _is_whole(value.get("dim"), 1)
 
 
 def _is_clip(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value is None or (number and 0 <= value <= 1e18)  # torch takes no larger whole number
+    return value is None or (type(value) in (int, float) and value >= 0)
 
 
 def _are_filters(value: Any) -> bool:
-    pairs = isinstance(value, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(_is_whole(number, 1) for number in pair)
-        for pair in value
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
+        and all(_is_whole(number, 1) for pair in value for number in pair)
     )
-    return pairs and 0 < len(value) <= 100
 
 
-_SIZE: Final = _Check("a whole number above 0", lambda value: _is_whole(value, 1))
-_LAYERS: Final = _Check("a whole number from 1 to 100", lambda value: _is_whole(value, 1, 100))
-_HIGHWAYS: Final = _Check("a whole number from 0 to 100", lambda value: _is_whole(value, 0, 100))
-_CLIP: Final = _Check("a number from 0 to 1e18, or null", _is_clip)
+def _whole(least: int) -> _Check:
+    return f"a whole number, {least} or more", lambda value: _is_whole(value, least)
+
+
+_CLIP: Final = ("a number, 0 or more, or null", _is_clip)
 _LSTM: Final = {
-    "dim": _SIZE,
-    "projection_dim": _SIZE,
-    "n_layers": _LAYERS,
+    "dim": _whole(1),
+    "projection_dim": _whole(1),
+    "n_layers": _whole(1),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
-    "use_skip_connections": _Check("true or false", lambda value: isinstance(value, bool)),
+    "use_skip_connections": ("true or false", lambda value: isinstance(value, bool)),
 }
-_CONVOLUTIONS: Final = {
-    "max_characters_per_token": _Check(
-        "a whole number, 3 or more", lambda value: _is_whole(value, 3)
-    ),
-    "filters": _Check("a list of [width, count] pairs", _are_filters),
-    "n_highway": _HIGHWAYS,
-    "activation": _Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
+_EMBEDDING: Final = {"embedding": ('{"dim": a whole number, 1 or more}', _is_embedding)}
+# Not n_characters, 261 in training and 262 in inference files: the same model.
+_CHARACTERS: Final = {
+    "max_characters_per_token": _whole(3),
+    "filters": ("a list of [width, count] pairs", _are_filters),
+    "n_highway": _whole(0),
+    "activation": ('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
 }
-_CHAR_CNN: Final = {
-    # 261 in training, 262 in inference files: the same model, the weights decide.
-    "n_characters": _Check("261 or 262", lambda value: _is_whole(value, 261, 262)),
-    "embedding.dim": _SIZE,
-    **_CONVOLUTIONS,
-}
-_DEFAULTS: Final = {
-    "cell_clip": None,
-    "proj_clip": None,
-    "use_skip_connections": False,
-    "n_characters": 262,
-    "max_characters_per_token": 50,
-}
+_DEFAULTS: Final = {"use_skip_connections": False, "max_characters_per_token": 50}
 
 
 # ELMoForManyLangs (Che et al., 2018).
 
-_DIM: Final = _Check("a whole number, 0 or more", lambda value: _is_whole(value, 0))
-_ENCODER: Final = {"name": _Check('"elmo"', lambda value: value in ("elmo", "ELMo")), **_LSTM}
-_TOKEN_EMBEDDER: Final = {
-    "name": _Check('"cnn"', lambda value: value in ("cnn", "CNN")),
-    "word_dim": _DIM,
-    "char_dim": _DIM,
-    **_CONVOLUTIONS,
-}
 _PUBLISHED: Final = ManyLangsOptions(
     LstmOptions(4096, 512, 2, cell_clip=3, proj_clip=3, use_skip_connections=True),
     CharacterOptions(
@@ -288,29 +233,58 @@ _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_409
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     """The architecture of the model whose config.json has this content."""
-    named = PurePosixPath(str(content["config_path"]).replace("\\", "/"))
     # The path is from the disk where the model was trained: its name alone counts.
-    architecture = path.with_name(named.name or "-")
+    name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
+    architecture = path.parent / name
     if not architecture.is_file():
-        if named.name in _PUBLISHED_NAMES:
+        if name in _PUBLISHED_NAMES:
             return _PUBLISHED
         raise OptionsError(
-            f"{path}: config_path names {named.name or 'no file'}, which is not in the folder; "
-            "copy it there"
+            f"{path}: config_path names {name!r}, which is not in the folder; copy it there"
         )
     found = read_json(architecture)
     errors: list[str] = []
-    encoder = _read(found, "encoder", _ENCODER, errors)
-    embedder = _read(found, "token_embedder", _TOKEN_EMBEDDER, errors)
-    if embedder.get("char_dim") == embedder.get("word_dim") == 0:
-        errors.append("token_embedder: expected char_dim or word_dim above 0, found 0 and 0")
+    lstm = _read(found, "encoder", _LSTM, errors)
+    dims = {"word_dim": _whole(0), "char_dim": _whole(0)}
+    tokens = _read(found, "token_embedder", dims | _CHARACTERS, errors)
     if errors:
         raise OptionsError(f"{architecture}: {'; '.join(errors)}")
-    lstm = {key: encoder[key] for key in _LSTM} | {"use_skip_connections": True}
-    char_dim = embedder["char_dim"]
+    char_dim = tokens["char_dim"]
     return ManyLangsOptions(
-        LstmOptions(**lstm),
-        _character_options(embedder, char_dim) if char_dim else None,
-        embedder["word_dim"],
-        embedder["max_characters_per_token"],
+        LstmOptions(**lstm | {"use_skip_connections": True}),
+        _character_options(tokens, char_dim) if char_dim else None,
+        tokens["word_dim"],
+        tokens["max_characters_per_token"],
     )
+
+
+def parameters_by_part(
+    options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
+) -> dict[str, int]:
+    """Count the values in the weights file of a model.
+
+    Args:
+        n_words: the rows of the word embedding, which is left out where they are not known.
+        n_characters: the rows of the character table.
+    """
+    size, characters = options.lstm.projection_dim, options.char_cnn
+    if isinstance(options, ManyLangsOptions):
+        word_dim, projects = options.word_dim, True
+    else:
+        word_dim, projects = (size, False) if characters is None else (0, True)
+    parts = {}
+    if word_dim and n_words is not None:
+        parts["word embedding"] = n_words * word_dim
+    n_filters = 0
+    if characters is not None:
+        n_filters, dim = characters.n_filters, characters.embedding_dim
+        parts["character embedding"] = n_characters * dim
+        parts["convolutions"] = sum(n * (width * dim + 1) for width, n in characters.filters)
+        parts["highway layers"] = characters.n_highway * 2 * n_filters * (n_filters + 1)
+    if projects:
+        parts["projection"] = (word_dim + n_filters + 1) * size
+    n_layer = 4 * options.lstm.dim * (2 * size + 1)
+    if options.lstm.dim != size:  # bilm-tf leaves it out where it would change no size
+        n_layer += options.lstm.dim * size
+    n_direction = options.lstm.n_layers * n_layer
+    return {**parts, "forward LSTM": n_direction, "backward LSTM": n_direction}

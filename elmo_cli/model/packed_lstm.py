@@ -62,12 +62,13 @@ class PackedLstm(Function):
         outputs = memory if projection is None else torch.empty_like(inputs)
         hidden_gates = _linear(weight_hh)
         project = None if projection is None else _linear(projection)
-        step = _function("training_cells", "nnpppfpp", memory, cells) or _next_cells
+        kinds = memory.dtype, memory.dtype, cells.dtype, float, cells.dtype, memory.dtype
+        step = _function("training_cells", memory, cells, *kinds) or _next_cells
         workspace = gates.new_empty(sizes[0], gates.shape[1])
         before, cells_before = hidden, cell.contiguous()
         for rows in _steps(sizes):
             size = rows.stop - rows.start
-            added = hidden_gates(before[:size], out=workspace[:size])
+            added = hidden_gates(before[:size], workspace)
             step(gates[rows], added, cells_before[:size], clips[0], cells[rows], memory[rows])
             if project is not None:
                 outputs[rows] = project(memory[rows])
@@ -92,7 +93,8 @@ class PackedLstm(Function):
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         hidden_gates = _linear(weight_hh.t())
         project = None if projection is None else _linear(projection.t())
-        step = _function("training_gradients", "nnpppfppp", memory, cells) or _gradients
+        kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
+        step = _function("training_gradients", memory, cells, *kinds) or _gradients
         clipped = outputs.abs() >= ctx.clips[1]  # no gradient goes through
         d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
         steps = _steps(ctx.sizes)
@@ -144,10 +146,10 @@ def _linear(weight: Tensor) -> Linear:
 
 
 def _function(
-    name: str, arguments: str, memory: Tensor, cells: Tensor
+    name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
 ) -> Callable[..., None] | None:
     """A function in C for these types, if there is one; it takes what those below take."""
-    function = kernel_for(memory, name, arguments)
+    function = kernel_for(memory, name, int, int, *types)
     if function is None or cells.dtype != torch.float32:
         return None
     return lambda *values: function(*values[2].shape, *values)

@@ -7,7 +7,7 @@ package of that name, an extra of this one.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import replaced
-from elmo_cli.errors import WeightsError, load_extra, system_reason
+from elmo_cli.errors import WeightsError, first_line, load_extra
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -29,122 +29,74 @@ SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
 
-_DTYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
-"""The values of safetensors that are read."""
-
-
-@contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
-    """Name damage: around calls of h5py and safetensors alone, whose errors can mean only that."""
-    try:
-        yield
-    except (KeyError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from None
-
-
-def _damaged(path: Path, error: Exception) -> WeightsError:
-    return WeightsError(f"{path}: the weights file is damaged: {error}; get it again")
+_DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
+"""What h5py raises where a file is damaged."""
 
 
 class TensorFile:
-    """An open file of tensors, HDF5. Its methods raise a `WeightsError` where it is damaged."""
+    """An open file of tensors. Its methods raise a `WeightsError` where it is damaged."""
 
-    def __init__(self, path: Path, file: Any) -> None:
-        self._path = path
-        self._file = file
+    def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
+        """Take h5py's data sets, or the slices of safetensors, by their names."""
+        self.path = path
+        self._tensors = tensors
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a tensor or a group of that name."""
-        return self._find(name) is not None
-
-    def _find(self, name: str) -> h5py.Dataset | h5py.Group | None:
-        """What is there, if anything. Links, which may lead to any other file, are nothing."""
-        item = self._file
-        with _damage_named(self._path):
-            for part in name.split("/"):
-                is_group = isinstance(item, h5py.Group)
-                if not is_group or not isinstance(item.get(part, getlink=True), h5py.HardLink):
-                    return None
-                item = item[part]
-        return item
+        return name in self._tensors
 
     def names(self) -> list[str]:
         """The names of all tensors."""
-        found: list[str] = []
+        return list(self._tensors)
 
-        def visit(name: str, item: h5py.Dataset | h5py.Group) -> None:
-            if isinstance(item, h5py.Dataset):
-                found.append(name)
+    def is_half(self, name: str) -> bool:
+        """Whether the values of a tensor are float16."""
+        tensor = self._tensors[name]
+        if isinstance(tensor, h5py.Dataset):
+            return bool(tensor.dtype == np.float16)
+        return bool(tensor.get_dtype() == "F16")
 
-        with _damage_named(self._path):
-            self._file.visititems(visit)
-        return found
+    def check_kind(self, *kinds: str) -> None:
+        """Raise a `WeightsError` for a file that seems to hold none of these."""
+        names = {name.partition("/")[0] for name in self._tensors}
+        if names & {"char_embed", "embedding", "RNN_0"}:
+            found = BILM
+        elif "softmax" in names:
+            found = SOFTMAX
+        elif names & {"sentence_to_index", "0"}:
+            found = "activations, as `elmo embed` writes them"
+        else:
+            found = ", ".join(sorted(names)[:5]) or "nothing"
+        if found not in kinds:
+            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
-    def kind(self) -> str:
-        """What the file seems to hold."""
-        if any(name in self for name in ("char_embed", "embedding", "RNN_0")):
-            return BILM
-        if "softmax" in self:
-            return SOFTMAX
-        if "sentence_to_index" in self or "0" in self:
-            return "activations, as `elmo embed` writes them"
-        return ", ".join(sorted({name.split("/")[0] for name in self.names()})[:5]) or "nothing"
+    def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
+        """Raise a `WeightsError` that names all tensors without the shapes that `source` asks for.
 
-    def dtype(self, name: str) -> str:
-        """The type of a tensor's values, as numpy calls it."""
-        return str(self._file[name].dtype.name)
+        No value is read.
+        """
+        with _errors_named(self.path):
+            found = {name: self._shape(name) for name in expected}
+        mismatches = [
+            f"{name}: expected {shape}, found {found[name]}"
+            for name, shape in expected.items()
+            if found[name] != shape
+        ]
+        if mismatches:
+            raise WeightsError(f"{self.path} does not fit {source}: {'; '.join(mismatches)}")
 
-    def shape(self, name: str) -> Shape:
-        """The shape of a tensor."""
-        return tuple(self._file[name].shape)
-
-    def describe(self, name: str) -> Shape | str:
-        """What is there: the shape of a tensor of numbers, else words for a message."""
-        found = self._find(name)
-        if found is None:
+    def _shape(self, name: str) -> Shape | str:
+        tensor = self._tensors.get(name)
+        if tensor is None:
             return "nothing"
-        if not isinstance(found, h5py.Dataset):
-            return "a group"
-        with _damage_named(self._path):
-            if found.is_virtual or found.external:
-                return "values of another file"
-            if found.dtype.kind not in "fiu" or found.shape is None:
-                return f"{found.dtype} values"
-            return tuple(found.shape)
+        return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
-        """The values of a tensor that was described, or some of its rows: float32, a copy."""
-        with _damage_named(self._path):
-            return np.asarray(self._file[name][rows], dtype=np.float32)
-
-
-class _SafetensorsFile(TensorFile):
-    def __init__(self, path: Path, file: Any) -> None:
-        super().__init__(path, file)
-        self._names = sorted(file.keys())
-
-    def __contains__(self, name: str) -> bool:
-        return any(f"{known}/".startswith(f"{name}/") for known in self._names)
-
-    def names(self) -> list[str]:
-        return self._names
-
-    def dtype(self, name: str) -> str:
-        code: str = self._file.get_slice(name).get_dtype()
-        return _DTYPES.get(code, code)
-
-    def shape(self, name: str) -> Shape:
-        return tuple(self._file.get_slice(name).get_shape())
-
-    def describe(self, name: str) -> Shape | str:
-        if name not in self._names:
-            return "a group" if name in self else "nothing"
-        dtype = self.dtype(name)
-        return self.shape(name) if dtype in _DTYPES.values() else f"{dtype} values"
-
-    def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
-        # A copy: the tensor is a view of the file, which may change or go.
-        return np.array(self._file.get_tensor(name)[rows].float().numpy())
+        """The values of a tensor, or some of its rows: float32, a copy."""
+        with _errors_named(self.path):
+            values = self._tensors[name][rows]
+            if not isinstance(values, np.ndarray):
+                values = values.float().numpy().copy()  # of a view of the file, which may change
+            return np.asarray(values, dtype=np.float32)
 
 
 @contextmanager
@@ -156,38 +108,44 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
         ElmoError: it is safetensors, and the package for it is not installed.
     """
     path = Path(path)
-    is_safetensors = path.suffix == SAFETENSORS_SUFFIX
-    if path.is_dir():
-        kind = "safetensors" if is_safetensors else "HDF5"
-        raise WeightsError(f"{path}: expected a weights file ({kind}), found a directory")
-    if not os.path.exists(path):
-        raise WeightsError(f"{path}: no such weights file")
-    if is_safetensors:
-        with _open_safetensors(path) as file:
-            yield _SafetensorsFile(path, file)
+    if path.suffix == SAFETENSORS_SUFFIX:
+        safetensors = load_extra(str(path), "safetensors", "safetensors")
+        with _errors_named(path, (OSError, safetensors.SafetensorError)):
+            file = safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
     else:
-        with _open_hdf5(path) as file:
-            yield TensorFile(path, file)
+        with _errors_named(path):
+            file = h5py.File(path, "r")
+    with file:
+        with _errors_named(path):
+            tensors = _find_tensors(file)
+        yield TensorFile(path, tensors)
 
 
-def _open_safetensors(path: Path) -> Any:
-    safetensors = load_extra(str(path), "safetensors", "safetensors")
+def _find_tensors(file: Any) -> dict[str, Any]:
+    """All tensors of a file; none that a link leads to or whose values another file has."""
+    if not isinstance(file, h5py.File):
+        return {name: file.get_slice(name) for name in sorted(file.keys())}
+    found = {}
+
+    def keep(name: str, item: h5py.Dataset | h5py.Group) -> None:
+        if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
+            found[name] = item
+
+    file.visititems(keep)  # which follows no links
+    return found
+
+
+@contextmanager
+def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> Iterator[None]:
+    """Name damage: around calls of h5py and safetensors alone, whose errors can mean only that."""
     try:
-        return safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
-    except (safetensors.SafetensorError, OSError) as error:
-        raise _damaged(path, error) from None
-
-
-def _open_hdf5(path: Path) -> h5py.File:
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        message, reason = str(error), system_reason(error)
-    if "truncated file" in message:
-        raise WeightsError(f"{path}: the weights file is cut off; get it again")
-    if "signature not found" in message:
-        raise WeightsError(f"{path}: expected a weights file (HDF5), found something else")
-    raise WeightsError(f"{path}: cannot read the weights: {reason}")
+        yield
+    except errors as error:
+        if isinstance(error, OSError) and error.errno:
+            reason = os.strerror(error.errno)
+            raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
+        reason = first_line(error)
+        raise WeightsError(f"{path}: the weights file is damaged: {reason}; get it again") from None
 
 
 # Writing.
@@ -253,12 +211,9 @@ def _new_hdf5(path: Path) -> Iterator[h5py.File]:
     file = h5py.File(path, "x")
     try:
         yield file
-    except BaseException:
-        with suppress(OSError, RuntimeError, ValueError):  # the disk is still full
+    finally:
+        with _disk_named():
             file.close()
-        raise
-    with _disk_named():
-        file.close()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ The file is bilm-tf's, or safetensors with the same names; all its matrices are 
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from elmo_cli.errors import WeightsError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.tensor_files import BILM, SOFTMAX, TensorFile, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import BILM, open_tensors, write_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 
 Transform = Callable[[Tensor], Tensor]
@@ -59,12 +59,12 @@ def _filter(dataset: str, parameter: str) -> Entry:
 
 def _lookup(dataset: str, parameter: str) -> Entry:
     """A table whose row for "no token here" is not in the file."""
-    return Entry(
-        dataset,
-        parameter,
-        lambda values: torch.cat([values.new_zeros(1, values.shape[1]), values]),
-        lambda values: values[1:],
-    )
+    return Entry(dataset, parameter, below_padding, lambda values: values[1:])
+
+
+def below_padding(table: Tensor) -> Tensor:
+    """A table with a row more, the first, for "no token here"."""
+    return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
 def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
@@ -99,23 +99,31 @@ def read_weights(
     """Build the biLM of `options` with the weights of a file, in float32.
 
     Raises:
-        WeightsError: the file is not a weights file, is cut off, does not fit the
-            options (all mismatches are named) or holds values that are not finite.
+        WeightsError: the file is damaged, does not fit the options (all mismatches are
+            named) or holds values that are not finite.
     """
     with open_tensors(path) as file:
+        file.check_kind(BILM)
         projects = options.lstm.dim != options.lstm.projection_dim or any(
             f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
             for layer in range(options.lstm.n_layers)
         )
         with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
+        state = bilm.state_dict()
         entries = list(table(options, projects=projects))
-        _check_shapes(path, file, bilm, entries)
-        state = {
-            entry.parameter: entry.to_parameter(torch.from_numpy(file.read(entry.dataset)))
+        shapes = {
+            entry.dataset: tuple(entry.to_dataset(state[entry.parameter]).shape)
             for entry in entries
         }
-    _check_finite(path, entries, state)
+        file.check_shapes(shapes, "the options")
+        for entry in entries:
+            values = torch.from_numpy(file.read(entry.dataset))
+            state[entry.parameter] = entry.to_parameter(values)
+    # A value that is not finite makes the sum so, which is one pass over the values.
+    faulty = [e.dataset for e in entries if not state[e.parameter].sum().isfinite()]
+    if faulty:
+        raise not_finite(path, faulty)
     bilm.load_state_dict(state, assign=True)
     return bilm.requires_grad_(False).eval()
 
@@ -127,13 +135,7 @@ class Uninitialized(TorchFunctionMode):
     which have no values.
     """
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.__name__.rstrip("_") in ("kaiming_uniform", "uniform", "normal", "constant"):
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
@@ -148,42 +150,6 @@ def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
         for entry in table(bilm.options, projects=projects)
     )
     write_tensors(path, values, dtype)
-
-
-def check_kind(path: str | Path, file: TensorFile, *, or_softmax: bool = False) -> None:
-    """Check that a file seems to hold the weights of a biLM, or a softmax where that will do.
-
-    Raises:
-        WeightsError: it holds something else.
-    """
-    kind = file.kind()
-    if kind != BILM and not (or_softmax and kind == SOFTMAX):
-        raise WeightsError(f"{path}: expected {BILM}, found {kind}")
-
-
-def _check_shapes(path: str | Path, file: TensorFile, bilm: BiLm, entries: list[Entry]) -> None:
-    """Compare the file with the table, before a single value is read."""
-    check_kind(path, file)
-    parameters = bilm.state_dict()
-    mismatches = []
-    for entry in entries:
-        expected = tuple(entry.to_dataset(parameters[entry.parameter]).shape)
-        found = file.describe(entry.dataset)
-        if found != expected:
-            mismatches.append(f"{entry.dataset}: expected {expected}, found {found}")
-    if mismatches:
-        raise WeightsError(
-            f"{path} does not fit the options, {len(mismatches)} of {len(entries)} datasets: "
-            + "; ".join(mismatches)
-        )
-
-
-def _check_finite(path: str | Path, entries: list[Entry], state: Mapping[str, Tensor]) -> None:
-    # A value that is not finite makes the sum so, which is one pass over the values.
-    suspects = [entry for entry in entries if not state[entry.parameter].sum().isfinite()]
-    faulty = [entry.dataset for entry in suspects if not state[entry.parameter].isfinite().all()]
-    if faulty:
-        raise not_finite(path, faulty)
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:

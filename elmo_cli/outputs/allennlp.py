@@ -7,7 +7,6 @@ docs/output.md has the shapes, `sentence_to_index`, and what HDF5 keeps in memor
 
 import json
 import logging
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,10 +16,9 @@ from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import OutputFormat, has_own_tokens
+from elmo_cli.outputs.formats import Attributes, OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
-    DamagedError,
     Hdf5Writer,
     check_count,
     checked_dataset,
@@ -36,18 +34,18 @@ TOKENS: Final = "tokens"
 """Attribute of a dataset: a list of the tokens, as JSON."""
 MANY_RECORDS: Final = 2_000_000
 """Beyond this, `--layout packed` is the better one."""
-_MAX_STRING_BYTES: Final = (1 << 32) - 1  # of HDF5
+
+_CREATION: Final = h5p.create(h5p.DATASET_CREATE)
+_CREATION.set_obj_track_times(False)  # the same file again, byte for byte
+_LINK: Final = h5p.create(h5p.LINK_CREATE)
+_LINK.set_create_intermediate_group(True)  # a "/" in a sentence makes a group
 
 
 class AllenNlpWriter(Hdf5Writer):
     """Adds records to an open file."""
 
     def __init__(
-        self,
-        file: h5py.File,
-        output_format: OutputFormat,
-        attributes: Mapping[str, str],
-        n_records: int,
+        self, file: Any, output_format: OutputFormat, attributes: Attributes, n_records: int
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
@@ -79,63 +77,43 @@ class AllenNlpWriter(Hdf5Writer):
         if record.key is None and self._use_sentence_keys:
             if not record.text:  # a blank line has no name
                 return
-            name = self._sentence_key(number, record.text)
-        if self._settings and values.size:  # no chunk holds nothing
-            self._file.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
-        else:
-            _create(self._file, name, values)
+            name = record.text
+        try:
+            self._create(name, values)
+        except ValueError:
+            if not self._use_sentence_keys:
+                raise
+            raise InputError(
+                f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "
+                "one that is there already; leave out --use-sentence-keys"
+            ) from None
         if record.attributes:
             self._file[name].attrs.update(record.attributes)
         if self.keeps_tokens:
             self._file[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 
-    def finish(self, attributes: Mapping[str, str]) -> None:
+    def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
-        self._file.attrs.update(attributes)
         if self._has_index:
             if SENTENCE_TO_INDEX in self._file:  # of a run killed as it finished
                 del self._file[SENTENCE_TO_INDEX]
-            text = json.dumps(self._index)
-            if len(text) > _MAX_STRING_BYTES:
-                logger.warning("Warning: sentence_to_index is too long for HDF5 and left out")
-            else:
-                string = h5py.string_dtype(encoding="utf-8")
-                self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)[0] = text
-        self.close()
+            string = h5py.string_dtype(encoding="utf-8")
+            dataset = self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
+            dataset[0] = json.dumps(self._index)
+        super().finish(attributes)
 
-    def _sentence_key(self, number: int, sentence: str) -> str:
-        """The sentence as the name of a dataset."""
-        # "/" parts names into groups, and "." is the group itself.
-        parts = sentence.split("/")
-        # In the order of the path: what lies under a dataset cannot be asked for.
-        paths = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
-        reason = None
-        if "\0" in sentence or any(part in ("", ".") for part in parts):
-            reason = "cannot name a dataset"
-        elif any(isinstance(self._file.get(path), h5py.Dataset) for path in paths) or (
-            sentence in self._file
-        ):
-            reason = "names a dataset that is there already"
-        if reason is not None:
-            raise InputError(
-                f"line {number + 1}: the sentence {sentence[:60]!r} {reason}; "
-                "leave out --use-sentence-keys"
-            )
-        return sentence
-
-
-def _create(group: h5py.Group, name: str, values: NDArray[Any]) -> None:
-    """What `group.create_dataset(name, data=values)` does, in two thirds of its time."""
-    link = name.encode()
-    if b"/" in link.lstrip(b"/"):
-        parents, link = link.rsplit(b"/", 1)
-        group = group.require_group(parents)
-    settings = h5p.create(h5p.DATASET_CREATE)
-    settings.set_obj_track_times(False)  # the same file again, byte for byte
-    kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
-    dataset = h5d.create(group.id, link, kind, space, settings)
-    dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
+    def _create(self, name: str, values: NDArray[Any]) -> None:
+        """Add a dataset; a `ValueError` if it cannot have the name."""
+        if "\0" in name:
+            raise ValueError("HDF5 ends a name there")
+        if self._settings and values.size:  # no chunk holds nothing
+            self._file.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
+            return
+        # What `create_dataset` does otherwise, in two thirds of its time.
+        kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
+        dataset = h5d.create(self._file.id, name.encode(), kind, space, _CREATION, _LINK)
+        dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
 
 
 def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
@@ -156,10 +134,7 @@ class AllenNlpFile:
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
         # A key or a sentence may have the name of the index, and there is none then.
-        is_without = (
-            is_by_text or "keys" in file.attrs or file.attrs.get("forget_sentences") == "True"
-        )
-        self._has_index = SENTENCE_TO_INDEX in file and not is_without
+        self._has_index = SENTENCE_TO_INDEX in file and not (self.has_keys or is_by_text)
         n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)
         ends = {str(self._shard.place(number)) for number in (0, n_names - 1)}
@@ -216,12 +191,9 @@ class AllenNlpFile:
         if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
-        try:
-            found = json.loads(dataset.asstr()[0])
-            # bilm-tf wrote numbers, AllenNLP their names.
-            return {text: int(name) // self._shard.total for text, name in found.items()}
-        except (AttributeError, TypeError, ValueError):
-            raise DamagedError(f"{SENTENCE_TO_INDEX}: expected a JSON object of numbers") from None
+        # bilm-tf wrote numbers, AllenNLP their names.
+        found = json.loads(dataset.asstr()[0])
+        return {text: int(name) // self._shard.total for text, name in found.items()}
 
     @cached_property
     def _texts(self) -> dict[int, str]:

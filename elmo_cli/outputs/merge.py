@@ -7,15 +7,13 @@ from typing import Final
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError, StoppedError
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, choose_output_format, format_of
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, OutputFormat, choose_output_format
 from elmo_cli.outputs.reader import Activations, check_same, check_shards, open_activations
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes, settings_of
 from elmo_cli.text.records import Place
 
-_OF_SHARDS: Final = {"shard", "records", "input_records", "input_sha256"}
-"""Attributes that every shard has."""
 _OWN: Final = {"shard", "records", "skipped", "model"}
-"""Those in which shards of one input may differ."""
+"""Attributes in which shards of one input may differ."""
 
 
 def merge_shards(
@@ -25,12 +23,9 @@ def merge_shards(
     overwrite: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Copy the outputs of `elmo embed --shard` to one file, a few MB in memory at a time.
+    """Copy the outputs of `elmo embed --shard`, in any order, to one file of HDF5.
 
     Args:
-        output: appears when it is complete; HDF5, as the shards are.
-        shards: all of them, in any order.
-        overwrite: replace an output that is there.
         should_stop: asked after each record; True ends it, and nothing is written.
 
     Returns:
@@ -48,10 +43,16 @@ def merge_shards(
     with open_activations(*shards) as activations:
         _check_shards(activations)
         settings = settings_of(activations.attributes)
-        settings.pop("shard")
-        with ActivationsWriter(
-            output, format_of(settings), settings, overwrite=overwrite
-        ) as writer:
+        del settings["shard"]
+        output_format = OutputFormat(
+            layout=settings["layout"],
+            compression=settings.get("compression"),
+            dtype=settings["dtype"],
+            pooled="pooling" in settings,
+            forget_sentences=settings["forget_sentences"] == "True",
+            use_sentence_keys=settings["sentence_keys"] == "True",
+        )
+        with ActivationsWriter(output, output_format, settings, overwrite=overwrite) as writer:
             if writer.run_state and not overwrite:
                 raise OutputError(
                     f"{writer.partial} is of an unfinished run; --overwrite starts anew"
@@ -67,13 +68,11 @@ def merge_shards(
 
 def _check_shards(activations: Activations) -> None:
     """Raise an `InputError` unless all files are shards of the same input and settings."""
-    if not set(activations.attributes) >= _OF_SHARDS:
-        raise InputError(
-            f"{activations.paths[0]}: expected a shard, as `elmo embed --shard` writes it"
-        )
-    check_shards(activations)
-    names = set[str]().union(*activations.attributes_of_files)
-    check_same(activations, sorted(names - _OWN))
+    files = activations.files
+    if not {"shard", "records", "input_records", "input_sha256"} <= set(activations.attributes):
+        raise InputError(f"{files[0].path}: expected a shard, as `elmo embed --shard` writes it")
+    check_shards(files)
+    check_same(files, sorted(set[str]().union(*(file.attributes for file in files)) - _OWN))
 
 
 def _end(activations: Activations, n_records: int) -> dict[str, str]:
@@ -81,6 +80,6 @@ def _end(activations: Activations, n_records: int) -> dict[str, str]:
     attributes = activations.attributes
     place = Place(int(attributes["input_records"]), attributes["input_sha256"])
     skipped: dict[str, str] = {}
-    for found in activations.attributes_of_files:
-        skipped |= json.loads(found.get("skipped", "{}"))
+    for file in activations.files:
+        skipped |= json.loads(file.attributes.get("skipped", "{}"))
     return end_attributes(n_records, place, skipped, has_keys="keys" in attributes)

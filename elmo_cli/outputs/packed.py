@@ -6,7 +6,6 @@ and only ever grow at their end, so that memory and the time for a record stay t
 
 import json
 import math
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.formats import Attributes, OutputFormat
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -47,11 +46,7 @@ class PackedWriter(Hdf5Writer):
     """Adds records to an open file, some MB of them at a time."""
 
     def __init__(
-        self,
-        file: h5py.File,
-        output_format: OutputFormat,
-        attributes: Mapping[str, str],
-        n_records: int,
+        self, file: Any, output_format: OutputFormat, attributes: Attributes, n_records: int
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
@@ -66,10 +61,10 @@ class PackedWriter(Hdf5Writer):
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
-        rows = values[np.newaxis] if self._form.pooled else np.swapaxes(values, 0, -2)
+        rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
         self._add("activations", rows)  # (T, ..., W)
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
-        sentence = "" if self._form.forget_sentences else record.text
+        sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
         if self.keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
@@ -86,13 +81,12 @@ class PackedWriter(Hdf5Writer):
         self._write_held()
         super().flush()
 
-    def finish(self, attributes: Mapping[str, str]) -> None:
-        """Add these attributes, and close the file."""
-        self._file.attrs.update(attributes)
+    def finish(self, attributes: Attributes) -> None:
+        """Write what is held and these attributes, and close the file."""
         if "activations" not in self._ends:  # no record: there are offsets all the same
             self._held["offsets"] = [np.zeros(1, np.int64)]
         self._write_held()
-        self.close()
+        super().finish(attributes)
 
     def _begin(self, name: str, rows: Array) -> None:
         """Begin a dataset of rows like these; the records so far have none."""
@@ -156,17 +150,16 @@ class PackedFile:
                 raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
         self.has_keys = "keys" in self._rows
         self.has_sentences = "sentences" in self._rows
+        self._names = "keys" if self.has_keys else "sentences"
 
     def values(self, start: int, stop: int) -> list[Array]:
         """The values of some records, a few MB."""
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
         max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
-        offsets = self._checked_offsets("activations", start, stop)
+        offsets = self._offsets["activations"][start : stop + 1]
         n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
         parts = self._read("activations", offsets[: max(1, n_fit) + 1])
-        if self.pooled and any(len(part) != 1 for part in parts):
-            raise DamagedError("a pooled record that has not one row")
         return [
             np.ascontiguousarray(part[0] if self.pooled else np.moveaxis(part, 0, -2))
             for part in parts
@@ -177,58 +170,36 @@ class PackedFile:
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
         return [
-            known_record(text, key or None, _attributes(facts), tokens)
+            known_record(text, key or None, json.loads(facts or "{}"), tokens)
             for text, key, facts, tokens in zip(*columns, strict=True)
         ]
 
     def find(self, name: str) -> int | None:
         """The number of a record by its key, or where there are no keys, the last by its text."""
-        column = "keys" if self.has_keys else "sentences"
-        order, hashes = self._index
-        place = int(np.searchsorted(hashes, hash(name), "right")) - 1
-        while name and place >= 0 and hashes[place] == hash(name):
-            number = int(order[place])
-            if self._texts(column, number, number + 1)[0] == name:
+        numbers = np.flatnonzero(self._hashes == hash(name)) if name else np.empty(0, int)
+        for number in map(int, reversed(numbers)):
+            if self._texts(self._names, number, number + 1)[0] == name:
                 return number
-            place -= 1
         return None
 
     @cached_property
-    def _index(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-        """The numbers of all records in the order of the hash of their names, and these."""
-        column = "keys" if self.has_keys else "sentences"
-        found = np.empty(self.n_records if column in self._rows else 0, np.int64)
-        for start in range(0, len(found), BLOCK_RECORDS):
-            stop = min(start + BLOCK_RECORDS, len(found))
-            found[start:stop] = [hash(text) for text in self._texts(column, start, stop)]
-        order = np.argsort(found, kind="stable")
-        return order, found[order]
+    def _hashes(self) -> NDArray[np.int64]:
+        """The hash of the name of each record."""
+        n_names = self.n_records if self._names in self._rows else 0
+        found = np.empty(n_names, np.int64)
+        for start in range(0, n_names, BLOCK_RECORDS):
+            stop = min(start + BLOCK_RECORDS, n_names)
+            found[start:stop] = [hash(text) for text in self._texts(self._names, start, stop)]
+        return found
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
         """The text of some records in a column, each "" if there is no such column."""
         if name not in self._rows:
             return [""] * (stop - start)
-        try:
-            parts = self._read(name, self._checked_offsets(name, start, stop))
-            return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
-        except UnicodeDecodeError as error:
-            raise DamagedError(f"{name}: {error}") from None
+        parts = self._read(name, self._offsets[name][start : stop + 1])
+        return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
 
     def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
         """The rows of some records, by where each ends."""
         rows = self._rows[name][offsets[0] : offsets[-1]]
         return np.split(rows, offsets[1:-1] - offsets[0])
-
-    def _checked_offsets(self, name: str, start: int, stop: int) -> NDArray[np.int64]:
-        """Where the rows of some records end in a dataset, and where the first one starts."""
-        offsets: NDArray[np.int64] = self._offsets[name][start : stop + 1]
-        if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(self._rows[name]):
-            raise DamagedError(f"{PREFIXES[name]}offsets that fall, or lead beyond the end")
-        return offsets
-
-
-def _attributes(text: str) -> dict[str, str]:
-    try:
-        return {name: str(value) for name, value in json.loads(text or "{}").items()}
-    except (AttributeError, ValueError):
-        raise DamagedError("attributes: expected a JSON object, found something else") from None

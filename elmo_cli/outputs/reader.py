@@ -3,20 +3,17 @@
 import glob
 import operator
 import os
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, Protocol, SupportsIndex, overload
+from typing import Any, Final, SupportsIndex, overload
 
 import h5py
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError, load_extra, shown, system_reason
+from elmo_cli.errors import ElmoError, InputError, first_line, load_extra, shown, system_reason
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.outputs.formats import LAYOUTS
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count, damage_named
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.lines import Record
@@ -24,30 +21,16 @@ from elmo_cli.text.records import Shard, shard_of
 
 Array = NDArray[Any]
 
+LayoutFile = AllenNlpFile | PackedFile | PartsFolder
+"""An open file of one layout. Its records are numbered from 0, and where it `is_ordered`, in the
+order of the input. `values` gives as many from the first on as are best read at once."""
+
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
 _SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
 """Further ones in which the shards of an input agree."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
-
-
-class LayoutFile(Protocol):
-    """An open file of one layout. Its records are numbered from 0."""
-
-    n_records: int
-    has_keys: bool
-    has_sentences: bool
-    is_ordered: bool
-    """Whether records have the order of the input, and not that of their names."""
-
-    def values(self, start: int, stop: int) -> list[Array]:
-        """The values of some records from the first on, as many as are best read at once."""
-
-    def known(self, start: int, stop: int) -> list[Record]:
-        """All that is known of these records but their values."""
-
-    def find(self, name: str) -> int | None:
-        """The number of a record by its key, or where there are no keys, the last by its text."""
+_UNKNOWN: Final = Record("", [])
 
 
 def open_activations(*paths: str | Path) -> "Activations":
@@ -84,35 +67,37 @@ class Activations:
     """
 
     def __init__(self, *paths: str | Path) -> None:
-        self.paths = _matching(paths)
-        """The files, shards in their order."""
-        self._files: list[_File] = []
+        self.files: list[ActivationsFile] = []
         try:
-            self._files += map(_File, self.paths)
-            shards = [shard_of(file.attributes) for file in self._files]
-            are_shards = len(shards) > 1 and max(shard.total for shard in shards) > 1
-            check_same(self, (*_SAME, *(_SAME_OF_SHARDS if are_shards else ())))
+            self.files += map(ActivationsFile, _matching(paths))
+            are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
+            check_same(self.files, (*_SAME, *(_SAME_OF_SHARDS if are_shards else ())))
             if are_shards:
-                check_shards(self)
-                self._files.sort(key=lambda file: shard_of(file.attributes))
-                self.paths = [file.path for file in self._files]
+                check_shards(self.files)
+                self.files.sort(key=lambda file: shard_of(file.attributes))
         except ElmoError:
             self.close()
             raise
-        self._takes_turns = are_shards and all(file.layout_file.is_ordered for file in self._files)
-        self._starts = [0, *accumulate(file.layout_file.n_records for file in self._files)]
-        first = self._files[0]
-        self.attributes = first.attributes
+        self.paths = [file.path for file in self.files]
+        """The files, shards in their order."""
+        layouts = [file.layout_file for file in self.files]
+        take_turns = are_shards and all(layout.is_ordered for layout in layouts)
+        step, start = len(layouts) if take_turns else 1, 0
+        for number, (file, layout) in enumerate(zip(self.files, layouts, strict=True)):
+            first = number if take_turns else start
+            file.numbers = range(first, first + step * layout.n_records, step)
+            start += layout.n_records
+        self.attributes = self.files[0].attributes
         """What the file says of its making; of several, the first one."""
         self.layout: str = self.attributes.get("layout", "allennlp")
         """`allennlp` or `packed`."""
-        self.has_keys = first.layout_file.has_keys
+        self.has_keys = layouts[0].has_keys
         """Whether records have keys."""
-        self.has_sentences = all(file.layout_file.has_sentences for file in self._files)
+        self.has_sentences = all(layout.has_sentences for layout in layouts)
         """Whether the file knows sentences."""
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return sum(len(file.numbers) for file in self.files)
 
     @overload
     def __getitem__(self, which: SupportsIndex | str) -> Array: ...
@@ -129,12 +114,12 @@ class Activations:
             which = self.number_of(which)
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
-            if step == 1 and len(self._files) == 1:
-                return [values for _, values in self._files[0].pairs(start, stop)]
+            if step == 1 and len(self.files) == 1:
+                return [values for _, values in self.files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
-        number, place = self._located(which)
-        with self._files[number].reading() as file:
-            return file.values(place, place + 1)[0]
+        file, place = self._located(which)
+        with file.reading() as layout:
+            return layout.values(place, place + 1)[0]
 
     def __iter__(self) -> Iterator[Array]:
         return (values for _, values in self._pairs())
@@ -162,7 +147,7 @@ class Activations:
         AllenNLP's layout has that of the last of equal sentences only.
         """
         text = self._known(number).text
-        is_whole = self.has_sentences and not isinstance(self._files[0].layout_file, AllenNlpFile)
+        is_whole = self.has_sentences and not isinstance(self.files[0].layout_file, AllenNlpFile)
         return text if text or is_whole else None
 
     def key(self, number: SupportsIndex) -> str | None:
@@ -172,7 +157,7 @@ class Activations:
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """The file that a record is in, and its number in that file's input, from 0."""
         file, place = self._located(number)
-        return self.paths[file], shard_of(self._files[file].attributes).place(place)
+        return file.path, shard_of(file.attributes).place(place)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
         """The tokens of a record, one a vector; None without tokens, or where they are not known.
@@ -186,17 +171,11 @@ class Activations:
 
         With little in memory, however many there are.
         """
-        pairs = self._pairs(with_records=True)
-        return ((record, values) for record, values in pairs if record is not None)
-
-    @property
-    def attributes_of_files(self) -> list[Mapping[str, Any]]:
-        """What each file says of its making, in the order of `paths`."""
-        return [file.attributes for file in self._files]
+        return self._pairs(with_records=True)
 
     def close(self) -> None:
         """Close the files."""
-        for file in self._files:
+        for file in self.files:
             file.close()
 
     def __enter__(self) -> "Activations":
@@ -210,50 +189,48 @@ class Activations:
 
     def _known(self, which: SupportsIndex) -> Record:
         """All that is known of a record but its values."""
-        number, place = self._located(which)
-        with self._files[number].reading() as file:
-            return file.known(place, place + 1)[0]
+        file, place = self._located(which)
+        with file.reading() as layout:
+            return layout.known(place, place + 1)[0]
 
-    def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record | None, Array]]:
-        streams = [
-            file.pairs(0, file.layout_file.n_records, with_records=with_records)
-            for file in self._files
-        ]
+    def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
+        streams = {
+            file: file.pairs(0, len(file.numbers), with_records=with_records) for file in self.files
+        }
         for number in range(len(self)):
             yield next(streams[self._located(number)[0]])
 
-    def _located(self, which: SupportsIndex) -> tuple[int, int]:
+    def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
         """The file of a record, and the number of the record in it."""
         number = operator.index(which)
         place = number + len(self) if number < 0 else number
-        if not 0 <= place < len(self):
-            raise IndexError(f"record {number}: {self.paths[0]} has {len(self):,}")
-        if self._takes_turns:
-            return place % len(self._files), place // len(self._files)
-        file = bisect_right(self._starts, place) - 1
-        return file, place - self._starts[file]
+        for file in self.files:
+            if place in file.numbers:
+                return file, file.numbers.index(place)
+        raise IndexError(f"record {number}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
         found = []
-        for number, opened in enumerate(self._files):
-            with opened.reading() as file:
-                place = file.find(name)
-            if place is not None and self._takes_turns:
-                found.append(place * len(self._files) + number)
-            elif place is not None:
-                found.append(self._starts[number] + place)
+        for file in self.files:
+            with file.reading() as layout:
+                place = layout.find(name)
+            if place is not None:
+                found.append(file.numbers[place])
         return max(found, default=None)
 
 
-class _File:
+class ActivationsFile:
     """A file, open in this process."""
 
+    numbers: range
+    """Those of its records, among all that are read as one."""
+
     def __init__(self, path: Path | str) -> None:
-        self.path, self._is_open = path, True
+        self.path = path
         self._open()
 
     def close(self) -> None:
-        self._is_open = False
+        """Close it."""
         self._handle.close()
 
     @contextmanager
@@ -263,22 +240,22 @@ class _File:
         Raises:
             InputError: the file is damaged, or closed.
         """
-        if not self._is_open:
+        if not self._handle:
             raise InputError(f"{self.path}: the file is closed; open it again")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
             self._open()
-        with damage_named(self.path):
+        with _damage_named(self.path):
             yield self.layout_file
 
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
-    ) -> Iterator[tuple[Record | None, Array]]:
-        """Some records and their values; None for a record if not wanted."""
+    ) -> Iterator[tuple[Record, Array]]:
+        """Some records and their values; if the records are not wanted, one in place of all."""
         while start < stop:
-            with self.reading() as file:
-                values = file.values(start, stop)
+            with self.reading() as layout:
+                values = layout.values(start, stop)
                 end = start + len(values)
-                records = file.known(start, end) if with_records else [None] * len(values)
+                records = layout.known(start, end) if with_records else [_UNKNOWN] * len(values)
             yield from zip(records, values, strict=True)
             start = end
 
@@ -286,13 +263,14 @@ class _File:
         self._process = os.getpid()
         self._handle: h5py.File | PartsFolder
         self.layout_file: LayoutFile
+        self.attributes: dict[str, Any]
         if is_parts_folder(str(self.path)):
-            self._handle = self.layout_file = folder = PartsFolder(str(self.path))
-            self.attributes = folder.attributes
+            self._handle = self.layout_file = PartsFolder(str(self.path))
+            self.attributes = self.layout_file.attributes
             return
         self._handle = file = _open_hdf5(self.path)
         try:
-            with damage_named(self.path):
+            with _damage_named(self.path):
                 self.attributes = dict(file.attrs)
                 if self.attributes.get("compression") == "zstd":
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
@@ -302,10 +280,25 @@ class _File:
                         f"{self.path}: expected activations, as `elmo embed` writes them, found "
                         f"{names}"
                     )
-                self.layout_file = _layout_file(file, self.attributes)
+                is_packed = self.attributes.get("layout") == "packed"
+                self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
+                if "records" in file.attrs and file.attrs.get("sentence_keys") != "True":
+                    check_count(self.layout_file.n_records, int(file.attrs["records"]))
         except ElmoError:
             file.close()
             raise
+
+
+@contextmanager
+def _damage_named(path: str | Path) -> Iterator[None]:
+    """Turn errors of HDF5 and of our checks into one `InputError` that names the file.
+
+    Nothing else is caught: a bug of ours must not be called a damaged file.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
 
 
 def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
@@ -347,37 +340,25 @@ def _holds_activations(file: h5py.File) -> bool:
     return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
-def _layout_file(file: h5py.File, attributes: dict[str, Any]) -> LayoutFile:
-    """What reads a file, which holds as many records as it says."""
-    layout = attributes.get("layout", "allennlp")
-    if layout not in LAYOUTS:
-        raise DamagedError(f"its layout is {shown(layout)!r}")
-    found = PackedFile(file) if layout == "packed" else AllenNlpFile(file)
-    if "records" in attributes and attributes.get("sentence_keys") != "True":
-        text = str(attributes["records"])
-        check_count(found.n_records, int(text) if text.isdecimal() else -1)
-    return found
-
-
-def check_same(activations: Activations, names: Iterable[str]) -> None:
+def check_same(files: Sequence[ActivationsFile], names: Iterable[str]) -> None:
     """Raise an `InputError` unless the files agree in these attributes."""
-    first, *others = zip(activations.paths, activations.attributes_of_files, strict=True)
-    for path, attributes in others:
+    first = files[0]
+    for file in files:
         for name in names:
-            there, here = first[1].get(name), attributes.get(name)
+            there, here = first.attributes.get(name), file.attributes.get(name)
             if there != here:
                 raise InputError(
-                    f"{path} does not fit to {first[0]}: {name} is {shown(here)}, not "
+                    f"{file.path} does not fit to {first.path}: {name} is {shown(here)}, not "
                     f"{shown(there)}"
                 )
 
 
-def check_shards(activations: Activations) -> None:
+def check_shards(files: Sequence[ActivationsFile]) -> None:
     """Raise an `InputError` unless the files are all shards of an input."""
-    shards = sorted(map(shard_of, activations.attributes_of_files))
+    shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:
         raise InputError(
-            f"{activations.paths[0]}: expected all {total:,} shards, each once, found "
+            f"{files[0].path}: expected all {total:,} shards, each once, found "
             f"{shown(', '.join(map(str, shards)))}"
         )

@@ -23,10 +23,10 @@ from elmo_cli.atomic import lock, renamed, sync, unlock
 from elmo_cli.errors import OutputError
 
 PAGE_BYTES: Final = 4096
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _ADVICE: Final = "of `elmo embed`; move it away, or choose another output"
 
 Pages = dict[int, bytearray]
+"""Pages of the file by their numbers, each (PAGE_BYTES,)."""
 
 
 class ResumableFile(FileIO):
@@ -36,29 +36,27 @@ class ResumableFile(FileIO):
     such error is kept as `error`, and nothing is written any more.
     """
 
-    def __init__(self, final: str | Path) -> None:
+    def __init__(self, final: Path) -> None:
         """Open the file, which is called `final` in the end, at its last checkpoint, or new.
 
         Raises:
             BlockingIOError: another process has it open.
-            OutputError: a file with the name of the partial one or its log is no unfinished
-                run, or has lost its end.
+            OutputError: what is there is no unfinished run, or has lost its end.
             OSError: it cannot be opened.
         """
-        self.final = Path(final)
-        self.path = self.final.with_name(f"{self.final.name}.partial")
-        self.log = self.path.with_name(f"{self.path.name}.log")
+        self.final = final
+        self.path = final.with_name(f"{final.name}.partial")
+        self.log = final.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None
         """What the last checkpoint was made with; None where there is none."""
         self._position = self._size = 0
         self._kept = 0  # size at the last checkpoint
         self._below = 0  # the same, up to the end of its last page
-        self._pages: Pages = {}  # those that have changed since, by number
-        self._lock = lock(self.path.with_name(f"{self.path.name}.lock"))
+        self._pages: Pages = {}  # those that have changed since
+        self._lock = lock(final.with_name(f"{self.path.name}.lock"))
         try:
-            super().__init__(self._open(), "r+b")
-            self._recover()
+            self._open()
         except BaseException:
             self.close()
             raise
@@ -189,18 +187,15 @@ class ResumableFile(FileIO):
             except BaseException as error:  # Ctrl-C too, which may come here
                 self.error = error
 
-    def _open(self) -> int:
-        """Open the file; a new one, with its log, where there is no unfinished run."""
+    def _open(self) -> None:
         if not os.path.lexists(self.path):
             if os.path.lexists(self.log):  # of a run that was killed as it finished
                 _read_log(self.log)
             self._write_log(0, None, {})
+            self.path.touch()
         elif not os.path.lexists(self.log):
             raise OutputError(f"{self.path} is no unfinished output {_ADVICE}")
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
-
-    def _recover(self) -> None:
-        """Go back to the last checkpoint."""
+        super().__init__(self.path, "r+b")
         size, self.state, pages = _read_log(self.log)
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < size:

@@ -18,14 +18,18 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
 from elmo_cli.outputs.allennlp import AllenNlpWriter
-from elmo_cli.outputs.formats import STANDARD_OUTPUT, FormatWriter, OutputFormat
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError
-from elmo_cli.outputs.jsonl import JsonlWriter
-from elmo_cli.outputs.npz import NpyWriter, NpzWriter, WordsNpzWriter
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, Attributes, FormatWriter, OutputFormat
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES
 from elmo_cli.outputs.packed import PackedWriter
-from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
+from elmo_cli.outputs.streams import (
+    JsonlWriter,
+    NpyWriter,
+    NpzWriter,
+    ParquetWriter,
+    WordsNpzWriter,
+)
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Place, shard_of
 
@@ -53,17 +57,13 @@ class ActivationsWriter:
         self,
         path: str | Path,
         output_format: OutputFormat,
-        attributes: Mapping[str, str],
+        attributes: Attributes,
         *,
         overwrite: bool = False,
     ) -> None:
-        """Open the output.
+        """Open the output; its attributes say how it was made.
 
-        Args:
-            path: `-` is standard output. Of a symbolic link, what it leads to is written.
-            output_format: see `choose_output_format`.
-            attributes: what to record about its making.
-            overwrite: replace a file, and an unfinished run that has other settings.
+        With `overwrite`, a file is replaced, and an unfinished run that has other settings.
 
         Raises:
             OutputError: the file or an unfinished run is there and has other settings, or none;
@@ -77,13 +77,12 @@ class ActivationsWriter:
         self.n_records = 0
         self.run_state: dict[str, Any] = {}
         """What the run said of itself at the last checkpoint."""
-        self._shard, self._n_skipped = shard_of(attributes), 0
+        self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
         self._file: ResumableFile | None = None  # none for standard output
-        self.path = Path(path)
+        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         if str(path) == STANDARD_OUTPUT:
             return
-        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         check_output(self.path, overwrite=True)
         if os.path.exists(self.path) and not overwrite:
             self._resume(finished_state(self.path), f"{self.path} exists already and")
@@ -91,8 +90,6 @@ class ActivationsWriter:
             return
         try:
             self._file = ResumableFile(self.path)
-        except OutputError:
-            raise
         except BlockingIOError:
             message = f"{self.path}: another process is writing it; wait, or stop it"
             raise OutputError(message) from None
@@ -108,11 +105,6 @@ class ActivationsWriter:
             self.clear()
 
     @property
-    def can_resume(self) -> bool:
-        """Whether a run that is stopped can resume."""
-        return self._file is not None and self.output_format.can_resume
-
-    @property
     def partial(self) -> Path:
         """Where the file is until it is complete."""
         return self.path if self._file is None else self._file.path
@@ -124,14 +116,12 @@ class ActivationsWriter:
         if self._file is not None:
             self._file.clear()
         self._writer = None
-        self.n_records, self.run_state, self._n_skipped = 0, {}, 0
+        self.n_records, self.run_state = 0, {}
 
-    def skip(self, record: Record) -> None:
-        """Pass a record that an earlier run has written, `n_records` of them."""
-        if not self.is_complete:
-            with self._errors_named():
-                self._opened().skip(self._shard.place(self._n_skipped), record)
-            self._n_skipped += 1
+    def skip(self, number: int, record: Record) -> None:
+        """Pass a record that an earlier run has written, by its number from 0."""
+        with self._errors_named():
+            self._opened().skip(self._shard.place(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record.
@@ -156,13 +146,12 @@ class ActivationsWriter:
                 self._opened().flush()
                 self._file.checkpoint(self._state(run_state))
 
-    def finish(self, run_state: dict[str, Any], attributes: Mapping[str, str]) -> None:
+    def finish(self, run_state: dict[str, Any], attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and give it its name."""
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
                 self._file.finish(self._state(run_state))
-        self.is_complete = True
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -178,18 +167,19 @@ class ActivationsWriter:
     def _opened(self) -> FormatWriter:
         """The writer of the format, which opens the file when there is something to write."""
         if self._writer is None:
-            form = self.output_format
-            if form.name == "hdf5":
+            name, arguments = self.output_format.name, (self.output_format, self.settings)
+            if name == "hdf5":
                 assert self._file is not None
                 # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
                 mode = "w" if self._file.state is None else "r+"
                 file = h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
-                kind = PackedWriter if form.layout == "packed" else AllenNlpWriter
-                self._writer = kind(file, form, self.settings, self.n_records)
+                is_packed = self.output_format.layout == "packed"
+                kind = PackedWriter if is_packed else AllenNlpWriter
+                self._writer = kind(file, *arguments, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                name = "npz of words" if "words" in self.settings else form.name
-                self._writer = _STREAM_WRITERS[name](stream, form, self.settings)
+                name = "npz of words" if "words" in self.settings else name
+                self._writer = _STREAM_WRITERS[name](stream, *arguments)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
@@ -213,27 +203,19 @@ class ActivationsWriter:
         error: BaseException | None = None
         try:
             yield
-        except ElmoError:
-            raise
         except Exception as found:
             error = found
-        if self._file is not None:
+        if self._file is not None and not isinstance(error, ElmoError):
             error = self._file.error or error  # of which HDF5 is not told
-            if isinstance(error, (OSError, DamagedError)):
-                raise self._named(error) from None
+            if isinstance(error, OSError) and error.errno is None and self.run_state:
+                raise OutputError(
+                    f"{self.partial}: the unfinished output is damaged: {first_line(error)}; "
+                    "remove it and its log, and the same command starts anew"
+                ) from None
+            if isinstance(error, OSError):
+                raise output_error(self.path, error) from None
         if error is not None:
             raise error
-
-    def _named(self, error: OSError | DamagedError) -> OutputError:
-        """What to say of an error: of the disk where it has a number, else of HDF5."""
-        if isinstance(error, OSError) and error.errno is not None:
-            return output_error(self.path, error)
-        if not self.run_state:
-            return OutputError(f"{self.path}: cannot write the output: {first_line(error)}")
-        return OutputError(
-            f"{self.partial}: the unfinished output is damaged: {first_line(error)}; remove it and "
-            "its log, and the same command starts anew"
-        )
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

@@ -1,47 +1,40 @@
-"""A file of weights to another format or data type.
+"""A file of weights to another format or data type; a model to a folder for the hub.
 
 The tensors keep their names and are copied as they are, so no options are needed.
 """
 
+import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 import elmo_cli
-from elmo_cli.atomic import check_output
-from elmo_cli.errors import OutputError, WeightsError, check_choice
-from elmo_cli.model.tensor_files import SUFFIXES, Array, open_tensors, write_tensors
-from elmo_cli.model.weights import check_kind, not_finite
-from elmo_cli.pretrained.model_files import sha256
-
-
-class Converted(NamedTuple):
-    """What was written."""
-
-    n_tensors: int
-    dtype: str
-    n_bytes: int
+from elmo_cli.atomic import check_output, output_error
+from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, check_choice
+from elmo_cli.model.tensor_files import (
+    BILM,
+    SOFTMAX,
+    SUFFIXES,
+    Array,
+    open_tensors,
+    write_tensors,
+)
+from elmo_cli.model.weights import not_finite
+from elmo_cli.pretrained.model_files import ModelFiles, sha256
 
 
 def convert_weights(
     source: str | Path, target: str | Path, dtype: str | None = None, *, overwrite: bool = False
-) -> Converted:
+) -> tuple[int, str]:
     """Write the weights of a file, of a biLM or of a softmax, as another file.
 
     Args:
-        source: HDF5, or safetensors where its name ends so.
         target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears when it is
             complete, and says in its metadata or attributes what it was made of.
-        dtype: of the values in `target`, `float32` or `float16`; None is float16
-            where all of `source` is, else float32.
-        overwrite: replace a file that is there, but never `source` itself.
+        dtype: `float32` or `float16`; None is float16 where all of `source` is, else float32.
 
-    Raises:
-        WeightsError: `source` is no weights file, is cut off or damaged, or holds
-            values that are not finite or, for float16, too large.
-        OutputError: `target` is there already, is the source or cannot be written.
-        ElmoError: one of them is safetensors, and the package for it is not installed.
+    Returns:
+        The number of tensors, and their data type.
     """
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
@@ -50,13 +43,9 @@ def convert_weights(
         raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
-        check_kind(source, file, or_softmax=True)
+        file.check_kind(BILM, SOFTMAX)
         names = file.names()
-        for name in names:
-            if isinstance(found := file.describe(name), str):
-                raise WeightsError(f"{source}: {name}: expected numbers, found {found}")
-        halves = all(file.dtype(name) == "float16" for name in names)
-        dtype = dtype or ("float16" if halves else "float32")
+        dtype = dtype or ("float16" if all(map(file.is_half, names)) else "float32")
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,
@@ -64,7 +53,7 @@ def convert_weights(
         }
         tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in names)
         write_tensors(target, tensors, dtype, metadata)
-    return Converted(len(names), dtype, target.stat().st_size)
+    return len(names), dtype
 
 
 def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
@@ -78,3 +67,24 @@ def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
             f"{source}: values beyond {dtype} ({np.finfo(dtype).max:,.0f}) in {name}; keep float32"
         )
     return converted
+
+
+def save_model(files: ModelFiles, folder: str | Path) -> None:
+    """Write a model as folders of the hub are: config.json, model.safetensors and its words."""
+    folder = Path(folder)
+    if files.weights.suffix == ".pkl":
+        raise ModelError(
+            f"{files.name}: a model of ELMoForManyLangs, which has no form as safetensors; copy "
+            f"the folder {files.weights.parent}"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        check_output(folder / "config.json", overwrite=False)
+        convert_weights(files.weights, folder / "model.safetensors")
+        if files.softmax is not None:
+            convert_weights(files.softmax, folder / "softmax.safetensors")
+        if files.vocabulary is not None:
+            shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+        shutil.copyfile(files.options, folder / "config.json")
+    except OSError as error:
+        raise error if isinstance(error, ElmoError) else output_error(folder, error) from None

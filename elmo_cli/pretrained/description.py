@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from elmo_cli.errors import InputError
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.options import ManyLangsOptions, read_options
-from elmo_cli.model.parameters import parameters_by_part
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_options
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.download import n_bytes_here
 from elmo_cli.pretrained.loading import default_model, find_model
@@ -26,9 +25,6 @@ def describe_models(
     Args:
         language: its code (ISO 639), for the models of one language.
         downloaded: only those on this disk.
-
-    Raises:
-        InputError: no model is of this language.
     """
     codes = sorted({model.language_code for model in MODELS if model.language_code})
     if language is not None and language.lower() not in codes:
@@ -42,13 +38,9 @@ def describe_models(
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
-    """Describe a model; one that is not on this disk by what the registry says.
+    """Describe a model of `find_model`; one that is not on this disk by what the registry says.
 
-    Args:
-        name: as in `find_model`. Nothing is downloaded, but for a model of the hub.
-
-    Raises:
-        ModelError: there is no such model, or it is incomplete.
+    Nothing is downloaded, but for a model of the hub.
     """
     shown = name or default_model()
     published = published_model(shown)
@@ -103,8 +95,4 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
 
 def _card(path: Path) -> list[str]:
     """The first lines of a model's card, if it has one."""
-    try:
-        lines = read_text(path).splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-    return lines[:_CARD_LINES]
+    return read_text(path).splitlines()[:_CARD_LINES] if path.exists() else []

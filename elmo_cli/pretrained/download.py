@@ -1,4 +1,4 @@
-"""A published model, a URL or a zip file to files on this disk, each whole or not at all.
+"""A published model, a URL, a zip or a model of the hub to files on this disk, whole or not at all.
 
 A published model is kept in `<cache>/<name>/`, what a URL gave in `<cache>/urls/`, a zip
 unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
@@ -18,14 +18,15 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import urlsplit
 
 from elmo_cli import __version__
 from elmo_cli.atomic import lock, renamed, unlock
-from elmo_cli.errors import ElmoError, ModelError, first_line
+from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
 from elmo_cli.model.options import read_options
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.model_files import (
@@ -42,11 +43,13 @@ logger = logging.getLogger(__name__)
 
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
+HUB_PREFIX: Final = "hf:"
 
 # One of the hosts refuses urllib's own name with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
 _PIECE_BYTES: Final = 1 << 18
+_FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
 # What a zip file of the NLPL repository has beside these is large and not read.
 _UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 
@@ -55,11 +58,8 @@ def cache_folder() -> Path:
     """The folder that keeps downloaded models. It need not exist."""
     if named := os.environ.get("ELMO_CACHE"):
         return Path(os.path.expanduser(named))
-    caches = os.environ.get("XDG_CACHE_HOME")
-    # The XDG rules say to ignore a path that is not absolute.
-    if caches and os.path.isabs(caches):
-        return Path(caches) / "elmo-cli"
-    return Path(os.path.expanduser("~/.cache/elmo-cli"))
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.path.expanduser(caches)) / "elmo-cli"
 
 
 def published_folder(model: PublishedModel) -> Path:
@@ -75,14 +75,7 @@ def n_bytes_here(model: PublishedModel) -> int | None:
 
 
 def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
-    """The files of a published model, those that are missing downloaded.
-
-    Args:
-        with_softmax: also get the softmax and its vocabulary, which perplexity needs.
-
-    Raises:
-        ModelError: no URL gave a whole file, or there is no softmax.
-    """
+    """The files of a published model, those that are missing downloaded."""
     folder = published_folder(model)
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
         known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
@@ -95,26 +88,13 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
             _fill(folder, lambda: n_bytes_here(model), lambda: _get_archive(model, folder))
         for role in FILE_NAMES if with_softmax else ("options", "weights"):
             _published_file(model, role)
-    try:
-        return replace(read_folder(folder, model.name), language=model.language_code)
-    except ModelError as error:
-        if model.name != BUNDLED:
-            raise
-        raise ModelError(
-            f"the bundled model {BUNDLED} is not in this installation ({error}); "
-            "install elmo-cli again, or name another model"
-        ) from None
+    return replace(read_folder(folder, model.name), language=model.language_code)
 
 
 def local_file(file: str | Path, role: str) -> Path:
-    """A path as it is, or the file that a URL gives, downloaded once.
+    """A path as it is, or the file that an https URL gives, downloaded once.
 
-    Args:
-        file: a path, or an https URL; those of published models stand for all their mirrors.
-        role: `options`, `weights`, `softmax` or `vocabulary`.
-
-    Raises:
-        ModelError: the URL cannot be downloaded.
+    URLs of published models stand for all their mirrors. The role is one of `FILE_NAMES`.
     """
     url = str(file)
     if "://" not in url:
@@ -129,11 +109,7 @@ def local_file(file: str | Path, role: str) -> Path:
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder of what is in a zip file, unpacked once; another file of its name, anew.
-
-    Raises:
-        ModelError: it cannot be unpacked.
-    """
+    """The folder of what is in a zip file, unpacked once; another file of its name, anew."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
@@ -281,23 +257,23 @@ def _unpack(archive: Path, folder: Path) -> None:
     Folders in the archive are not made, so that no member leads out of this one; links become
     files.
     """
-    temporary = folder / ".unpacked"
-    shutil.rmtree(temporary, ignore_errors=True)  # what a killed process left
     try:
-        temporary.mkdir()
-        with zipfile.ZipFile(archive) as file:
+        with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
+            temporary = Path(made)
             for member in file.infolist():
                 name = PurePosixPath(member.filename).name
                 if name.endswith(_UNPACKED) and not name.startswith("."):
                     with file.open(member) as source, open(temporary / name, "xb") as target:
                         shutil.copyfileobj(source, target, _PIECE_BYTES)
-            found = ", ".join(file.namelist()[:5]) or "nothing"
-        weights = candidates(temporary, "weights")
-        if not (weights and candidates(temporary, "options")):
-            raise ModelError(f"{archive}: expected options.json and a .hdf5 file, found {found}")
-        # The weights last: a model counts as there when they are.
-        for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
-            os.replace(path, folder / path.name)
+            weights = candidates(temporary, "weights")
+            if not (weights and candidates(temporary, "options")):
+                found = ", ".join(file.namelist()[:5]) or "nothing"
+                raise ModelError(
+                    f"{archive}: expected options.json and a .hdf5 file, found {found}"
+                )
+            # The weights last: a model counts as there when they are.
+            for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
+                path.replace(folder / path.name)
     except FileExistsError as error:
         raise ModelError(
             f"{archive}: expected one {Path(error.filename).name}, found several; unpack it, and "
@@ -306,5 +282,39 @@ def _unpack(archive: Path, folder: Path) -> None:
     # NotImplementedError, a RuntimeError: a rare compression; RuntimeError: encryption.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the files of a model of the hub; those that are not here are downloaded.
+
+    The hub's own package downloads them, to its own cache (HF_HOME), and knows private models,
+    mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
+
+    Args:
+        name: `hf:OWNER/NAME`, with `@` and a branch, a tag or a commit, else `main`.
+    """
+    from tqdm import tqdm
+
+    class Bars(tqdm):  # type: ignore[misc]
+        __init__ = partialmethod(tqdm.__init__, disable=hides_bars())
+
+    hub = load_extra(name, "huggingface_hub", "hub")
+    repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+    try:
+        folder = hub.snapshot_download(
+            repository,
+            revision=revision or None,
+            allow_patterns=_FROM_HUB,
+            ignore_patterns=None if with_softmax else "*softmax*",
+            tqdm_class=Bars,
+        )
+    except hub.errors.RepositoryNotFoundError:
+        raise ModelError(
+            f"{name}: no such model on the hub; one that is private needs `hf auth login`"
+        ) from None
+    except hub.errors.RevisionNotFoundError:
+        raise ModelError(f"{name}: the model has no revision {revision}") from None
+    except Exception as error:  # which errors of the network there are depends on the version
+        reason = first_line(error.__cause__ or error)
+        raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
+    return read_folder(Path(folder), name)

@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.options import ManyLangsOptions, read_options, reads_words
+from elmo_cli.model.options import ManyLangsOptions, read_options
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.pretrained.download import download_model, local_file, published_folder, unpacked
-from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
+from elmo_cli.pretrained.download import (
+    HUB_PREFIX,
+    download_model,
+    find_in_hub,
+    local_file,
+    published_folder,
+    unpacked,
+)
 from elmo_cli.pretrained.model_files import TOKEN_ENCODER, ModelFiles, only_file, read_folder
 from elmo_cli.pretrained.registry import (
     BUNDLED,
@@ -46,17 +52,11 @@ def choose_model(
 
     Args:
         model: as in `find_model`. The files of a model are those.
-        options_file: options.json, a path or an https URL; with `weight_file`, in place of
-            `model`, as AllenNLP took them.
-        weight_file: HDF5, or safetensors by its name.
+        options_file, weight_file: paths or https URLs, in place of `model`, as AllenNLP took them.
         vocabulary_file: the words of a word-level model or of the softmax, in place of those
             beside the weights, else beside the softmax.
         softmax_file: in place of that beside the weights.
         with_softmax: for predicting words, which needs the softmax and its vocabulary.
-
-    Raises:
-        ModelError: a file is not there, or the model is named twice or by half.
-        InputError: a vocabulary is named for a model that reads characters.
     """
     if isinstance(model, ModelFiles):
         return model
@@ -72,7 +72,7 @@ def choose_model(
         files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
         return _language_model(files)
-    if vocabulary_file is not None and not reads_words(files.options):
+    if vocabulary_file is not None and read_options(files.options).char_cnn is not None:
         raise InputError(
             f"{files.name}: a model that reads characters takes no vocabulary; leave "
             "--vocabulary-file out"
@@ -112,11 +112,7 @@ def _language_model(files: ModelFiles) -> ModelFiles:
 
 
 def load_bilm(files: ModelFiles) -> "BiLm":
-    """Build a model from its files, in float32.
-
-    Raises:
-        ElmoError: a file is missing, corrupt or does not fit the others.
-    """
+    """Build a model from its files, in float32."""
     options = read_options(files.options)
     folder = files.weights.parent
     if isinstance(options, ManyLangsOptions):
@@ -158,9 +154,6 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
             None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
             never a name.
         with_softmax: download the softmax of a published model too, and its vocabulary.
-
-    Raises:
-        ModelError: there is no such model, it is incomplete, or it cannot be downloaded.
     """
     source = ""
     if name is None:
@@ -185,11 +178,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
-    """Find a model as `find_model` does; what is no name or path here is `OWNER/NAME` on the hub.
-
-    Raises:
-        ModelError: there is no such model, or it has no revisions.
-    """
+    """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
     is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
     # What cannot be a name there is a path that is not here, or no name.
     if is_here or not re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
@@ -201,14 +190,7 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
 
 
 def remove_model(name: str) -> tuple[Path, int]:
-    """Delete the files of a published model.
-
-    Returns:
-        The folder that they were in, and their bytes.
-
-    Raises:
-        ModelError: there are none, or they are bundled.
-    """
+    """Delete the files of a published model. Gives their folder and how many bytes they had."""
     if name.startswith(HUB_PREFIX):
         raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)

@@ -71,28 +71,22 @@ def only_file(folder: Path, role: str) -> Path | None:
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
-    """The files of the model in a folder, under the name that the user gave it.
-
-    Raises:
-        ModelError: options or weights are missing, or several files may have their role.
-    """
+    """The files of the model in a folder, under the name that the user gave it."""
     errors = []
-    for role in ("options", "weights"):
-        found = candidates(folder, role)
-        if not found:
+    found = {role: candidates(folder, role) for role in ("options", "weights")}
+    for role, paths in found.items():
+        names = ", ".join(path.name for path in paths)
+        if not paths:
             errors.append(f"no {FILE_NAMES[role]}")
-        elif len(found) > 1:
-            names = ", ".join(path.name for path in found)
+        elif len(paths) > 1:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
         raise ModelError(
             f"{folder}: expected a model (options.json and weights.hdf5), "
             f"found {' and '.join(errors)}"
         )
-    [options], [weights] = candidates(folder, "options"), candidates(folder, "weights")
-    return ModelFiles(
-        name, options, weights, only_file(folder, "vocabulary"), only_file(folder, "softmax")
-    )
+    vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
+    return ModelFiles(name, found["options"][0], found["weights"][0], vocabulary, softmax)
 
 
 def content_sha256(files: ModelFiles) -> str:

@@ -118,10 +118,7 @@ _MANY_LANGS: Final = {
 """The languages of ELMoForManyLangs, in the order of their numbers in NLPL's repository."""
 _CODES: Final = {language: code for code, language in _MANY_LANGS.items()}
 MANY_LANGS_PREFIX: Final = "many-langs-"
-
-
 _WEB = "Wikipedia and web pages (CoNLL 2018), 20 million words"
-
 
 _SMALL = "2x1024_128_2048cnn_1xhighway"
 _MEDIUM = "2x2048_256_2048cnn_1xhighway"

@@ -1,4 +1,4 @@
-"""A text file to lines, and a line to tokens.
+"""A text file to lines.
 
 Files are plain or gzip, a pipe or standard input, and always UTF-8. A line is a sentence; it ends
 in LF or CRLF. White space separates its tokens, as in `str.split`; a lone CR is white space.
@@ -9,9 +9,11 @@ import gzip
 import io
 import logging
 import os
-import stat
+import select
 import sys
+import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -19,8 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, BinaryIO, NamedTuple, TypeVar
 
-from elmo_cli.errors import InputError
-from elmo_cli.text.pipes import Pipe, is_pipe, never, open_pipe
+from elmo_cli.errors import InputError, StoppedError
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,11 @@ _Tokens = TypeVar("_Tokens", bound=Sequence[str])
 
 STANDARD_INPUT = "-"
 
-MAX_TEXT_BYTES = 1 << 28
-"""Of a file that is read as a whole."""
+_POLL_SECONDS = 0.1
+"""Seconds between two questions whether a waiting reader should stop."""
+_PATIENCE_SECONDS = 0.02
+"""Seconds that `Pipe.has_line` waits before it is False, so that a fast writer fills batches."""
+_PIPE_BYTES = 1 << 16
 
 _OTHER_DATA = {
     b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
@@ -42,9 +46,6 @@ _OTHER_DATA = {
     b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
 }
 """The first bytes of data that is not UTF-8 text, and what to do with it."""
-
-_SHOWN = 40
-"""Maximum number of characters of a string in a message."""
 
 
 class Record(NamedTuple):
@@ -62,61 +63,79 @@ class Record(NamedTuple):
 
 
 class InvalidLine(str):
-    """What can be read of a line that is not UTF-8, with `skip_errors`."""
-
-    def __new__(cls, text: str, error: str) -> "InvalidLine":
-        """Keep the text and its error."""
-        line = super().__new__(cls, text)
-        line.error = error
-        return line
+    """What can be read of a line that is not UTF-8, with `skip_errors`; never blank."""
 
     error: str
 
 
-class Lines:
-    """The lines of a text: an iterator, which knows whether the next one is there yet."""
+class Pipe(io.FileIO):
+    """A pipe, terminal or socket, blocking or not: its lines as they come."""
 
-    def __init__(self, lines: Iterator[str], is_ready: Callable[[], bool] = lambda: True) -> None:
-        """Take the lines of a text, and a function for `is_ready`."""
-        self._lines = lines
-        self.is_ready = is_ready
-        """Whether the next line, or the end, can be read without a long wait.
+    def __init__(
+        self, descriptor: int, should_stop: Callable[[], bool], *, closefd: bool = True
+    ) -> None:
+        """Read from a descriptor; `should_stop` is asked while a line is not there."""
+        super().__init__(descriptor, closefd=closefd)
+        self._should_stop = should_stop
+        self._lines: deque[bytes] = deque()
+        self._rest = b""  # read after the last line end
+        self._is_at_end = False  # kept, for a terminal tells of it once
+        self._patience = _PATIENCE_SECONDS
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
 
-        Where it is not, the lines read so far should be answered first. See `Pipe.has_line`.
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """The next line, whole, with its end; a `StoppedError` if it should not be waited for."""
+        while not self._wait(_POLL_SECONDS):
+            if self._should_stop():
+                raise StoppedError("stopped while waiting for more input")
+        return self._lines.popleft() if self._lines else b""
+
+    def has_line(self) -> bool:
+        """Whether a line, or the end, can be read without a long wait.
+
+        If not, the lines read so far should be answered before the next one is read.
         """
+        if self._lines:
+            return True
+        start = time.monotonic()
+        is_there = self._wait(self._patience)
+        self._patience -= time.monotonic() - start
+        if is_there and self._patience > 0:
+            return True
+        self._patience = _PATIENCE_SECONDS
+        return False
 
-    def __iter__(self) -> "Lines":
-        return self
-
-    def __next__(self) -> str:
-        return next(self._lines)
+    def _wait(self, seconds: float) -> bool:
+        """Whether a line, or the end, is there; waits for bytes if not."""
+        if not (self._lines or self._is_at_end) and self._poll.poll(seconds * 1000):
+            content = self.read(_PIPE_BYTES)
+            if content:
+                *lines, self._rest = (self._rest + content).split(b"\n")
+                self._lines.extend(line + b"\n" for line in lines)
+            elif content is not None:  # where another process has read it
+                self._is_at_end = True
+                if self._rest:
+                    self._lines.append(self._rest)
+        return bool(self._lines) or self._is_at_end
 
 
 def check_input(path: str | Path) -> None:
-    """Make sure that a text file can be read, without opening it: a pipe opens only once.
+    """Make sure that a text file can be read, without opening a pipe, which opens only once.
 
     Raises:
         InputError: the file is missing, a directory or not readable.
     """
-    if str(path) == STANDARD_INPUT:
-        return
-    try:
-        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"{path}: cannot read the input: {reason}") from None
-    if is_directory or not os.access(path, os.R_OK):
-        reason = os.strerror(errno.EISDIR if is_directory else errno.EACCES)
-        raise InputError(f"{path}: cannot read the input: {reason}")
+    if str(path) != STANDARD_INPUT and not Path(path).is_fifo():
+        with open_text(path):
+            pass
 
 
 @contextmanager
-def open_text(path: str | Path, should_stop: Callable[[], bool] = never) -> Iterator[BinaryIO]:
-    """Open a text file for `read_lines`: `-` is standard input.
-
-    Args:
-        path: of the file.
-        should_stop: asked while a pipe has no bytes; True raises a `StoppedError`.
+def open_text(
+    path: str | Path, should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[BinaryIO]:
+    """Open a text file for `read_lines`: `-` is standard input. For `should_stop` see `Pipe`.
 
     Raises:
         InputError: the file is missing, a directory or not readable.
@@ -124,8 +143,14 @@ def open_text(path: str | Path, should_stop: Callable[[], bool] = never) -> Iter
     if str(path) == STANDARD_INPUT:
         yield _standard_input(should_stop)
         return
+    file: BinaryIO
     try:
-        file = open_pipe(path, should_stop) if _is_named_pipe(path) else open(path, "rb")  # noqa: SIM115
+        if Path(path).is_fifo():
+            # Linux does not wait for its writer here. Elsewhere it would read as empty before.
+            flag = os.O_NONBLOCK if sys.platform == "linux" else 0
+            file = Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
+        else:
+            file = open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
     with file:
@@ -138,17 +163,10 @@ def _standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     file = sys.stdin.buffer
     if file.isatty():
         logger.info("Reading from the terminal; Ctrl-D ends the text.")
-    with suppress(AttributeError, io.UnsupportedOperation):  # in memory, as tests have it
-        if is_pipe(file.fileno()):
+    with suppress(io.UnsupportedOperation):  # in memory
+        if hasattr(select, "poll") and not os.path.isfile(file.fileno()):
             return Pipe(file.fileno(), should_stop, closefd=False)
     return file
-
-
-def _is_named_pipe(path: str | Path) -> bool:
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    except OSError:
-        return False
 
 
 def read_lines(
@@ -171,17 +189,14 @@ def read_lines(
     """
     stream = decompressed(path, file)
     position = 0
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         line = next_line(path, stream, number)
-        before, position = position, _position(stream, file, position + len(line))
+        before, position = position, position + len(line) if stream is file else file.tell()
+        if line:
+            yield decode_line(path, line, number, skip_errors=skip_errors)
+        on_bytes(position - before)  # after the last line too: compressed data has an end
         if not line:
-            if position > before:  # the end of compressed data, which belongs to no line
-                on_bytes(position - before)
             return
-        yield decode_line(path, line, number, skip_errors=skip_errors)
-        on_bytes(position - before)
 
 
 def is_compressed(path: str | Path) -> bool:
@@ -202,65 +217,38 @@ def open_lines(
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
     skip_errors: bool = False,
-    should_stop: Callable[[], bool] = never,
-) -> Iterator[Lines]:
-    """The lines of a text file, given by its path or already open as text.
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
+    """Open a text file, given by its path or already open as text, for `read_lines`.
 
-    See `read_lines` and `open_text`; `on_bytes` is not called for a file that is already open.
+    `on_bytes` is not called for a file that is already open.
+
+    Yields:
+        Its lines, and a function that says whether the next one is there: see `Pipe.has_line`.
     """
     if isinstance(source, (str, Path)):
         with open_text(source, should_stop) as file:
-            lines = read_lines(source, file, on_bytes, skip_errors=skip_errors)
-            if isinstance(file, Pipe) and not is_compressed(source):
-                yield Lines(lines, file.has_line)
-            else:
-                yield Lines(lines)
+            is_ready = file.has_line if isinstance(file, Pipe) else lambda: True
+            yield read_lines(source, file, on_bytes, skip_errors=skip_errors), is_ready
     else:
-        yield Lines(_lines_of(source))
+        yield _lines_of(source), lambda: True
 
 
 def _lines_of(source: IO[str]) -> Iterator[str]:
-    """The lines of a file that is open as text, as `read_lines` gives them.
-
-    Raises:
-        InputError: it cannot be read, or is open for bytes.
-    """
-    with suppress(AttributeError, io.UnsupportedOperation):  # of no file, or one read in part
-        source.reconfigure(newline="\n")  # type: ignore[attr-defined]
-    lines = iter(source)
-    for number in count(1):
-        try:
-            line = next(lines, None)
-        except (OSError, UnicodeError) as error:
-            where = f"the input, line {number:,} or later"
-            raise InputError(f"{where}: cannot read on: {error}") from None
-        if line is None:
-            return
-        if not isinstance(line, str):
-            raise InputError("the input: expected a file open as text, found one of bytes")
-        yield line.removeprefix("\ufeff" if number == 1 else "").strip()
+    for number, line in enumerate(source):
+        yield line.removeprefix("" if number else "\ufeff").strip()
 
 
 def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
     """The next line of an open file with the end of line, empty after the last one.
 
     Raises:
-        InputError: it cannot be read, is too long for memory, or compressed data is damaged.
+        InputError: it cannot be read, or compressed data is damaged.
     """
     try:
         return stream.readline()
-    except (EOFError, gzip.BadGzipFile, OSError) as error:
-        reason = f"cannot read on: {error}"
-    except zlib.error as error:
-        reason = f"damaged gzip data: {error}"
-    except MemoryError:
-        reason = "expected a sentence, found a line too long for memory"
-    raise InputError(f"{name_of(path)}, line {number}: {reason}")
-
-
-def _position(stream: BinaryIO, file: BinaryIO, plain: int) -> int:
-    """Bytes of the file read so far: of the compressed file, where it is one."""
-    return plain if stream is file else file.tell()
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{name_of(path)}, line {number}: cannot read on: {error}") from None
 
 
 def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool = False) -> str:
@@ -272,42 +260,28 @@ def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool
         InputError: it is not UTF-8.
     """
     try:
-        return _decoded(path, line, number)
-    except InputError as error:
-        if not skip_errors:
-            raise
-        return InvalidLine(line.decode("utf-8", "replace").strip(), str(error))
-
-
-def _decoded(path: str | Path, line: bytes, number: int) -> str:
-    try:
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
-        raise not_utf8(path, error, number) from None
-    if number == 1 and len(line) > 3 and any(line[::2]) != any(line[1::2]):
-        encoding = "utf-16le" if any(line[::2]) else "utf-16be"
-        raise InputError(
-            f"{name_of(path)}, line 1: expected UTF-8, found every other byte NUL, as in UTF-16; "
-            f"convert it with `iconv -f {encoding} -t utf-8`"
-        )
-    return text
+        reason = not_utf8(path, error, number)
+    if not skip_errors:
+        raise reason
+    invalid = InvalidLine(line.decode("utf-8", "replace").strip())
+    invalid.error = str(reason)
+    return invalid
 
 
-def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:
+def read_text(path: str | Path) -> str:
     """Read a whole file as UTF-8, without its byte order mark; `.gz` is decompressed.
 
     Raises:
-        OSError: it cannot be read, or is larger than `max_bytes`: an endless device, perhaps.
+        OSError: it cannot be read.
         UnicodeDecodeError: it is not UTF-8.
     """
     try:
         with open(path, "rb") as file:
-            content = decompressed(path, file).read(max_bytes + 1)
+            return decompressed(path, file).read().decode("utf-8-sig")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise OSError(errno.EIO, f"damaged gzip data: {error}", str(path)) from None
-    if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"more than {max_bytes:,} bytes", str(path))
-    return content.decode("utf-8-sig")
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
@@ -334,15 +308,8 @@ def name_of(source: object) -> str:
 
 
 def line_record(line: str) -> Record:
-    """The record of a line."""
-    if isinstance(line, InvalidLine):
-        return Record("", [], error=line.error)
-    return Record(line, tokens(line))
-
-
-def tokens(line: str) -> Sentence:
-    """The tokens of a line, separated by white space."""
-    return line.split()
+    """The record of a line, whose tokens white space separates."""
+    return Record(line, line.split())
 
 
 def checked_sentence(sentence: _Tokens) -> _Tokens:
@@ -352,10 +319,9 @@ def checked_sentence(sentence: _Tokens) -> _Tokens:
         InputError: it is a string, no sequence, or of something else than strings.
     """
     if isinstance(sentence, (str, bytes)):
-        shown = repr(sentence if len(sentence) <= _SHOWN else sentence[:_SHOWN] + "...")
         raise InputError(
-            f"expected a sentence as a list of tokens, found the string {shown}; split it first, "
-            "for instance by .split()"
+            f"expected a sentence as a list of tokens, found the string {sentence[:40]!r}; split "
+            "it first, for instance by .split()"
         )
     if not hasattr(sentence, "__getitem__"):  # an array has it too; an iterator would be used up
         raise InputError(f"expected a sentence as a list of tokens, found {sentence!r}")

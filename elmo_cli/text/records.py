@@ -5,20 +5,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from elmo_cli.errors import InputError
-from elmo_cli.text.conllu import read_conllu
-from elmo_cli.text.fasta import read_fasta
-from elmo_cli.text.json_lines import read_json_lines
-from elmo_cli.text.lines import InvalidLine, Record, line_record, name_of, open_lines
-from elmo_cli.text.pipes import never
+from elmo_cli.errors import InputError, check_choice
+from elmo_cli.text.entries import (
+    Entry,
+    conllu_entries,
+    fasta_entries,
+    json_entries,
+    text_entries,
+)
+from elmo_cli.text.lines import Record, name_of, open_lines
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, watched
-
-LINE: Final = "line"
-"""Attribute of a sentence that was split off: the number of its line, from 0."""
 
 
 @dataclass(frozen=True)
@@ -30,60 +30,24 @@ class InputFormat:
     """What messages call a record."""
     suffixes: tuple[str, ...]
     """Of the files that are taken for it; `.gz` may follow."""
+    entries: Callable[[Iterable[str], Tokenizer], Iterator[Entry]]
     has_keys: bool | None
     """Whether records have names of their own, so that none needs a number or an index; None
     where the first record says it."""
     has_tokens: bool
     """Whether it says itself what the tokens are."""
-    read: Callable[[Iterable[str], str, bool, Tokenizer], Iterator[Record]]
-    """Lines, the input's name for error messages, whether errors are skipped, and the tokenizer
-    -> records."""
 
 
-def _read_text(
-    lines: Iterable[str], name: str, skip_errors: bool, tokenizer: Tokenizer
-) -> Iterator[Record]:
-    """The records of raw or tokenized text, one a line or one a sentence."""
-    for number, line in enumerate(lines):
-        attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
-        if isinstance(line, InvalidLine):
-            yield line_record(line)._replace(attributes=attributes)
-            continue
-        for sentence in tokenizer.sentences(line):
-            yield Record(sentence, tokenizer.cut(sentence), attributes=attributes)
-
-
-TEXT = InputFormat(
-    "text",
-    "line",
-    (),
-    has_keys=False,
-    has_tokens=False,
-    read=_read_text,
-)
-FASTA = InputFormat(
-    "fasta",
-    "sequence",
-    (".fasta", ".fa", ".faa", ".fas"),
-    has_keys=True,
-    has_tokens=True,
-    read=lambda lines, name, skip_errors, tokenizer: read_fasta(lines, name, skip_errors),
-)
+TEXT = InputFormat("text", "line", (), text_entries, has_keys=False, has_tokens=False)
 CONLLU = InputFormat(
-    "conllu",
-    "sentence",
-    (".conllu",),
-    has_keys=None,
-    has_tokens=True,
-    read=lambda lines, name, skip_errors, tokenizer: read_conllu(lines, name, skip_errors),
+    "conllu", "sentence", (".conllu",), conllu_entries, has_keys=None, has_tokens=True
 )
 JSON_LINES = InputFormat(
-    "jsonl",
-    "record",
-    (".jsonl", ".ndjson"),
-    has_keys=None,
-    has_tokens=False,
-    read=read_json_lines,
+    "jsonl", "record", (".jsonl", ".ndjson"), json_entries, has_keys=None, has_tokens=False
+)
+_FASTA_SUFFIXES = (".fasta", ".fa", ".faa", ".fas")
+FASTA = InputFormat(
+    "fasta", "sequence", _FASTA_SUFFIXES, fasta_entries, has_keys=True, has_tokens=True
 )
 FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES)}
 
@@ -91,12 +55,7 @@ FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES
 def find_format(
     source: object, name: str | None = None, tokenizer: Tokenizer = WHITESPACE
 ) -> InputFormat:
-    """The format of an input.
-
-    Args:
-        source: its path, or a file that is open.
-        name: of the format; None goes by the suffix of the path, and is text without one.
-        tokenizer: that is asked for; see `make_tokenizer`.
+    """The format of an input, by its name, or by the suffix of a path; else text.
 
     Raises:
         InputError: there is no format of that name, or the tokenizer has no effect with it.
@@ -104,15 +63,24 @@ def find_format(
     if name is None:
         path = str(source).lower().removesuffix(".gz") if isinstance(source, (str, Path)) else ""
         found = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), TEXT)
-    elif name in FORMATS:
-        found = FORMATS[name]
     else:
-        raise InputError(f"format {name!r}: expected {' or '.join(FORMATS)}")
+        check_choice("format", name, tuple(FORMATS))
+        found = FORMATS[name]
     if tokenizer != WHITESPACE and found.has_tokens:
         raise InputError(f"--tokenizer has no effect with {found.name}, which has tokens")
     if tokenizer.splits_by is not None and found is not TEXT:
         raise InputError(f"--split-sentences requires text, found {found.name}")
     return found
+
+
+class Records(NamedTuple):
+    """The records of a file."""
+
+    records: Iterator[Record]
+    is_ready: Callable[[], bool]
+    """Whether the next one can be read without a long wait: see `Pipe.has_line`."""
+    has_keys: bool
+    """Whether they have names of their own."""
 
 
 @contextmanager
@@ -123,15 +91,16 @@ def open_records(
     *,
     tokenizer: Tokenizer = WHITESPACE,
     skip_errors: bool = False,
-    should_stop: Callable[[], bool] = never,
-) -> Iterator["Records"]:
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Records]:
     """The records of a file, given by its path or already open as text; see `open_lines`.
 
     With `skip_errors`, an invalid one is a record with its `error`.
     """
     opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
-    with opened as lines:
-        records = input_format.read(lines, name_of(source), skip_errors, tokenizer)
+    with opened as (lines, is_ready):
+        entries = input_format.entries(lines, tokenizer)
+        records = checked_records(entries, name_of(source), skip_errors)
         if tokenizer.cut is WHITESPACE.cut and not input_format.has_tokens:
             records = watched(records)
         has_keys, first = input_format.has_keys, []
@@ -141,17 +110,44 @@ def open_records(
                 if record.error is None:
                     break
             has_keys = any(record.key is not None for record in first)
-        yield Records(chain(first, records), lines.is_ready, has_keys)
+        yield Records(chain(first, records), is_ready, has_keys)
 
 
-class Records(NamedTuple):
-    """The records of a file."""
+def checked_records(entries: Iterable[Entry], name: str, skip_errors: bool) -> Iterator[Record]:
+    """The records of the entries of an input, whose `name` is for error messages.
 
-    records: Iterator[Record]
-    is_ready: Callable[[], bool]
-    """Whether the next one can be read without a long wait: see `Lines`."""
-    has_keys: bool
-    """Whether they have names of their own."""
+    With `skip_errors`, an entry that is wrong is a record with its error, without tokens and key.
+
+    Raises:
+        InputError: an entry is wrong. It comes after the records before it.
+    """
+    lines: dict[str | None, int] = {}
+    for line, record, error in entries:
+        if error is None and (record.error is None or record.key is not None):
+            error = _key_error(record.key, line, lines)
+        if error is None:
+            yield record
+        elif skip_errors:
+            yield Record(record.text, [], error=f"{name}, line {line}: {error}")
+        else:
+            raise InputError(f"{name}, line {line}: {error}")
+
+
+def _key_error(key: str | None, line: int, lines: dict[str | None, int]) -> str | None:
+    """What is wrong with a key, if anything: it is new and names a dataset; all have one, or none.
+
+    Notes its line in `lines`, where the keys before it are.
+    """
+    if lines and (key is None) != (None in lines):
+        if key is None:
+            return "expected an id, as before, found none"
+        return f"expected no id, as before, found {key[:60]!r}"
+    if key is not None and (key in ("", ".") or "/" in key or "\0" in key):
+        return f"the id {key[:60]!r} cannot name a dataset of HDF5; leave out / and zero bytes"
+    first = lines.setdefault(key, line)
+    if key is not None and first != line:
+        return f"the id {key[:60]!r} is that of line {first} already"
+    return None
 
 
 class Shard(NamedTuple):
@@ -208,10 +204,7 @@ class Place(NamedTuple):
 
 
 class RunInput:
-    """The records of a shard in their order, each with the place where it ends.
-
-    An iterator that hashes all records of the input, those of other shards too.
-    """
+    """The records of a shard in their order; all of the input are hashed."""
 
     def __init__(
         self,
@@ -226,40 +219,18 @@ class RunInput:
 
     @property
     def place(self) -> Place:
-        """How far it is read."""
+        """How far the input is read."""
         return Place(self._n_read, self._digest.hexdigest())
 
-    def __iter__(self) -> "RunInput":
-        return self
-
-    def __next__(self) -> tuple[Record, Place]:
-        while True:
-            record = self._read()
-            if record is not None:
-                return record, self.place
-
-    def skip_to(self, n_records: int) -> Iterator[Record]:
-        """Read on until so many records of the input are read, or it ends.
+    def read(self, n_records: int | None = None) -> Iterator[tuple[Record, Place]]:
+        """Read on, until so many records of the input are read, or to its end.
 
         Yields:
-            Those of the shard.
+            Those of the shard, each with the place where it ends.
         """
-        while self._n_read < n_records:
-            try:
-                record = self._read()
-            except StopIteration:
-                return
-            if record is not None:
-                yield record
-
-    def _read(self) -> Record | None:
-        """The next record; None if another shard has it."""
-        record = next(self._records)
-        self._digest.update(hashed_text(record.text))
-        self._n_read += 1
-        return self._prepare(record) if self._shard.has(self._n_read - 1) else None
-
-
-def hashed_text(text: str) -> bytes:
-    """What the text of a record adds to the hash of an input."""
-    return text.encode("utf-8", "surrogatepass") + b"\n"
+        rest = None if n_records is None else n_records - self._n_read
+        for record in islice(self._records, rest):
+            self._digest.update(record.text.encode("utf-8", "surrogatepass") + b"\n")
+            self._n_read += 1
+            if self._shard.has(self._n_read - 1):
+                yield self._prepare(record), self.place

@@ -1,6 +1,6 @@
 """Target words: those whose uses alone are wanted, with all their forms."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -23,26 +23,21 @@ def read_targets(path: str | Path) -> dict[str, str]:
     Raises:
         InputError: the file cannot be read, has no word, or a form belongs to two words.
     """
-    with open_lines(path) as lines:
-        targets = _targets(path, lines)
+    targets: dict[str, str] = {}
+    with open_lines(path) as (lines, _):
+        for number, line in enumerate(lines, start=1):
+            forms = [form.strip() for form in line.split(",")]
+            if line == ",":  # the word itself
+                forms = [line]
+            for form in filter(None, forms):
+                word = targets.setdefault(form, forms[0])
+                if word != forms[0]:
+                    raise InputError(
+                        f"{path}, line {number}: {form!r} is a form of {word!r} already; expected "
+                        "each form once"
+                    )
     if not targets:
         raise InputError(f"{path}: expected a word a line, found nothing")
-    return targets
-
-
-def _targets(path: str | Path, lines: Iterable[str]) -> dict[str, str]:
-    targets: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        forms = [form.strip() for form in line.split(",")]
-        if line == ",":  # the word itself
-            forms = [line]
-        for form in filter(None, forms):
-            word = targets.setdefault(form, forms[0])
-            if word != forms[0]:
-                raise InputError(
-                    f"{path}, line {number}: {form!r} is a form of {word!r} already; expected each "
-                    "form once"
-                )
     return targets
 
 

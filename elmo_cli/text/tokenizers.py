@@ -13,8 +13,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError, load_extra
-from elmo_cli.text.lines import Record, Sentence, open_lines, tokens
+from elmo_cli.errors import InputError, first_line, load_extra
+from elmo_cli.text.lines import Record, Sentence, open_lines
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Tokenizer:
 
     name: str = "whitespace"
     """With its language, such as `moses:fr`."""
-    cut: Callable[[str], Sentence] = tokens
+    cut: Callable[[str], Sentence] = str.split
     splits_by: str | None = None
     """The language by whose rules texts are split into sentences; None does not split them."""
 
@@ -120,9 +120,7 @@ def _spacy(language: str) -> Callable[[str], Sentence]:
     try:
         make_doc = spacy.blank(language).make_doc
     except ImportError as error:  # of the language, or of a package that it takes
-        reason = " ".join(str(error).split())
-        if reason.startswith("[E048]"):  # its code for a language that it has no module of
-            reason = "it has no such language; spacy:xx is for all"
+        reason = first_line(error)
         raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
@@ -136,7 +134,7 @@ def _load_segment() -> Callable[[str, str], Iterable[str]]:
 
 def read_sentences(path: str | Path, tokenizer: Tokenizer = WHITESPACE) -> Iterator[Sentence]:
     """The sentences of a text file, as lists of tokens; see `read_lines`."""
-    with open_lines(path) as lines:
+    with open_lines(path) as (lines, _):
         for line in lines:
             yield from tokenizer.cut_all(line)
 

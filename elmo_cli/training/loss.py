@@ -155,7 +155,8 @@ def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, left_out: Tenso
         others: one more logit for each row, float32, shape (N,).
         left_out: a logit of each row that does not count, or -1, int64, shape (N,).
     """
-    function = kernel_for(logits, "softmax", "nnpppppp")
+    kinds = logits.dtype, *2 * (torch.float32,), torch.int64, *2 * (torch.float32,)
+    function = kernel_for(logits, "softmax", int, int, *kinds)
     if function is not None:
         maxima, sums = torch.empty_like(others), torch.empty_like(others)
         function(*logits.shape, logits, bias, others, left_out, maxima, sums)

@@ -161,10 +161,10 @@ def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions
 def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary) -> None:
     """Give words the vectors that they have in the softmax of another model."""
     check_softmax(path, len(old), softmax.weight.shape[1])
-    [whole] = read_rows(path, len(old))
+    [(_, weight, bias)] = read_rows(path, len(old))
     known = [row for row, word in enumerate(vocabulary.words) if word in old]
     rows = old.indices([vocabulary.words[row] for row in known])
-    softmax.weight[known] = whole.weight[rows]
-    softmax.bias[known] = whole.bias[rows]
+    softmax.weight[known] = weight[rows]
+    softmax.bias[known] = bias[rows]
     if len(known) < len(vocabulary):
         logger.info("%s has %d of %d words", path, len(known), len(vocabulary))

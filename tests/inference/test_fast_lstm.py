@@ -1,10 +1,9 @@
 """Steps of the fast LSTM, in torch and in C, against the formulas in float64."""
 
-import platform
 import shutil
-import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference.fast_lstm import CompiledLstm, FastLstm, TableRows, fast_lstm
+from elmo_cli.inference.fast_lstm import FastLstm, TableRows
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm
 from elmo_cli.model.options import LstmOptions
@@ -27,14 +26,10 @@ from elmo_cli.model.options import LstmOptions
 CPU = torch.device("cpu")
 FLOAT, SHORT = torch.float32, torch.bfloat16
 TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
-CAN_COMPILE = (
-    (sys.platform, platform.machine()) == ("linux", "x86_64")
-    and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-    and shutil.which("cc") is not None
-)
-needs_compiled = pytest.mark.skipif(not CAN_COMPILE, reason="needs a C compiler on x86-64")
-needs_step = pytest.mark.skipif(
-    kernels.kernel("step", "") is None, reason="needs a C compiler when installed, on x86-64"
+WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
+"""The functions in C that each way of taking a step does without."""
+needs_kernels = pytest.mark.skipif(
+    kernels.kernel("step") is None, reason="needs a C compiler when installed, on x86-64"
 )
 
 
@@ -52,14 +47,18 @@ def prepared(
     made: Lstm,
     values: torch.dtype = FLOAT,
     weights: torch.dtype = FLOAT,
-    *,
-    compiled: bool = True,
+    way: str = "cells",
 ) -> FastLstm:
-    """The layer with its elementwise work in C or in torch, its steps not in one go."""
+    """The layer, whose steps are in torch, or have cells in C, or are in C in one go."""
+
+    def kernel(name: str, *types: Any) -> Any:
+        return None if name.startswith(WITHOUT[way]) else kernels.kernel(name, *types)
+
     with pytest.MonkeyPatch.context() as patch:
-        if not compiled:
-            patch.setattr(fast_lstms, "kernel", lambda *names: None)
-        return FastLstm(made, ComputeTypes(CPU, values, weights, values))
+        patch.setattr(fast_lstms, "kernel", kernel)
+        layer = FastLstm(made, ComputeTypes(CPU, values, weights, values))
+    assert (layer._step is not None) == (way == "step")
+    return layer
 
 
 def double(values: Tensor) -> NDArray[np.float64]:
@@ -72,7 +71,7 @@ def outputs(n: int, dim: int, dtype: torch.dtype = FLOAT) -> tuple[Tensor, Tenso
 
 
 @pytest.mark.parametrize("types", TYPES)
-@pytest.mark.parametrize("way", ["torch", pytest.param("C", marks=needs_compiled)])
+@pytest.mark.parametrize("way", ["torch", pytest.param("cells", marks=needs_kernels)])
 @given(
     n=st.integers(1, 9),
     dim=st.integers(1, 70),
@@ -102,7 +101,7 @@ def test_cells_are_those_of_the_formulas(
     parents = torch.arange(n) % 4 if with_parents else None
     before = TableRows(cells if with_parents else cells[:n], parents)
 
-    layer = prepared(lstm(dim, 3, clip), gates, out_type, compiled=way == "C")
+    layer = prepared(lstm(dim, 3, clip), gates, out_type, way)
     hidden_gates = layer.hidden_gates(hidden)
     summed = double(inputs.values()) + double(hidden_gates)
     if way == "torch" and gates == SHORT:  # torch rounds the sum
@@ -117,10 +116,7 @@ def test_cells_are_those_of_the_formulas(
     assert_allclose(double(out), projected, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    "way",
-    ["separately", *PROCESSORS],
-)
+@pytest.mark.parametrize("way", ["cells", *PROCESSORS])
 @given(
     n=st.integers(1, 30),
     dim=st.integers(1, 50),
@@ -141,10 +137,9 @@ def test_a_step_is_that_of_the_formulas(
     tokens = (5 * torch.arange(n)) % n_rows if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
 
-    types = ComputeTypes(CPU, FLOAT, FLOAT, FLOAT)
     after, out = outputs(n, dim)
     with processor(way) if way in PROCESSORS else nullcontext():
-        layer = FastLstm(made, types) if way == "separately" else CompiledLstm(made, types)
+        layer = prepared(made, way="step" if way in PROCESSORS else way)
         gates = layer.input_gates(inputs)
         layer.take_step(
             TableRows(gates, tokens) if in_table else TableRows(gates[:n], None),
@@ -162,7 +157,7 @@ def test_a_step_is_that_of_the_formulas(
     assert_allclose(double(out), projected, atol=5e-6)
 
 
-@needs_compiled
+@needs_kernels
 def test_small_values_keep_their_digits() -> None:
     """A tanh by the sigmoid would lose them, and a text of many tokens its accuracy."""
     n, dim = 40, 64
@@ -176,20 +171,17 @@ def test_small_values_keep_their_digits() -> None:
     assert_allclose(double(out), projected, rtol=1e-6)
 
 
+@needs_kernels
 @pytest.mark.parametrize(
-    ("cls", "types"),
-    [
-        *(pytest.param(FastLstm, types, marks=needs_compiled) for types in TYPES),
-        pytest.param(CompiledLstm, (FLOAT, FLOAT), marks=needs_step),
-    ],
+    ("way", "types"), [*(("cells", types) for types in TYPES), ("step", (FLOAT, FLOAT))]
 )
 def test_a_node_does_not_depend_on_others_or_threads(
-    cls: type[FastLstm], types: tuple[torch.dtype, torch.dtype]
+    way: str, types: tuple[torch.dtype, torch.dtype]
 ) -> None:
     n, dim, width = 23, 80, 40
-    layer = cls(lstm(dim, width), ComputeTypes(CPU, *types, types[0]))
+    layer = prepared(lstm(dim, width), *types, way)
     # Alone, a row of torch's own product is not what it is among others; of zeros it is.
-    hidden = random_tensor(n, width) if cls is CompiledLstm else torch.zeros(n, width)
+    hidden = random_tensor(n, width) if way == "step" else torch.zeros(n, width)
     gates = random_tensor(n, layer.input_gates.n_outputs, seed=1).to(types[0])
     cells, rows = random_tensor(n, dim, seed=3), torch.arange(n)
 
@@ -202,7 +194,7 @@ def test_a_node_does_not_depend_on_others_or_threads(
     assert_the_same_alone(run, n)
 
 
-@needs_compiled
+@needs_kernels
 @pytest.mark.parametrize("types", TYPES)
 def test_a_value_that_is_no_number_stays_in_its_place(
     types: tuple[torch.dtype, torch.dtype],
@@ -219,7 +211,7 @@ def test_a_value_that_is_no_number_stays_in_its_place(
         assert values.isfinite().all()
 
 
-@needs_compiled
+@needs_kernels
 def test_memory_that_c_would_misread_is_refused() -> None:
     layer = prepared(lstm(20, 4))
 
@@ -233,7 +225,7 @@ def test_memory_that_c_would_misread_is_refused() -> None:
         run(torch.ones(2, 20), torch.zeros(2, 80, dtype=SHORT))
 
 
-@needs_compiled
+@needs_kernels
 def test_a_library_of_another_source_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +237,7 @@ def test_a_library_of_another_source_is_not_used(
     def found() -> object:
         kernels._library.cache_clear()
         kernels._function.cache_clear()
-        return kernels.kernel("step", "")
+        return kernels.kernel("step")
 
     try:
         assert found() is not None
@@ -257,13 +249,6 @@ def test_a_library_of_another_source_is_not_used(
 
 
 def test_other_types_and_processors_have_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels.kernel("product_float16", "") is None
+    assert kernels.kernel("product_float16") is None
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
-    assert kernels.kernel("product_float32", "") is None
-
-
-@needs_step
-def test_steps_in_c_are_in_float32() -> None:
-    float32 = ComputeTypes(CPU, FLOAT, FLOAT, FLOAT)
-    assert type(fast_lstm(lstm(32, 8), float32)) is CompiledLstm
-    assert type(fast_lstm(lstm(32, 8), ComputeTypes(CPU, SHORT, SHORT, SHORT))) is FastLstm
+    assert kernels.kernel("product_float32") is None

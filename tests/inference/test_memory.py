@@ -79,7 +79,7 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     expected = golden_embedder.embed_batch(sentences)
-    run, batches, loads = golden_embedder._encoder.run, list[list[int]](), list[object]()
+    run, batches, loads = golden_embedder.encoder.run, list[list[int]](), list[object]()
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -91,8 +91,8 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
         loads.append(files)
         return load_bilm(files)
 
-    monkeypatch.setattr(golden_embedder, "_device", torch.device("cuda"))
-    monkeypatch.setattr(golden_embedder._encoder, "run", little_gpu)
+    monkeypatch.setattr(golden_embedder, "device", torch.device("cuda"))
+    monkeypatch.setattr(golden_embedder.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.embedder.load_bilm", load)
     assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
     assert (loads, caplog.messages) == ([], [])  # no copy that is not needed

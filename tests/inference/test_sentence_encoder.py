@@ -19,20 +19,14 @@ from elmo_cli.inference.sentence_encoder import (
     WARM_TEXT,
     CarriedStates,
     FixedStart,
-    SentenceEncoder,
 )
-from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.loading import load_bilm
 
 Sentences = Sequence[Sequence[str]]
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
-CPU = torch.device("cpu")
+TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5
-
-
-def sentence_encoder(bilm: BiLm) -> SentenceEncoder:
-    return SentenceEncoder(deepcopy(bilm), compute_types("float32", CPU), cached_tokens=3)
 
 
 def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:
@@ -66,7 +60,7 @@ def test_a_warm_start_is_the_state_after_the_warm_text_in_the_reference(
     # Some random models let a rounding grow from token to token, in float64 too.
     rounded = {name: values * (1 + 1e-7) for name, values in arrays.items()}
     assume(np.allclose(expected, warm_layers(rounded), atol=TOLERANCE / 3, rtol=0))
-    found = run(FixedStart(sentence_encoder(load_bilm(files)), warm=True), [sentence])
+    found = run(FixedStart(load_bilm(files), TYPES, cached_tokens=3, warm=True), [sentence])
     assert_allclose(found[0], expected[:, 1:-1], atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -78,7 +72,7 @@ def test_carried_states_are_those_of_the_readable_bilm_passed_by_hand(
     model: RandomModel, many: list[list[list[str]]]
 ) -> None:
     bilm = load_bilm(model.files)
-    carried = CarriedStates(sentence_encoder(bilm))
+    carried = CarriedStates(deepcopy(bilm), TYPES)
     # Some random models let a rounding grow from token to token.
     rounded = carried_layers(bilm, many)
     expected = carried_layers(bilm.double(), many)

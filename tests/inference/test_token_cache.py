@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
-from elmo_cli.inference import token_cache
 from elmo_cli.inference.token_cache import TokenCache
 from elmo_cli.model import token_encoder
 from elmo_cli.model.token_encoder import encode_by_length
@@ -36,20 +35,6 @@ def vector(token: str) -> Tensor:
 
 def expected(tokens: Sequence[str]) -> Tensor:
     return torch.stack([vector(token) for token in tokens])
-
-
-def test_the_characters_of_all_tokens_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_cache, "MAX_CHARACTERS", 100)
-    encode = Encoder()
-    cache = TokenCache(encode, capacity=50)
-    for number in range(30):
-        tokens = [f"{number}{'x' * 20}", "short", f"{number}"]
-        assert torch.equal(cache.vectors(tokens), expected(tokens))
-        assert sum(map(len, cache._slots)) <= 100
-    assert encode.encoded.count("short") < 30
-    longest = ["y" * 101, "z"]
-    assert torch.equal(cache.vectors(longest), expected(longest))
-    assert not set(longest) & set(cache._slots)
 
 
 @given(
@@ -95,6 +80,9 @@ class Interrupted:
     def __init__(self, vectors: Tensor) -> None:
         self.vectors = vectors
 
+    def __len__(self) -> int:
+        return len(self.vectors)
+
     def __setitem__(self, rows: Tensor, values: Tensor) -> None:
         self.vectors[rows[:1]] = values[:1]
         raise KeyboardInterrupt
@@ -103,7 +91,6 @@ class Interrupted:
 def test_an_interruption_mixes_up_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = TokenCache(Encoder(), capacity=4)
     cache.vectors(["a", "b", "c", "d"])
-    assert cache._vectors is not None
     with monkeypatch.context() as patch:
         patch.setattr(cache, "_vectors", Interrupted(cache._vectors))
         with pytest.raises(KeyboardInterrupt):

@@ -1,10 +1,12 @@
 import numpy as np
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import padded
 
 from elmo_cli.inference.trie import Trie, build_trie
 
+CPU = torch.device("cpu")
 many_sentences = st.lists(
     st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7
 )
@@ -14,9 +16,8 @@ def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
     """The root and the tokens on the way from it to a node."""
     tokens: list[int] = []
     for earlier in range(step, -1, -1):
-        node = sum(trie.sizes[:earlier]) + place
-        tokens.insert(0, int(trie.tokens[node]))
-        place = int(trie.parents[node])
+        tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + place]))
+        place = int(trie.parents[earlier][place])
     return place, tokens
 
 
@@ -25,7 +26,7 @@ def test_a_node_is_a_distinct_beginning(
     sentences: list[list[int]], backward: bool, n_roots: int
 ) -> None:
     roots = np.arange(len(sentences)) % n_roots
-    trie = build_trie(padded(sentences), roots, backward=backward)
+    trie = build_trie(padded(sentences), roots, CPU, backward=backward)
     runs = [sentence[::-1] if backward else sentence for sentence in sentences]
     beginnings = {
         (int(root), tuple(run[:length]))
@@ -47,15 +48,14 @@ def test_a_node_is_a_distinct_beginning(
     ]
     assert [paths[node] for node in trie.nodes] == expected
     # Every sentence ends in the node that is all of it.
-    assert sorted(trie.ended) == list(range(len(sentences)))
-    steps = np.repeat(np.arange(len(trie.n_ended)), trie.n_ended)
-    for sentence, step, place in zip(trie.ended, steps, trie.ends, strict=True):
-        assert path(trie, int(step), int(place)) == (roots[sentence], runs[sentence])
+    ends = [(step, int(place)) for step, places in enumerate(trie.ends) for place in places]
+    for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
+        assert path(trie, *ends[int(place)]) == (int(root), run)
 
 
 def test_sentences_that_start_alike_share_their_steps_until_they_part() -> None:
     tokens = padded([[0, 1, 2], [0, 3], [4, 3]])
     root = np.zeros(3, np.int64)
-    assert build_trie(tokens, root).sizes == [2, 3, 1]
-    assert build_trie(tokens, root, backward=True).sizes == [2, 3, 1]
-    assert build_trie(tokens, np.arange(3)).sizes == [3, 3, 1]
+    assert build_trie(tokens, root, CPU).sizes == [2, 3, 1]
+    assert build_trie(tokens, root, CPU, backward=True).sizes == [2, 3, 1]
+    assert build_trie(tokens, np.arange(3), CPU).sizes == [3, 3, 1]

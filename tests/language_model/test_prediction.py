@@ -13,6 +13,7 @@ from strategies import WORDS, batches, make_language_model, seeds, small_archite
 
 from elmo_cli import LanguageModel, predict_words, sample_sentences, substitute_words
 from elmo_cli.errors import InputError
+from elmo_cli.language_model import softmax
 from elmo_cli.language_model.prediction import GAP, Prediction
 
 SPECIAL = [0, 1, 2]
@@ -103,7 +104,7 @@ def test_one_pass_replaces_each_token(
     sentences = [["the", "cat"], [], ["sat", "the", "cat"]]
     expected = list(substitute_words(model, sentences))
     monkeypatch.setattr(model, "read", None)
-    monkeypatch.setattr(model.softmax, "at_once", lambda: 1)
+    monkeypatch.setattr(softmax, "LOGITS", 1)
     for found, others in zip(substitute_words(model, sentences), expected, strict=True):
         assert found.tokens == others.tokens
         assert [[word for word, _ in words] for words in found.candidates] == [
@@ -127,7 +128,7 @@ def test_texts_do_not_depend_on_one_another(
 ) -> None:
     texts = [["the"], ["cat", GAP, "sat"], [], [GAP], ["the", "dog"]]
     together = predict_words(model, texts, top=8)
-    monkeypatch.setattr(model.softmax, "at_once", lambda: 1)
+    monkeypatch.setattr(softmax, "LOGITS", 1)
     for text, found in zip(texts, together, strict=True):
         [alone] = predict_words(model, [text], top=8)
         assert alone.tokens == found.tokens

@@ -129,14 +129,14 @@ def test_a_batch_has_as_many_sentences_as_in_embedding(
 ) -> None:
     monkeypatch.setattr("elmo_cli.inference.batching.BATCH_SENTENCES", {"cpu": 3})
     sizes = []
-    run = SentenceEncoder.run
+    run = SentenceEncoder.run_from
 
     def counted(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
         sizes.append(len(sentences))
         return run(self, sentences, *arguments)
 
     model = LanguageModel(model=folder)
-    monkeypatch.setattr(SentenceEncoder, "run", counted)
+    monkeypatch.setattr(SentenceEncoder, "run_from", counted)
     assert len(list(model.score([["cat"]] * 8))) == 8
     assert sizes == [3, 3, 2]
 

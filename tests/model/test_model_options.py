@@ -26,7 +26,7 @@ def replaced(name: str, value: Any) -> dict[str, Any]:
 def faults_of(content: Any) -> str:
     with pytest.raises(OptionsError) as caught:
         parse_options(content)
-    return str(caught.value)
+    return str(caught.value).removeprefix("the options: ")
 
 
 def test_every_key_of_a_golden_file_is_read() -> None:
@@ -66,38 +66,24 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
-        ("lstm.dim", 0, "expected a whole number above 0, found 0"),
-        ("lstm.dim", True, "expected a whole number above 0, found true"),
-        ("lstm.dim", 1 << 21, "expected a whole number above 0, found 2097152"),
-        ("lstm.projection_dim", 1.5, "expected a whole number above 0, found 1.5"),
-        ("lstm.n_layers", "2", 'expected a whole number from 1 to 100, found "2"'),
-        ("lstm.cell_clip", -1, "expected a number from 0 to 1e18, or null, found -1"),
-        (
-            "lstm.proj_clip",
-            float("inf"),
-            "expected a number from 0 to 1e18, or null, found Infinity",
-        ),
-        ("lstm.use_skip_connections", 1, "expected true or false, found 1"),
+        ("lstm.dim", 0, "expected a whole number, 1 or more, found 0"),
+        ("lstm.dim", True, "expected a whole number, 1 or more, found true"),
+        ("lstm.projection_dim", 1.5, "expected a whole number, 1 or more, found 1.5"),
+        ("lstm.n_layers", "2", 'expected a whole number, 1 or more, found "2"'),
+        ("lstm.cell_clip", -1, "expected a number, 0 or more, or null, found -1"),
         ("lstm.use_skip_connections", None, "expected true or false, found nothing"),
-        ("char_cnn.embedding", [], "expected an object, found a list"),
-        ("char_cnn.embedding.dim", None, "expected a whole number above 0, found nothing"),
-        ("char_cnn.n_highway", -1, "expected a whole number from 0 to 100, found -1"),
+        ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 or more}, found {}'),
+        ("char_cnn.n_highway", -1, "expected a whole number, 0 or more, found -1"),
         ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
-        ("char_cnn.n_characters", 260, "expected 261 or 262, found 260"),
         ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 or more, found 2"),
-        ("char_cnn.filters", [], "expected a list of [width, count] pairs, found a list"),
-        ("char_cnn.filters", [[1, 2, 3]], "expected a list of [width, count] pairs, found a list"),
+        ("char_cnn.filters", [], "expected a list of [width, count] pairs, found []"),
+        ("char_cnn.filters", [[1, 0]], "expected a list of [width, count] pairs, found [[1, 0]]"),
+        ("lstm", [], "expected an object, found []"),
+        ("char_cnn", "x", 'expected an object, found "x"'),
     ],
 )
 def test_a_value_that_is_not_right_is_named(name: str, value: Any, fault: str) -> None:
     assert faults_of(replaced(name, value)) == f"{name}: {fault}"
-
-
-def test_a_filter_wider_than_a_token_is_named() -> None:
-    assert faults_of(replaced("char_cnn.filters", [[1, 4], [51, 4]])) == (
-        "char_cnn.filters: expected no width above the 50 characters of "
-        "char_cnn.max_characters_per_token"
-    )
 
 
 def test_all_faults_are_named_at_once() -> None:
@@ -105,53 +91,32 @@ def test_all_faults_are_named_at_once() -> None:
     del content["lstm"]["projection_dim"]
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
     assert faults_of(content) == (
-        "lstm.dim: expected a whole number above 0, found 0; "
-        "lstm.projection_dim: missing; "
-        "char_cnn.filters: missing; "
+        "lstm.dim: expected a whole number, 1 or more, found 0; "
+        "lstm.projection_dim: expected a whole number, 1 or more, found nothing; "
+        "char_cnn.filters: expected a list of [width, count] pairs, found nothing; "
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ({}, "lstm: expected an object, found nothing"),
-        ({"lstm": 3}, "lstm: expected an object, found 3"),
-        (
-            {"lstm": [], "char_cnn": "x"},
-            'lstm: expected an object, found a list; char_cnn: expected an object, found "x"',
-        ),
-        ([], "expected a JSON object, found a list"),
-        (None, "expected a JSON object, found nothing"),
-    ],
-)
-def test_a_section_that_is_missing_whole_is_one_fault(content: Any, fault: str) -> None:
-    assert faults_of(content) == fault
-
-
 def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "options.json"
-    path.write_text(json.dumps(replaced("lstm.n_layers", 0)), encoding="utf-8")
-    with pytest.raises(OptionsError) as caught:
+    with pytest.raises(OptionsError, match=rf"^{path}: cannot read the options: No such file or"):
         read_options(path)
-    expected = f"{path}: lstm.n_layers: expected a whole number from 1 to 100, found 0"
-    assert str(caught.value) == expected
+    path.write_text(json.dumps(replaced("lstm.n_layers", 0)), encoding="utf-8")
+    with pytest.raises(OptionsError, match=rf"^{path}: lstm.n_layers: expected a whole number"):
+        read_options(path)
 
 
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b'{\n "lstm": }', "an error at line 2, column 10 (Expecting value)"),
-        (b"", "an error at line 1, column 1 (Expecting value)"),
-        (b'{"lstm": "\xff"}', "bytes that are not UTF-8"),
-        (b"[" * 200_000, ""),  # deeper than Python can go, which it says in changing words
-        (b"\x89HDF\r\n\x1a\n", "bytes that are not UTF-8"),
+        (b'{\n "lstm": }', "JSON, found an error: Expecting value: line 2 column 10 (char 11)"),
+        (b"\x89HDF\r\n\x1a\n", "JSON, found an error: 'utf-8' codec can't decode byte 0x89 in"),
+        (b"[]", "a JSON object, found []"),
     ],
 )
 def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "options.json"
-    with pytest.raises(OptionsError, match=rf"^{path}: cannot read the options: No such file or"):
-        read_options(path)
     path.write_bytes(content)
-    with pytest.raises(OptionsError, match=re.escape(f"{path}: expected JSON, found {fault}")):
+    with pytest.raises(OptionsError, match=re.escape(f"{path}: expected {fault}")):
         read_options(path)

@@ -108,7 +108,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
 ) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 1000)
     corpus = lines(*(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     assert parquet.ParquetFile(tmp_path / "out.parquet").num_row_groups == 3

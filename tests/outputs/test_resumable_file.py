@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmo_cli.errors import OutputError
 from elmo_cli.outputs.resumable_file import PAGE_BYTES, ResumableFile
 
 Step = tuple[str, int, bytes]
@@ -150,20 +151,13 @@ def _foreign_file(folder: Path) -> None:
     (folder / "a.partial").write_bytes(b"of the user's own")
 
 
-def _planted_link(folder: Path) -> None:
-    (folder / "elsewhere").write_bytes(b"of another user")
-    ResumableFile(folder / "a").close()
-    (folder / "a.partial").unlink()
-    (folder / "a.partial").symlink_to(folder / "elsewhere")
-
-
-@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file, _planted_link])
+@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file])
 def test_a_file_that_is_no_unfinished_run_is_refused_and_left_alone(
     plant: Callable[[Path], None], tmp_path: Path
 ) -> None:
     plant(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(OSError, match=r"is no |symbolic links"):
+    with pytest.raises(OutputError, match="is no "):
         ResumableFile(tmp_path / "a")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 

@@ -77,7 +77,7 @@ def test_attributes_are_written(tmp_path: Path) -> None:
 # Sentences as names
 
 
-@pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", ":", "..", "a.b", "x" * 5000])
+@pytest.mark.parametrize("sentence", ["a/b", "1 / 2 c", "http://c", ":", "a.b", "x" * 5000])
 def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_path: Path) -> None:
     write(tmp_path / "out", "other", "", sentence, use_sentence_keys=True)
     with h5py.File(tmp_path / "out", "r") as file:
@@ -86,25 +86,20 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "reason"),
+    ("first", "second"),
     [
-        *(
-            ("other", sentence, "cannot name a dataset")
-            for sentence in (".", "/", "/a", "a/", "a//b", "./a", "a/.", "a\0b")
-        ),
-        *(
-            (first, second, "names a dataset that is there already")
-            for first, second in map(str.split, ("a a", "a/b a/b", "a/b a", "a a/b", "a a/b/c"))
-        ),
+        *(("other", sentence) for sentence in (".", "/", "a\0b")),
+        *map(str.split, ("a a", "a/b a/b", "a/b a", "a a/b", "a a/b/c")),
     ],
 )
 def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
-    first: str, second: str, reason: str, tmp_path: Path
+    first: str, second: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as caught:
         write(tmp_path / "out", first, "", second, use_sentence_keys=True)
     assert str(caught.value) == (
-        f"line 3: the sentence {second!r} {reason}; leave out --use-sentence-keys"
+        f"line 3: the sentence {second!r} cannot name a dataset, or names one that is there "
+        "already; leave out --use-sentence-keys"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -94,7 +94,7 @@ def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
 ) -> None:
     full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
     convert_weights(WEIGHTS, full)
-    assert convert_weights(WEIGHTS, half, "float16").dtype == "float16"
+    convert_weights(WEIGHTS, half, "float16")
     n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
     assert full.stat().st_size - half.stat().st_size == pytest.approx(2 * n_values, rel=0.01)
     expected = ElmoEmbedder(OPTIONS, full).embed_sentence(SENTENCE)
@@ -124,7 +124,7 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     path, target = tmp_path / "weights.safetensors", tmp_path / "weights.hdf5"
     header = b'{"char_embed": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}'
     path.write_bytes(bytes([len(header)]) + bytes(7) + header + b"\x80\x3f" * 3)
-    assert convert_weights(path, target).dtype == "float32"
+    convert_weights(path, target)
     with h5py.File(target) as file:
         assert file["char_embed"].dtype == np.float32
         assert_array_equal(file["char_embed"][()], [1, 1, 1])
@@ -239,14 +239,3 @@ def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
     advice = "expected a name that ends in .hdf5, .h5, .safetensors"
     assert_fails(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet: {advice}")
     assert_fails(elmo("convert", WEIGHTS, "-"), f"-: {advice}")
-
-
-def test_tensors_that_are_no_numbers_are_named(tmp_path: Path) -> None:
-    source = tmp_path / "in.hdf5"
-    shutil.copy(WEIGHTS, source)
-    with h5py.File(source, "r+") as file:
-        file["names"] = [b"text"]
-    assert_fails(
-        elmo("convert", source, tmp_path / "out.hdf5"),
-        f"{source}: names: expected numbers, found object values",
-    )

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.text.json_lines import read_json_lines
+from elmo_cli.text.entries import json_entries
 from elmo_cli.text.lines import Record
-from elmo_cli.text.records import find_format
-from elmo_cli.text.tokenizers import WHITESPACE, make_tokenizer
+from elmo_cli.text.records import checked_records
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 TINY_MODEL = ("--model", str(TINY))
 
 
-def read(*rows: Any, skip_errors: bool = False) -> list[Record]:
+def read(*rows: Any, tokenizer: Tokenizer = WHITESPACE) -> list[Record]:
     lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
-    return list(read_json_lines(lines, "a.jsonl", skip_errors, WHITESPACE))
+    return list(checked_records(json_entries(lines, tokenizer), "a.jsonl", skip_errors=False))
 
 
 texts = st.text(max_size=8)
-words = st.text(min_size=1, max_size=8)
+words = st.text(max_size=8)
 
 
 @given(st.lists(st.one_of(texts, st.lists(words, max_size=4), st.none()), max_size=5))
@@ -39,7 +39,7 @@ def test_what_is_written_is_read(values: list[Any]) -> None:
 
 def test_a_text_is_tokenized_and_tokens_are_not() -> None:
     rows = ['{"text": "New York.", "id": 1}', "", '{"tokens": ["New York."], "text": "a", "id": 2}']
-    records = list(read_json_lines(rows, "a.jsonl", False, make_tokenizer("moses")))
+    records = read(*rows, tokenizer=make_tokenizer("moses"))
     assert [record.tokens for record in records] == [["New", "York", "."], ["New York."]]
     assert [record.key for record in records] == ["1", "2"]
 
@@ -48,7 +48,6 @@ def test_a_text_is_tokenized_and_tokens_are_not() -> None:
     ("rows", "message"),
     [
         ([{"text": ""}, '{"text"'], 'line 2: expected a JSON object, found {"text"'),
-        (["", "[" * 100_000], f"line 2: expected a JSON object, found {'[' * 60}"),
         (["[1]"], "line 1: expected a JSON object, found [1]"),
         ([{}], "line 1: expected a field 'tokens' or 'text', found none"),
         (
@@ -61,10 +60,6 @@ def test_a_text_is_tokenized_and_tokens_are_not() -> None:
             "line 1: field 'tokens': expected a text or a list of tokens, found ['a', 3]",
         ),
         (
-            [{"tokens": ["a", "", "b"]}],
-            "line 1: field 'tokens': expected tokens, found an empty one, number 2",
-        ),
-        (
             ['{"text": "\\ud800"}'],
             r"line 1: field 'text': expected a text or a list of tokens, found '\ud800'",
         ),
@@ -74,8 +69,7 @@ def test_a_text_is_tokenized_and_tokens_are_not() -> None:
             "line 1: the id '' cannot name a dataset of HDF5; leave out / and zero bytes",
         ),
         (
-            [{"text": "", "id": "7"}, {"text": ""}, {"text": "", "id": 7}],
-            "line 2: expected an id, as before, found none; "
+            [{"text": "", "id": "7"}, "", {"text": "", "id": 7}],
             "line 3: the id '7' is that of line 1 already",
         ),
     ],
@@ -86,12 +80,6 @@ def test_an_error_is_one_line_that_names_the_line_and_the_field(
     with pytest.raises(InputError) as caught:
         read(*rows)
     assert str(caught.value) == f"a.jsonl, {message}"
-
-
-@pytest.mark.parametrize("name", ["a.jsonl", "b.NDJSON", "c.jsonl.gz"])
-def test_a_suffix_says_json_lines(name: str) -> None:
-    assert find_format(name).name == "jsonl"
-    assert find_format(f"{name}.txt").name == "text"
 
 
 def test_a_line_in_error_keeps_its_number_among_numbers_and_none_among_ids(

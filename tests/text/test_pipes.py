@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import StoppedError
-from elmo_cli.text.lines import check_input, open_lines
-from elmo_cli.text.pipes import Pipe
+from elmo_cli.text.lines import Pipe, check_input, open_lines
 
 
 @contextmanager
@@ -92,7 +91,7 @@ def test_a_terminal_is_told_how_a_text_ends(
     os.write(keyboard, b"a b\n\x04")
     with open(terminal) as file, caplog.at_level(logging.INFO, "elmo_cli"):
         monkeypatch.setattr("sys.stdin", file)
-        with open_lines("-") as lines:
+        with open_lines("-") as (lines, _):
             assert list(lines) == ["a b"]
     assert caplog.messages == ["Reading from the terminal; Ctrl-D ends the text."]
     os.close(keyboard)
@@ -108,11 +107,11 @@ def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
     check_input(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(b"a\nb\n",))
     writer.start()
-    with open_lines(fifo) as lines:
+    with open_lines(fifo) as (lines, _):
         assert list(lines) == ["a", "b"]
     writer.join()
 
 
 def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
-    with open_lines(fifo, should_stop=lambda: True) as lines, pytest.raises(StoppedError):
+    with open_lines(fifo, should_stop=lambda: True) as (lines, _), pytest.raises(StoppedError):
         next(lines)

@@ -101,7 +101,7 @@ def test_settings_name_the_tokenizer_with_its_language(
         (
             "spacy:zz",
             None,
-            "tokenizer spacy:zz: spaCy cannot make it: it has no such language; spacy:xx is for ",
+            "tokenizer spacy:zz: spaCy cannot make it: [E048] Can't import language zz",
         ),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_word_model_is_trained_with_its_words() -> None:
     train("model", steps=3)
     assert ElmoEmbedder(model="model").embed_sentence(["a", "b"]).shape == (3, 2, 6)
     with open_tensors("model/weights.hdf5") as file:
-        assert file.shape("embedding") == (29, 3)
+        assert file.read("embedding").shape == (29, 3)
 
 
 def test_allennlp_reads_a_trained_model_and_gives_its_activations() -> None:

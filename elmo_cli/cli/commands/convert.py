@@ -1,5 +1,7 @@
 """`elmo convert`: weights to another format or data type."""
 
+import os
+
 import click
 
 from elmo_cli.cli import messages, options
@@ -28,8 +30,6 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
     """
     from elmo_cli.pretrained.convert_weights import convert_weights
 
-    converted = convert_weights(source, target, dtype, overwrite=overwrite)
-    messages.say(
-        f"{target}: {counted(converted.n_tensors, 'tensor')}, {converted.dtype}, "
-        f"{converted.n_bytes:,} bytes"
-    )
+    n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
+    n_bytes = os.stat(target).st_size
+    messages.say(f"{target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes")

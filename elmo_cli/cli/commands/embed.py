@@ -124,14 +124,14 @@ def embed(
 
     from elmo_cli.cli.progress import ProgressBar
     from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.file_plan import plan_file
+    from elmo_cli.file_plan import FilePlan
     from elmo_cli.text.targets import read_targets
 
     named["words"] = None if words is None else read_targets(words)
     named["tokenizer"] = loading.take_tokenizer(named)
     of_model = {name: named.pop(name) for name in _OF_MODEL}
     with loading.usage_errors():
-        plan = plan_file(input_file, output_file, state=of_model["state"], **named)
+        plan = FilePlan(input_file, output_file, state=of_model["state"], **named)
     check_input(input_file)  # before the model is loaded, which can take a while
     if named["file_format"] is None and has_unknown_suffix(output_file):
         messages.say(

@@ -63,19 +63,21 @@ def perplexity(
     tokenizer = loading.take_tokenizer(named)
     model = loading.load_language_model(**named)
 
-    from elmo_cli.language_model.perplexity import Totals
+    from elmo_cli.language_model.perplexity import perplexity_of_scores
 
-    totals = Totals()
     has_rows = per_sentence or per_token
     columns, rows_of = (_OF_TOKENS, _token_rows) if per_token else (_OF_SENTENCES, _sentence_rows)
     if has_rows and not as_json:
         click.echo(as_row(columns))
     scores = _score_file(text, tokenizer, partial(model.score, batch_size=batch_size))
-    for number, found in enumerate(scores):
-        totals.add(found)
-        if has_rows:
-            _print_rows(columns, rows_of(number, found), as_json)
-    result = totals.perplexity()
+
+    def printed() -> "Iterator[SentenceScore]":
+        for number, score in enumerate(scores):
+            if has_rows:
+                _print_rows(columns, rows_of(number, score), as_json)
+            yield score
+
+    result = perplexity_of_scores(printed())
     if has_rows:
         average = result.all_words.average
         messages.say(
@@ -164,12 +166,12 @@ def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_json: 
 
 
 def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
-    from elmo_cli.language_model.perplexity import perplexity_of
+    from elmo_cli.language_model.perplexity import perplexity_of_scores
 
-    both = perplexity_of(score)
     n_unknown = int((~score.known).sum())
     log_p = float(score.forward.sum()), float(score.backward.sum())
-    yield number, len(score.tokens), n_unknown, *log_p, *(astuple(both) if both else [None] * 3)
+    of_sentence = astuple(perplexity_of_scores([score]).all_words) if score.tokens else [None] * 3
+    yield number, len(score.tokens), n_unknown, *log_p, *of_sentence
 
 
 def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:

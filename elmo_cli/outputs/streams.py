@@ -1,0 +1,212 @@
+"""Formats that start anew after an interruption: JSON lines, npz, npy and Parquet."""
+
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
+from elmo_cli.text.entries import LINE
+from elmo_cli.text.lines import Record
+from elmo_cli.text.targets import target_positions
+
+Array = NDArray[Any]
+
+RECORDS: Final = "records.jsonl"
+"""What npz says of its records, where white space does not separate their tokens."""
+ROW_GROUP_BYTES: Final = 1 << 25
+"""Values that are held and written together to Parquet."""
+_DIGITS: Final = {2: 5, 4: 9}
+"""Decimal digits that a float of so many bytes needs to be read back as it was."""
+_HEADER_BYTES: Final = 128
+"""Of npy."""
+
+
+class _StreamWriter(FormatWriter):
+    def facts(self, number: int, record: Record) -> dict[str, Any]:
+        """What the output says of a record beside its values."""
+        facts: dict[str, Any] = {"number": number} if record.key is None else {"key": record.key}
+        facts |= record.attributes
+        if LINE in facts:
+            facts[LINE] = int(facts[LINE])
+        if not self._format.forget_sentences:
+            facts["sentence"] = record.text
+        if self.keeps_tokens:
+            facts["tokens"] = record.tokens
+        return facts
+
+
+class JsonlWriter(_StreamWriter):
+    """Adds lines, each passed on at once: {"number": 0, "sentence": "a", "activations": [...]}."""
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the line of a record."""
+        start = json.dumps(self.facts(number, record), ensure_ascii=False)[:-1]
+        line = f'{start}, "activations": {_json_numbers(values)}}}\n'
+        self._file.write(line.encode("utf-8", "surrogatepass"))
+        self._file.flush()
+
+
+def _json_numbers(values: Array) -> str:
+    """An array as nested lists; null for what is no number."""
+    if values.ndim > 1:
+        return "[" + ", ".join(_json_numbers(part) for part in values) + "]"
+    one = f"%.{_DIGITS[values.itemsize]}g"
+    text = "[" + ", ".join([one] * len(values)) % tuple(values.tolist()) + "]"
+    return text if np.isfinite(values).all() else re.sub("-?(inf|nan)", "null", text)
+
+
+class NpzWriter(_StreamWriter):
+    """Adds arrays to a zip archive, as `numpy.savez` does for all at once."""
+
+    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+        super().__init__(file, output_format, attributes)
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self._records: list[str] = []
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the array of a record."""
+        if self.keeps_tokens:
+            facts = json.dumps(self.facts(number, record), ensure_ascii=False)
+            self._records.append(f"{facts}\n")
+        _write_array(self._archive, record.key or str(number), values)
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write what is known of the records, and the directory of the archive."""
+        if self._records:
+            records = "".join(self._records).encode("utf-8", "surrogatepass")
+            self._archive.writestr(zipfile.ZipInfo(RECORDS), records)
+        self._archive.close()
+
+
+class WordsNpzWriter(FormatWriter):
+    """Collects the uses of words, and writes an array a word: (n, L, W), or (n, W) for one layer.
+
+    The form that the pipelines of SemEval-2020, task 1, read. In memory until the end.
+    """
+
+    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+        super().__init__(file, output_format, attributes)
+        self._words: dict[str, str] = json.loads(attributes["words"])
+        self._uses: dict[str, list[Array]] = {word: [] for word in self._words.values()}
+        self._nothing = np.empty((0, 0), output_format.dtype)
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Collect the uses in a record, whose values are of these alone."""
+        rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
+        self._nothing = rows[:0].copy()
+        for position, row in zip(target_positions(record), rows, strict=True):
+            self._uses[self._words[record.tokens[position]]].append(row.copy())
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write an array a word, without rows for one that is not used."""
+        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for word, rows in self._uses.items():
+                _write_array(archive, word, np.stack(rows) if rows else self._nothing)
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+    # Without the time, so that the same run gives the same file.
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, values, allow_pickle=False)
+
+
+class NpyWriter(FormatWriter):
+    """Adds rows to one array, whose length is written at the end."""
+
+    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+        super().__init__(file, output_format, attributes)
+        self._n_rows, self._row_shape = 0, ()
+        file.write(bytes(_HEADER_BYTES))
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the row of a record."""
+        self._n_rows, self._row_shape = self._n_rows + 1, values.shape
+        self._file.write(values.tobytes())
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write the header, which numpy makes as long for any number of rows."""
+        shape = (self._n_rows, *self._row_shape)
+        descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
+        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        self._file.seek(0)
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+
+class ParquetWriter(_StreamWriter):
+    """Adds rows, a group at a time: number or key, sentence, and activations as nested lists."""
+
+    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+        super().__init__(file, output_format, attributes)
+        self._held: list[tuple[dict[str, Any], Array]] = []
+        self._n_bytes = 0
+        self._writer: Any = None
+
+    def write(self, number: int, record: Record, values: Array) -> None:
+        """Add the row of a record."""
+        self._held.append(({**self.facts(number, record), "number": number}, values))
+        self._n_bytes += values.nbytes
+        if self._n_bytes >= ROW_GROUP_BYTES:
+            self._write_held()
+
+    def finish(self, attributes: Attributes) -> None:
+        """Write what is held, and these attributes beside those of the run."""
+        if self._held or self._writer is None:
+            self._write_held()
+        metadata = {**self._attributes, **attributes}
+        self._writer.add_key_value_metadata({"elmo": json.dumps(metadata)})
+        self._writer.close()
+
+    def _write_held(self) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        kinds = {
+            "number": pyarrow.int64(),
+            "key": pyarrow.string(),
+            "sentence": pyarrow.string(),
+            LINE: pyarrow.int64(),
+            "tokens": pyarrow.list_(pyarrow.string()),
+        }
+        facts = [facts for facts, _ in self._held]
+        names = facts[0] if facts else ["number"]
+        columns = {
+            name: pyarrow.array([each.get(name) for each in facts], kind)
+            for name, kind in kinds.items()
+            if name in names
+        }
+        settings: dict[str, Any] = {}
+        if self._held:
+            block = [values for _, values in self._held]
+            if self._format.compression is not None:
+                leaf = "activations" + ".list.element" * block[0].ndim
+                settings["compression"] = self._format.compression
+                settings |= {"use_dictionary": [*columns], "use_byte_stream_split": [leaf]}
+            columns["activations"] = nested_array(block, pooled=self._format.pooled)
+        table = pyarrow.table(columns)
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, table.schema, **settings)
+        self._writer.write_table(table)
+        self._held, self._n_bytes = [], 0
+
+
+def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
+    """Arrays as nested lists of Arrow: of fixed length, but for the axis of tokens."""
+    import pyarrow
+
+    nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
+    sizes = list(block[0].shape)
+    token_axis = None if pooled else len(sizes) - 2
+    for axis in reversed(range(len(sizes))):
+        if axis != token_axis:
+            nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
+            continue
+        n_lists = sizes[0] if axis else 1  # a list of tokens for each layer
+        lengths = np.repeat([values.shape[axis] for values in block], n_lists)
+        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        nested = pyarrow.ListArray.from_arrays(ends, nested)
+    return nested
