@@ -20,8 +20,7 @@ from strategies import (
 )
 
 from elmo_cli import LanguageModel
-from elmo_cli.errors import InputError, ModelError, WeightsError
-from elmo_cli.inference.sentence_encoder import SentenceEncoder
+from elmo_cli.errors import InputError, WeightsError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import SentenceScore
 
@@ -124,23 +123,6 @@ def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
     assert read < 20
 
 
-def test_a_batch_has_as_many_sentences_as_in_embedding(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("elmo_cli.inference.batching.BATCH_SENTENCES", {"cpu": 3})
-    sizes = []
-    run = SentenceEncoder.run_from
-
-    def counted(self: SentenceEncoder, sentences: Any, *arguments: Any) -> Any:
-        sizes.append(len(sentences))
-        return run(self, sentences, *arguments)
-
-    model = LanguageModel(model=folder)
-    monkeypatch.setattr(SentenceEncoder, "run_from", counted)
-    assert len(list(model.score([["cat"]] * 8))) == 8
-    assert sizes == [3, 3, 2]
-
-
 def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
     model = LanguageModel(model=folder)
     scores = list(model.score(SENTENCES))
@@ -187,15 +169,3 @@ def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):
         LanguageModel(model=folder, vocabulary_file=words)
-
-
-def test_a_model_without_a_softmax_is_refused(tmp_path: Path) -> None:
-    make_language_model(small_architecture(), 1, tmp_path)
-    (tmp_path / "softmax.hdf5").unlink()
-    with pytest.raises(ModelError, match=r"no softmax, which predicting words needs"):
-        LanguageModel(model=tmp_path)
-
-
-def test_choices_are_checked(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"^state 'cold': expected zero or carry or warm$"):
-        LanguageModel(model=folder, state="cold")  # type: ignore[arg-type]

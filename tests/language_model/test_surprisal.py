@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 from strategies import WORDS, batches, make_language_model, seeds, small_architecture
 
 from elmo_cli import LanguageModel, measure_perplexity, measure_surprisal
-from elmo_cli.inference.fast_bilm import FastBiLm
 
 SENTENCES = [["the", "cat", "sat"], [], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
@@ -83,19 +82,3 @@ def test_a_uniform_softmax_is_as_surprised_as_uncertain(tmp_path: Path) -> None:
     assert_allclose(found.entropy, [3, 3], atol=1e-6)
     assert found.known.tolist() == [True, False]
     assert measure_perplexity(model, [["the", "dog"]]).all_words.forward == pytest.approx(2**3)
-
-
-def test_the_other_direction_is_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = LanguageModel(model=folder)
-    directions = []
-    run_stack = FastBiLm._run_stack
-
-    def counted(self: FastBiLm, lstms: Any, *arguments: Any) -> Any:
-        directions.append(self._stacks.index(lstms))
-        return run_stack(self, lstms, *arguments)
-
-    monkeypatch.setattr(FastBiLm, "_run_stack", counted)
-    list(measure_surprisal(model, SENTENCES))
-    assert set(directions) == {0}
-    list(measure_surprisal(model, SENTENCES, backward=True))
-    assert set(directions) == {0, 1}

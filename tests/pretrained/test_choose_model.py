@@ -1,11 +1,9 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 from website import folder_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.pretrained import download as downloads
 from elmo_cli.pretrained.loading import choose_model, find_model
 
@@ -30,13 +28,6 @@ def test_the_bundled_model_is_one_when_it_has_a_softmax(
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(ModelError, match=r"only of mini, original, original-5.5b; name one"):
         choose_model("small", with_softmax=True)
-
-
-def test_a_softmax_may_be_put_beside_a_published_model_by_hand(cache: Path) -> None:
-    folder = folder_with(cache / "small", "options.json", "vocab.txt")
-    for name in ("weights.hdf5", "softmax.hdf5"):
-        write_softmax(folder / name, np.eye(3, dtype=np.float32), np.ones(3, np.float32))
-    assert choose_model("small", with_softmax=True).softmax == folder / "softmax.hdf5"
 
 
 def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:

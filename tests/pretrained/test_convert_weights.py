@@ -15,7 +15,7 @@ from strategies import make_language_model, small_architecture
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import ElmoError, WeightsError
+from elmo_cli.errors import WeightsError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.convert_weights import convert_weights
@@ -37,14 +37,6 @@ def converted(tmp_path: Path) -> Path:
     path = tmp_path / "weights.safetensors"
     convert_weights(WEIGHTS, path)
     return path
-
-
-def message_of(path: Path) -> str:
-    """The error for a weights file, without its path."""
-    with pytest.raises(WeightsError) as caught:
-        read_weights(path, read_options(OPTIONS))
-    assert str(caught.value).startswith(str(path))
-    return str(caught.value)[len(str(path)) :]
 
 
 def assert_only(folder: Path, *names: str) -> None:
@@ -158,9 +150,6 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
     expected = (
         f'{converted} needs a package that is not installed; pip install "elmo-cli[safetensors]"'
     )
-    with pytest.raises(ElmoError) as caught:
-        read_weights(converted, read_options(OPTIONS))
-    assert str(caught.value) == expected
     assert_fails(elmo("convert", converted, tmp_path / "out.hdf5"), expected)
     assert_only(tmp_path, "weights.safetensors")
 
@@ -169,17 +158,15 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
     "damage",
     [
         lambda content: content[:-1],
-        lambda content: content[:9],
-        lambda content: b"",
         lambda content: b"<html>404</html>",
         lambda content: content.replace(b"[261,", b"[262,", 1),
     ],
 )
 def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], bytes]) -> None:
     converted.write_bytes(damage(converted.read_bytes()))
-    message = message_of(converted)
-    assert message.startswith(": the weights file is damaged: ")
-    assert message.endswith("; get it again")
+    message = rf"^{converted}: the weights file is damaged: .*; get it again$"
+    with pytest.raises(WeightsError, match=message):
+        read_weights(converted, read_options(OPTIONS))
 
 
 # The command.
@@ -200,18 +187,6 @@ def test_the_command_says_one_line_on_standard_error(tmp_path: Path) -> None:
     assert_only(tmp_path, "weights.safetensors")
 
 
-def test_an_existing_file_is_refused_and_replaced_where_told(tmp_path: Path) -> None:
-    target = tmp_path / "weights.hdf5"
-    target.write_text("mine")
-    result = elmo("convert", WEIGHTS, target, "--dtype", "float16")
-    assert_fails(result, f"{target} exists already; --overwrite replaces it")
-    assert target.read_text() == "mine"
-    result = elmo("convert", WEIGHTS, target, "--dtype", "float16", "--overwrite")
-    assert result.exit_code == 0
-    with h5py.File(target) as file:
-        assert file["char_embed"].dtype == np.float16
-
-
 def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
     path = tmp_path / "weights.hdf5"
     shutil.copy(WEIGHTS, path)
@@ -220,16 +195,6 @@ def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
         result = elmo("convert", path, target, "--dtype", "float16", "--overwrite")
         assert_fails(result, f"{target} is the input; choose another output")
     assert sha256(path) == sha256(WEIGHTS)
-
-
-def test_an_interrupted_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("elmo_cli.model.tensor_files.TensorFile.read", interrupt)
-    result = elmo("convert", WEIGHTS, tmp_path / "out.safetensors")
-    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
-    assert_only(tmp_path)
 
 
 def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -110,17 +109,6 @@ def test_a_hub_that_fails_is_one_line(site: Site) -> None:
     site.close()
     with pytest.raises(ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"):
         find_model(NAME)
-
-
-def test_without_the_package_the_error_names_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ElmoError) as caught:
-        find_model(NAME)
-    assert str(caught.value) == (
-        f'{NAME} needs a package that is not installed; pip install "elmo-cli[hub]"'
-    )
 
 
 def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:

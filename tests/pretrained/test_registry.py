@@ -7,22 +7,10 @@ from elmo_cli.pretrained.registry import MODELS, model_of_url, published_model
 
 def test_the_published_numbers_of_parameters() -> None:
     filters = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
-    for name, dim, projection_dim, n_highway in [
-        ("small", 1024, 128, 1),
-        ("medium", 2048, 256, 1),
-        ("original", 4096, 512, 2),
-    ]:
-        options = parse_options(
-            {
-                "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2},
-                "char_cnn": {
-                    "embedding": {"dim": 16},
-                    "filters": filters,
-                    "n_highway": n_highway,
-                    "activation": "relu",
-                },
-            }
-        )
+    char_cnn = {"embedding": {"dim": 16}, "filters": filters, "activation": "relu"}
+    for name, dim, n_highway in (("small", 1024, 1), ("medium", 2048, 1), ("original", 4096, 2)):
+        lstm = {"dim": dim, "projection_dim": dim // 8, "n_layers": 2}
+        options = parse_options({"lstm": lstm, "char_cnn": {**char_cnn, "n_highway": n_highway}})
         model = published_model(name)
         assert model is not None
         assert sum(parameters_by_part(options).values()) == model.parameters
