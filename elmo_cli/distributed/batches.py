@@ -37,8 +37,7 @@ class EmbedBatch:
             device: as in `ElmoEmbedder`.
             settings: those of `Settings`, such as `model`, `layers`, `pooling` and `text_column`.
         """
-        self._column, self._device = column, device
-        self._settings = Settings(**settings)
+        self._column, self._device, self._settings = column, device, Settings(**settings)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the column; its texts are strings or lists of tokens, or None."""
@@ -48,21 +47,19 @@ class EmbedBatch:
             cut(text or "") if text is None or isinstance(text, str) else checked_sentence(text)
             for text in (texts.to_pylist() if is_table else texts)
         ]
-        values = [
-            each.astype(settings.dtype, copy=False)
-            for each in load_embedder(settings, self._device).embed_sentences(
-                map(list, sentences),
-                layers=settings.layers,
-                mix=settings.mix,
-                gamma=settings.gamma,
-                pooling=settings.pooling,
-            )
-        ]
-        pooled = settings.pooling is not None
+        embedded = load_embedder(settings, self._device).embed_sentences(
+            map(list, sentences),
+            layers=settings.layers,
+            mix=settings.mix,
+            gamma=settings.gamma,
+            pooling=settings.pooling,
+        )
+        values = [each.astype(settings.dtype, copy=False) for each in embedded]
+        is_pooled = settings.pooling is not None
         if is_table:
-            return batch.append_column(self._column, nested_array(values, pooled=pooled))
+            return batch.append_column(self._column, nested_array(values, pooled=is_pooled))
         if not isinstance(batch, dict):
             return batch.assign(**{self._column: [value.tolist() for value in values]})
         column = np.empty(len(values), object)
         column[:] = values
-        return {**batch, self._column: np.stack(values) if pooled else column}
+        return {**batch, self._column: np.stack(values) if is_pooled else column}

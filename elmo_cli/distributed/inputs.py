@@ -1,63 +1,44 @@
 """Inputs, cut into parts: stretches of bytes behind line ends, or of rows of Parquet."""
 
+import codecs
 import fnmatch
 import glob
-import gzip
 import io
+import math
 import os
-import zlib
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, BinaryIO, Final, NamedTuple
+from itertools import accumulate, chain, count, islice
+from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import InputError, first_line
-from elmo_cli.outputs.parts import open_location
-from elmo_cli.text.entries import Fields, json_record, row_record
-from elmo_cli.text.lines import (
-    InvalidLine,
-    Record,
-    decode_line,
-    decompressed,
-    is_compressed,
-    next_line,
-)
-from elmo_cli.text.records import FORMATS, checked_records
+from elmo_cli.errors import InputError, check_choice, first_line
+from elmo_cli.outputs.parts import Folder, open_location
+from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
+from elmo_cli.text.lines import Record, decompressed, is_compressed, next_line, read_lines
+from elmo_cli.text.records import FORMATS, find_format
 from elmo_cli.text.tokenizers import make_tokenizer
 
-SUFFIXES: Final = {
-    **{name: FORMATS[name].suffixes for name in ("text", "fasta", "jsonl")},
-    "parquet": (".parquet",),
-}
-"""Formats of inputs, and the suffixes of their files; `.gz` may follow, but for Parquet."""
-_BLANK: Final = b"\xef\xbb\xbf \t\r\n\v\f"
-"""What may stand before the `>` of FASTA."""
+_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
+_TOKEN_BYTES: Final = 6
+"""Of text, about, with the space; of a residue 1."""
 _BUFFER_BYTES: Final = 1 << 20
-
-
-class Input(NamedTuple):
-    """A file, as it was when the parts were cut."""
-
-    path: str
-    """Absolute, or a URI."""
-    size: int
-    modified: str
 
 
 class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
 
     number: int
-    path: str
-    start: int
-    """Where it starts in the input: a byte, after decompression, or a row of Parquet."""
-    stop: int
     first: int
     """The number in the whole input of its first record, from 0."""
-    n_records: int
+    path: str
+    start: int
+    """The byte of the file where it starts, or the row of Parquet."""
     line: int
     """The line of the file where it starts, or the row, from 1."""
+    n_lines: int
+    n_records: int
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -69,195 +50,163 @@ class Columns:
     """What is read of an input, and how."""
 
     input_format: str | None = None
-    """One of `SUFFIXES`; None goes by the suffix of each file."""
+    """`text`, `fasta`, `jsonl` or `parquet`; None goes by the suffix of each file."""
     text_column: str = "text"
     key_column: str | None = None
     tokenizer: str = "whitespace"
     """Of texts, with its language: see `make_tokenizer`."""
     skip_errors: bool = False
 
-    @property
-    def fields(self) -> Fields:
-        """What is read of a row."""
-        return Fields((self.text_column,), self.key_column)
-
     def format_of(self, path: str) -> str:
-        """The format of a file."""
-        plain = path.lower().removesuffix(".gz")
-        by_suffix = (name for name, suffixes in SUFFIXES.items() if plain.endswith(suffixes))
-        return self.input_format or next(by_suffix, "text")
+        """The format of a file; an `InputError` where it is another one."""
+        if self.input_format is None and path.lower().endswith(".parquet"):
+            return "parquet"
+        name = self.input_format or find_format(path).name
+        check_choice(f"{path}: format", name, _FORMATS)
+        return name
 
 
-def find_inputs(patterns: tuple[str, ...]) -> list[Input]:
-    """The files of these paths, URIs and patterns, those of a pattern sorted.
-
-    Raises:
-        InputError: there is no such file.
-    """
-    found: list[Input] = []
-    for path in (path for pattern in patterns for path in _matching(pattern)):
+def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The files of these paths, URIs and patterns, those of a pattern sorted; and their states."""
+    found: list[tuple[str, str]] = []
+    for path in chain.from_iterable(map(_matching, patterns)):
         file_system, inner = open_location(path)
         info = file_system.get_file_info(inner)
         if not info.is_file:
             raise InputError(f"{path}: cannot read the input: expected a file, found none")
-        found.append(Input(path, info.size, str(info.mtime_ns)))
+        found.append((path, f"{info.size:,} bytes of {info.mtime}"))
     return found
 
 
 def _matching(pattern: str) -> list[str]:
-    if not glob.has_magic(pattern) or os.path.exists(pattern):
-        return [pattern if "://" in pattern else os.path.abspath(pattern)]
+    """The files of a pattern, or the pattern where there are none."""
     if "://" not in pattern:
-        found = [os.path.abspath(path) for path in glob.glob(pattern, recursive=True)]
-    else:
-        from pyarrow.fs import FileSelector
-
-        base = pattern[: pattern.index(next(filter(glob.has_magic, pattern)))].rpartition("/")[0]
-        file_system, inner = open_location(base)
-        infos = file_system.get_file_info(FileSelector(inner, recursive=True))
-        paths = (f"{base}{info.path.removeprefix(inner)}" for info in infos if info.is_file)
-        found = [path for path in paths if fnmatch.fnmatchcase(path, pattern)]
-    return sorted(found) or [pattern]  # which is not there
+        is_file = os.path.exists(pattern)
+        found = [pattern] if is_file else sorted(glob.glob(pattern, recursive=True))
+        return [os.path.abspath(path) for path in found or [pattern]]
+    folder, _, wanted = pattern.rpartition("/")
+    names = fnmatch.filter(Folder(folder).names(), wanted) if glob.has_magic(wanted) else []
+    return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-def cut(path: str, columns: Columns, n_bytes: int) -> Iterator[Part]:
-    """Cut an input into parts, each numbered from 0 in this input alone.
+def cut(paths: Iterable[str], columns: Columns, n_tokens: float) -> list[Part]:
+    """Cut inputs into parts of about so many tokens; compressed data is never cut.
 
-    Args:
-        path: of the input, which is read to its end to count the records; of Parquet, the footer.
-        columns: what is read of it.
-        n_bytes: of text in a part, about; compressed data is never cut.
-
-    Raises:
-        InputError: it cannot be read.
+    They are read to their ends to count the records; of Parquet, the footer.
     """
-    if columns.format_of(path) == "parquet":
-        with _open_parquet(path, columns) as (file, names):
-            n_rows = file.metadata.num_rows
-            groups = map(file.metadata.row_group, range(file.num_row_groups))
-            leaves = [group.column(i) for group in groups for i in range(group.num_columns)]
-            n_text = sum(
-                leaf.total_uncompressed_size
-                for leaf in leaves
-                if leaf.path_in_schema.partition(".")[0] == names[0]
-            )
-        step = max(1, n_rows * n_bytes // max(1, n_text))
-        for number, start in enumerate(range(0, n_rows, step)):
-            stop = min(start + step, n_rows)
-            yield Part(number, path, start, stop, start, stop - start, start + 1)
-        return
-    with _open_stream(path) as stream:
-        limit = None if is_compressed(path) else n_bytes
-        yield from _cut_lines(path, stream, limit, columns.format_of(path))
+    parts: list[Part] = []
+    n_records = 0
+    for path in paths:
+        input_format = columns.format_of(path)
+        n_bytes = max(1, int(n_tokens * (1 if input_format == "fasta" else _TOKEN_BYTES)))
+        cut_one = _cut_rows if input_format == "parquet" else _cut_lines
+        for stretch in cut_one(path, columns, n_bytes):
+            parts.append(Part(len(parts), n_records, path, *stretch))
+            n_records += parts[-1].n_records
+    return parts
 
 
-def _cut_lines(path: str, stream: BinaryIO, limit: int | None, input_format: str) -> Iterator[Part]:
-    number = start = position = first = n_records = 0
-    start_line, is_text = 1, input_format == "text"
-    for line_number in count(1):
-        line = next_line(path, stream, line_number)
-        content = line.lstrip(_BLANK)
-        is_new = content.startswith(b">") if input_format == "fasta" else bool(content or is_text)
-        if not line or (is_new and limit is not None and position - start >= limit):
-            if position > start:
-                yield Part(number, path, start, position, first, n_records, start_line)
+def _cut_lines(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
+    """Stretches of lines: what `Part` has from `start` on."""
+    is_text, is_fasta = (columns.format_of(path) == name for name in ("text", "fasta"))
+    limit = math.inf if is_compressed(path) else n_bytes
+    start = position = n_records = 0
+    start_line = 1
+    with _open(path) as file:
+        stream = decompressed(path, file)
+        for number in count(1):
+            line = next_line(path, stream, number)
+            content = line.removeprefix(codecs.BOM_UTF8).strip()
+            is_new = is_text or (content[:1] == b">" if is_fasta else content != b"")
+            if position > start and (not line or (is_new and position - start >= limit)):
+                yield start, start_line, number - start_line, n_records
+                start, start_line, n_records = position, number, 0
             if not line:
                 return
-            number, start, first = number + 1, position, first + n_records
-            n_records, start_line = 0, line_number
-        position += len(line)
-        # A sequence before any header is a record too, if one in error.
-        n_records += is_new or (first == n_records == 0 and content != b"")
+            position += len(line)
+            n_records += is_new
+
+
+def _cut_rows(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
+    """Stretches of rows: what `Part` has from `start` on."""
+    with _open(path) as file:
+        footer = _parquet(path, file, columns).metadata.to_dict()
+    leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
+    n_text = sum(
+        leaf["total_uncompressed_size"]
+        for leaf in leaves
+        if leaf["path_in_schema"].partition(".")[0] == columns.text_column
+    )
+    n_rows = footer["num_rows"]
+    step = max(1, n_rows * n_bytes // max(1, n_text))
+    for start in range(0, n_rows, step):
+        n_here = min(step, n_rows - start)
+        yield start, start + 1, n_here, n_here
 
 
 def read_part(part: Part, columns: Columns) -> Iterator[Record]:
-    """The records of a part; with `skip_errors`, those that cannot be read have their `error`.
-
-    Raises:
-        InputError: one cannot be read.
-    """
-    input_format = columns.format_of(part.path)
+    """The records of a part; with `skip_errors`, those that cannot be read have their `error`."""
+    input_format, tokenizer = columns.format_of(part.path), make_tokenizer(columns.tokenizer)
+    fields = Fields((columns.text_column,), columns.key_column)
+    unit, lines = "line", _lines(part, columns.skip_errors)
+    entries: Iterable[Entry]
     if input_format == "parquet":
-        yield from _read_rows(part, columns)
-        return
-    tokenizer = make_tokenizer(columns.tokenizer)
-    with _open_stream(part.path) as stream:
-        if not is_compressed(part.path):  # which is never cut
-            stream.seek(part.start)
-        lines = _lines(part, stream, columns.skip_errors)
-        if input_format != "jsonl":
-            name = f"{part.path}, after line {part.line - 1:,}" if part.line > 1 else part.path
-            entries = FORMATS[input_format].entries(lines, tokenizer)
-            yield from checked_records(entries, name, columns.skip_errors)
-            return
-        for number, line in enumerate(lines, part.line):
-            if line or isinstance(line, InvalidLine):
-                found = json_record(line, columns.fields, tokenizer)
-                yield _checked(*found, f"{part.path}, line {number}", columns)
+        unit, rows = "row", enumerate(_rows(part, columns), start=1)
+        entries = (Entry(n, *row_record(row, fields, tokenizer)) for n, row in rows)
+    elif input_format == "jsonl":
+        entries = json_entries(lines, tokenizer, fields)
+    else:
+        entries = FORMATS[input_format].entries(lines, tokenizer)
+    for number, record, error in entries:
+        if error is not None:
+            error = f"{part.path}, {unit} {part.line - 1 + number}: {error}"
+            if not columns.skip_errors:
+                raise InputError(error)
+            record = Record(record.text, [], error=error)
+        yield record
 
 
-def _lines(part: Part, stream: BinaryIO, skip_errors: bool) -> Iterator[str]:
-    position = part.start
-    for number in count(part.line):
-        line = next_line(part.path, stream, number) if position < part.stop else b""
-        if not line:
-            return
-        position += len(line)
-        yield decode_line(part.path, line, number, skip_errors=skip_errors)
+def _lines(part: Part, skip_errors: bool) -> Iterator[str]:
+    with _open(part.path) as file:
+        file.seek(part.start)
+        lines = read_lines(part.path, file, first=part.line, skip_errors=skip_errors)
+        yield from islice(lines, part.n_lines)
 
 
-def _checked(record: Record, error: str | None, where: str, columns: Columns) -> Record:
-    if error is None:
-        return record
-    if not columns.skip_errors:
-        raise InputError(f"{where}: {error}")
-    return record._replace(error=f"{where}: {error}")
-
-
-def _read_rows(part: Part, columns: Columns) -> Iterator[Record]:
-    tokenizer = make_tokenizer(columns.tokenizer)
-    with _open_parquet(part.path, columns) as (file, names):
-        end = 0
-        for group in range(file.num_row_groups):
-            start, end = end, end + file.metadata.row_group(group).num_rows
-            if end <= part.start or start >= part.stop:
-                continue
-            first = max(part.start, start)
-            rows = file.read_row_group(group, columns=names)
-            rows = rows.slice(first - start, part.stop - first)
-            for batch in rows.to_batches(max_chunksize=1024):
-                for row in batch.to_pylist():
-                    first += 1
-                    found = row_record(row, columns.fields, tokenizer)
-                    yield _checked(*found, f"{part.path}, row {first}", columns)
+def _rows(part: Part, columns: Columns) -> Iterator[dict[str, Any]]:
+    names = [name for name in (columns.text_column, columns.key_column) if name is not None]
+    with _open(part.path) as opened:
+        file = _parquet(part.path, opened, columns)
+        groups = range(file.num_row_groups)
+        ends = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
+        first = bisect_right(ends, part.start) - 1
+        stop = bisect_left(ends, part.start + part.n_records)
+        table = file.read_row_groups(range(first, stop), columns=names)
+        for batch in table.slice(part.start - ends[first], part.n_records).to_batches(1024):
+            yield from batch.to_pylist()
 
 
 @contextmanager
-def _open_stream(path: str) -> Iterator[BinaryIO]:
+def _open(path: str) -> Iterator[io.BufferedReader]:
+    """Open a file; errors of it in the block name it."""
     file_system, inner = open_location(path)
+    from pyarrow import ArrowInvalid
+
     try:
         with io.BufferedReader(file_system.open_input_file(inner), _BUFFER_BYTES) as file:
-            yield decompressed(path, file)
-    except (EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
+            yield file
+    except (ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
 
 
-@contextmanager
-def _open_parquet(path: str, columns: Columns) -> Iterator[tuple[Any, list[str]]]:
-    """Open a file of Parquet: give it, and the names of the columns that are read."""
-    import pyarrow
+def _parquet(path: str, file: io.BufferedReader, columns: Columns) -> Any:
+    """A file of Parquet, made sure that it has the columns."""
     from pyarrow import parquet
 
-    file_system, inner = open_location(path)
-    names = [name for name in (columns.text_column, columns.key_column) if name is not None]
-    try:
-        with file_system.open_input_file(inner) as opened:
-            file = parquet.ParquetFile(opened)
-            there = file.schema_arrow.names
-            missing = [name for name in names if name not in there]
-            if missing:
-                found = ", ".join(there[:20])
-                raise InputError(f"{path}: expected a column {missing[0]!r}, found {found}")
-            yield file, names
-    except (pyarrow.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
+    found = parquet.ParquetFile(file.raw)
+    names = found.schema_arrow.names
+    for name in (columns.text_column, columns.key_column):
+        if name is not None and name not in names:
+            shown = ", ".join(names[:20])
+            raise InputError(f"{path}: expected a column {name!r}, found {shown}")
+    return found

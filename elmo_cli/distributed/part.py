@@ -2,10 +2,9 @@
 
 import os
 import socket
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from typing import IO, NamedTuple
-
-import torch
 
 from elmo_cli.distributed.inputs import Part, read_part
 from elmo_cli.distributed.plan import Settings
@@ -34,7 +33,8 @@ class PartResult(NamedTuple):
 def load_embedder(settings: Settings, device: Device) -> ElmoEmbedder:
     """Load the model of these settings, once a process."""
     return ElmoEmbedder(
-        *(settings.options_file, settings.weight_file),
+        settings.options_file,
+        settings.weight_file,
         device=device,
         model=settings.model,
         vocabulary_file=settings.vocabulary_file,
@@ -45,39 +45,11 @@ def load_embedder(settings: Settings, device: Device) -> ElmoEmbedder:
 
 
 def embed_part(
-    folder: str,
-    model_sha256: str,
-    settings: Settings,
-    part: Part,
-    *,
-    device: Device = "cpu",
-    n_threads: int | None = None,
+    folder: str, model_sha256: str, settings: Settings, part: Part, device: Device = "cpu"
 ) -> PartResult:
-    """Embed a part of a plan to its file, unless that is there.
-
-    Args:
-        folder: of the parts.
-        model_sha256: of the model that the plan has.
-        settings: the model, and what is written of it.
-        part: of the plan.
-        device: as in `ElmoEmbedder`.
-        n_threads: threads of torch; its default if not given.
-
-    Returns:
-        What became of it: with an error, where its records cannot be read or computed.
-
-    Raises:
-        ElmoError: an error that all parts would have.
-    """
-    if n_threads is not None:
-        torch.set_num_threads(n_threads)
+    """Embed a part to its file, unless that is there; an error of its own records is returned."""
     worker, name = f"{socket.gethostname()}-{os.getpid()}", part_name(part.number)
     there, n_tokens = Folder(folder), 0
-
-    def write(file: IO[bytes]) -> None:
-        nonlocal n_tokens
-        n_tokens = _write(part, settings, embedder, file)
-
     try:
         if not there.has(name):
             embedder = load_embedder(settings, device)
@@ -86,7 +58,7 @@ def embed_part(
                     f"{embedder.files.weights} on {worker}: expected the weights of the plan, "
                     f"SHA-256 {model_sha256[:12]}..., found {embedder.content_sha256[:12]}..."
                 )
-            there.publish(name, write)
+            n_tokens = there.publish(name, partial(_write, part, settings, embedder))
     except (InputError, ComputationError) as error:
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
     return PartResult(part.number, worker, n_tokens)
@@ -98,7 +70,9 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
     is_fasta = settings.format_of(part.path) == "fasta"
     has_keys = is_fasta or settings.key_column is not None
     output_format = OutputFormat(
-        *("parquet", "allennlp", "zstd", settings.dtype),
+        "parquet",
+        compression="zstd",
+        dtype=settings.dtype,
         pooled=settings.pooling is not None,
         forget_sentences=is_fasta,
     )
@@ -106,25 +80,24 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
     attributes |= {"dtype": settings.dtype, "part": str(part.number), "first": str(part.first)}
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
-    records, skipped, n_tokens = RunInput(read_part(part, settings)), {}, 0
-    unit = f"{part.path}, record"
-    for window in embed_windows(
-        embedder, records.read(), selection, unit=unit, skip_errors=settings.skip_errors
-    ):
-        for record, place, values in window:
-            number = part.first + place.n_records - 1
-            if record.error is not None:
-                skipped[str(number)] = record.error
-            if has_keys:
-                record = record._replace(key=record.key or "")
-            writer.write(number, record, values.astype(settings.dtype, copy=False))
-            n_tokens += len(record.tokens)
-    n_records = records.place.n_records
-    if n_records != part.n_records:
+    records = RunInput(read_part(part, settings))
+    skipped: dict[str, str] = {}
+    n_tokens = 0
+    unit, skip_errors = f"{part.path}, record", settings.skip_errors
+    windows = embed_windows(embedder, records.read(), selection, unit=unit, skip_errors=skip_errors)
+    for record, place, values in chain.from_iterable(windows):
+        number = part.first + place.n_records - 1
+        if record.error is not None:
+            skipped[str(number)] = record.error
+        if has_keys:
+            record = record._replace(key=record.key or "")
+        writer.write(number, record, values.astype(settings.dtype, copy=False))
+        n_tokens += len(record.tokens)
+    if records.place.n_records != part.n_records:
         raise InputError(
-            f"{part.path}: expected {part.n_records:,} records, found {n_records:,}; it has "
-            "changed since the plan"
+            f"{part.path}: expected {part.n_records:,} records, found "
+            f"{records.place.n_records:,}; it has changed since the plan"
         )
-    end = end_attributes(n_records, records.place, skipped)
+    end = end_attributes(part.n_records, records.place, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
     return n_tokens

@@ -1,19 +1,22 @@
 """Ray: parts to workers, wherever they run; it places them, restarts them and tries again."""
 
 import logging
+import math
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import partial
+from multiprocessing import TimeoutError
+from multiprocessing.pool import ThreadPool
 from typing import Any, Final
+
+import torch
 
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.errors import DeviceError, ElmoError, first_line
+from elmo_cli.errors import DeviceError, ElmoError, first_line, load_extra
 
 logger = logging.getLogger(__name__)
 
@@ -42,31 +45,19 @@ class _Worker:
     """An actor of Ray, the process of which holds a model."""
 
     def __init__(self, embed: Callable[..., PartResult], resources: Resources) -> None:
-        on_gpu = resources.gpus_per_worker > 0  # Ray shows a worker no other GPU than its own
-        n_threads = max(1, int(resources.cpus_per_worker))
-        self._embed = partial(embed, device="cuda" if on_gpu else "cpu", n_threads=n_threads)
+        self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
+        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray shows it no other GPU
 
     def embed(self, part: Part | None) -> PartResult | None:
         """Embed a part; without one, say that the worker is there."""
-        return None if part is None else self._embed(part)
+        torch.set_num_threads(self._n_threads)
+        return None if part is None else self._embed(part, device=self._device)
 
 
 def embed_on_ray(
     parts: Sequence[Part], embed: Callable[..., PartResult], resources: Resources
-) -> Generator[PartResult | None, None, None]:
-    """Embed parts by workers of Ray: an `Engine`.
-
-    Args:
-        parts: those that are missing.
-        embed: `embed_part` of a folder.
-        resources: of the workers.
-
-    Yields:
-        What became of each part; None while none ends.
-
-    Raises:
-        ElmoError: Ray is missing or too old, there is no cluster, or it has not the resources.
-    """
+) -> Iterator[PartResult | None]:
+    """Embed parts by workers of Ray, an `Engine`: what became of each, or None while none ends."""
     ray = load_ray()
     with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
         _connect(ray, resources.address or os.environ.get("RAY_ADDRESS"))
@@ -78,7 +69,7 @@ def embed_on_ray(
 
 def _results(
     ray: Any, parts: list[Part], embed: Callable[..., PartResult], resources: Resources
-) -> Generator[PartResult | None, None, None]:
+) -> Iterator[PartResult | None]:
     actor = ray.remote(_Worker).options(
         num_cpus=resources.cpus_per_worker,
         num_gpus=resources.gpus_per_worker,
@@ -92,7 +83,7 @@ def _results(
     calls: dict[Any, tuple[Any, Part | None]] = {
         worker.embed.remote(None): (worker, None) for worker in workers
     }
-    heard, is_told = time.monotonic(), False
+    heard = time.monotonic()
     parts.reverse()
     while parts or any(part is not None for _, part in calls.values()):
         ended, _ = ray.wait(list(calls), timeout=_WAIT_SECONDS)
@@ -107,23 +98,20 @@ def _results(
             heard = time.monotonic()
         if not ended:
             yield None
-        if not is_told and time.monotonic() - heard > _SILENT_SECONDS:
+        if time.monotonic() - heard > _SILENT_SECONDS:
             answers = [worker.embed.remote(None) for worker, _ in calls.values()]
-            is_told = not ray.wait(answers, timeout=_ANSWER_SECONDS)[0]
-            if is_told:
+            heard = time.monotonic()
+            if not ray.wait(answers, timeout=_ANSWER_SECONDS)[0]:
                 logger.warning(
                     "Warning: no worker runs: no node has %g CPUs and %g GPUs free; the run waits "
                     "for one, Ctrl-C ends it",
                     *(resources.cpus_per_worker, resources.gpus_per_worker),
                 )
+                heard = math.inf  # said once, until there is a result
 
 
 def _result_of(ray: Any, call: Any, part: Part | None, attempts: int) -> PartResult | None:
-    """What a call gave; that the part is left out, where its workers died.
-
-    Raises:
-        ElmoError: a worker cannot start.
-    """
+    """What a call gave; that the part is left out, where its workers died."""
     try:
         result: PartResult | None = ray.get(call)
         return result
@@ -137,64 +125,43 @@ def _result_of(ray: Any, call: Any, part: Part | None, attempts: int) -> PartRes
 
 
 def load_ray() -> Any:
-    """Import Ray.
-
-    Raises:
-        ElmoError: it is missing or too old.
-    """
+    """Import Ray; an `ElmoError` where it is missing or too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    advice = 'pip install "elmo-cli[ray]"'
-    try:
-        import ray
-    except ImportError as error:
-        raise ElmoError(f"--engine ray: {first_line(error)}; {advice}") from None
-    version = tuple(int(part) for part in ray.__version__.split(".")[:2])
-    if version < _MIN_RAY:
+    ray = load_extra("--engine ray", "ray", "ray")
+    if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; {advice}"
+            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; "
+            'pip install "elmo-cli[ray]"'
         )
     return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    """Connect to a cluster, or start one on this machine.
-
-    Raises:
-        ElmoError: no cluster answers.
-    """
+    """Connect to a cluster, or start one on this machine; an `ElmoError` where none answers."""
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
         ray.init(address="local", include_dashboard=False, **settings)
         return
-    errors: list[BaseException] = []
-
-    def connect() -> None:
-        try:
-            ray.init(address=address, **settings)
-        except BaseException as error:
-            errors.append(error)
-
-    # Ray itself tries for minutes.
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(_CONNECT_SECONDS)
-    if thread.is_alive() or errors:
-        reason = first_line(errors[0]) if errors else f"nothing for {_CONNECT_SECONDS:.0f} seconds"
+    try:
+        with ThreadPool(1) as pool:  # Ray itself tries for minutes
+            pool.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+    except Exception as error:
+        is_late = isinstance(error, TimeoutError)
+        reason = f"nothing for {_CONNECT_SECONDS:.0f} seconds" if is_late else first_line(error)
         raise ElmoError(
             f"--address {address}: expected a cluster of Ray, found {reason}; without --address "
             "the run starts its own"
-        )
+        ) from None
 
 
 def _room(there: dict[str, float], wanted: Resources) -> int:
     """How many workers a cluster has room for, when nobody else uses it; none is an error."""
-    room = []
-    for name, size in (("CPU", wanted.cpus_per_worker), ("GPU", wanted.gpus_per_worker)):
+    sizes = {"CPU": wanted.cpus_per_worker, "GPU": wanted.gpus_per_worker}
+    for name, size in sizes.items():
         if there.get(name, 0) < size:
             raise DeviceError(
                 f"--{name.lower()}s-per-worker {size:g}: the cluster has {there.get(name, 0):g} "
                 f"{name}s in all"
             )
-        room += [int(there[name] / size)] if size else []
-    return min(room)
+    return min(int(there[name] / size) for name, size in sizes.items() if size)

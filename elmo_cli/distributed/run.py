@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
@@ -28,8 +28,6 @@ class Progress:
     """How far a folder is, and what this run did."""
 
     n_parts: int
-    n_before: int
-    """Parts that were there before."""
     n_done: int
     """Parts that are there."""
     n_tokens: int = 0
@@ -37,18 +35,14 @@ class Progress:
     failed: dict[int, str] = field(default_factory=dict)
     """Why parts were left out."""
     workers: set[str] = field(default_factory=set)
+    n_new: int = 0
+    """Parts of this run."""
     started: float = field(default_factory=time.monotonic)
 
     @property
     def tokens_per_second(self) -> float:
         """Of this run."""
         return self.n_tokens / max(time.monotonic() - self.started, 1e-9)
-
-    @property
-    def seconds_left(self) -> float:
-        """By the parts of this run."""
-        seconds = time.monotonic() - self.started
-        return seconds * (self.n_parts - self.n_done) / max(1, self.n_done - self.n_before)
 
     def text(self) -> str:
         """What is said of a run beside the number of parts."""
@@ -59,13 +53,14 @@ class Progress:
 
     def add(self, result: PartResult) -> None:
         """Count a part."""
-        self.n_tokens += result.n_tokens
-        if result.error is None:
-            self.n_done += 1
-            self.workers.add(result.worker)
-        else:
+        if result.error is not None:
             self.failed[result.number] = result.error
             logger.warning("Failed: %s", result.error)
+            return
+        self.n_done += 1
+        self.n_new += 1
+        self.n_tokens += result.n_tokens
+        self.workers.add(result.worker)
 
 
 def run_parts(
@@ -89,25 +84,26 @@ def run_parts(
         on_progress: told of each part, and now and then.
         should_stop: asked as often; True gives up the parts in work.
 
-    Returns:
-        What became of the parts.
-
     Raises:
         StoppedError: it was told to stop.
         ElmoError: an error that all parts would have.
     """
     missing = folder.missing(len(plan.parts))
-    n_there = len(plan.parts) - len(missing)
-    progress = Progress(len(plan.parts), n_there, n_there)
+    progress = Progress(len(plan.parts), len(plan.parts) - len(missing))
     parts = [plan.parts[number] for number in missing if shard.has(number)]
     embed = partial(embed_part, folder.location, plan.settings["model_sha256"], settings)
-    note = _Note(folder, progress, shard)
+    note = f"_elmo/run{'' if shard == WHOLE else f'-{shard.number}-{shard.total}'}.json"
+    _warn_of_another(folder, note)
+    _write_note(folder, note, progress, is_at_work=True)
+    noted = time.monotonic()
     try:
         for result in engine(parts, embed) if parts else ():
             if result is not None:
                 progress.add(result)
             on_progress(progress)
-            note.write_if_due()
+            if time.monotonic() - noted >= _NOTE_SECONDS:
+                noted = time.monotonic()
+                _write_note(folder, note, progress, is_at_work=True)
             if should_stop():
                 raise StoppedError(
                     f"Stopped after {progress.n_done:,} of {progress.n_parts:,} parts, which are "
@@ -115,74 +111,52 @@ def run_parts(
                 )
         _finish(folder, plan, progress)
     finally:
-        note.write(is_at_work=False)
-    if folder.has(COMPLETE):
+        _write_note(folder, note, progress, is_at_work=False)
+    if progress.n_done == progress.n_parts:
         folder.remove_temporary()
     return progress
 
 
-class _Note:
-    """What a run says of itself now and then, for `status` and for a second run."""
+def _warn_of_another(folder: Folder, note: str) -> None:
+    before = folder.read(note) or {"time": 0, "is_at_work": False}
+    seconds = time.time() - before["time"]
+    if before["is_at_work"] and seconds < 2 * _NOTE_SECONDS:
+        logger.warning(
+            "Warning: %s: another run was at work %.0f seconds ago; if it still is, parts are "
+            "done twice, and are the same",
+            folder.location,
+            seconds,
+        )
 
-    def __init__(self, folder: Folder, progress: Progress, shard: Shard) -> None:
-        self._folder, self._progress = folder, progress
-        is_whole = shard == WHOLE
-        self._name = f"_elmo/run{'' if is_whole else f'-{shard.number}-{shard.total}'}.json"
-        before = folder.read(self._name) or {}
-        seconds = time.time() - before.get("time", 0)
-        if before.get("is_at_work") and seconds < 2 * _NOTE_SECONDS:
-            logger.warning(
-                "Warning: %s: another run was at work %.0f seconds ago; if it still is, parts are "
-                "done twice, and are the same",
-                *(folder.location, seconds),
-            )
-        elif is_whole:
-            folder.remove_temporary()
-        self.write()
 
-    def write_if_due(self) -> None:
-        if time.monotonic() - self._written >= _NOTE_SECONDS:
-            self.write()
-
-    def write(self, *, is_at_work: bool = True) -> None:
-        self._written = time.monotonic()
-        content: dict[str, Any] = {
-            "time": time.time(),
-            "is_at_work": is_at_work,
-            "text": self._progress.text(),
-            "seconds_left": self._progress.seconds_left,
-            "failed": self._progress.failed,
-        }
-        self._folder.write(self._name, content)
+def _write_note(folder: Folder, note: str, progress: Progress, *, is_at_work: bool) -> None:
+    """Write what a run says of itself, for `status` and for a second run."""
+    seconds = (time.monotonic() - progress.started) / max(1, progress.n_new)  # a part
+    minutes = seconds * (progress.n_parts - progress.n_done) / 60
+    left = f", {minutes:,.0f} minutes left" if is_at_work else ""
+    text, failed = f"{progress.text()}{left}", [*progress.failed.values()]
+    folder.write(
+        note, {"time": time.time(), "is_at_work": is_at_work, "text": text, "failed": failed}
+    )
 
 
 def _finish(folder: Folder, plan: Plan, progress: Progress) -> None:
     """Complete the folder where no part is missing."""
-    n_there = len(plan.parts) - len(folder.missing(len(plan.parts)))
-    if n_there < progress.n_done:
-        n_lost = counted(progress.n_done - n_there, "part")
+    n_lost = progress.n_done - progress.n_parts + len(folder.missing(progress.n_parts))
+    if n_lost > 0:
         raise OutputError(
-            f"{folder.location}: workers wrote {n_lost} that this machine does not see; expected "
-            "a folder on a disk that all share"
+            f"{folder.location}: workers wrote {counted(n_lost, 'part')} that this machine does "
+            "not see; expected a folder on a disk that all share"
         )
-    progress.n_done = n_there
-    if progress.n_done < len(plan.parts) or folder.has(COMPLETE):
-        return
-    totals = {
-        "parts": len(plan.parts),
-        "records": sum(part.n_records for part in plan.parts),
-        "tokens": sum(int(folder.part_attributes(part.number)["tokens"]) for part in plan.parts),
-    }
-    attributes = {name: str(total) for name, total in totals.items()}
-    folder.write(COMPLETE, {**plan.settings, **attributes})
+    progress.n_done -= n_lost  # by other runs
+    if progress.n_done == progress.n_parts:
+        n_records = sum(part.n_records for part in plan.parts)
+        totals = {"parts": str(progress.n_parts), "records": str(n_records)}
+        folder.write(COMPLETE, plan.settings | totals)
 
 
 def status(folder: Folder) -> list[str]:
-    """How far a folder is, in lines; nothing in it is changed.
-
-    Raises:
-        InputError: it is no such folder.
-    """
+    """How far a folder is, in lines; nothing in it is changed."""
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: expected a folder of `elmo distribute`, found none")
@@ -191,8 +165,6 @@ def status(folder: Folder) -> list[str]:
     for name in folder.names("_elmo"):
         if name.startswith("run"):
             note = folder.read(f"_elmo/{name}")
-            left = f", {note['seconds_left'] / 60:,.0f} minutes left" * note["is_at_work"]
-            seconds = time.time() - note["time"]
-            lines.append(f"{note['text']}{left}, {seconds:,.0f} seconds ago")
-            lines += [f"Failed: {error}" for error in note["failed"].values()]
+            lines.append(f"{note['text']}, {time.time() - note['time']:,.0f} seconds ago")
+            lines += [f"Failed: {error}" for error in note["failed"]]
     return [*lines, *(f"Missing: {plan.parts[number]}" for number in missing)]

@@ -13,7 +13,7 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Final
@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import output_error, renamed
-from elmo_cli.errors import InputError, OutputError, system_reason
+from elmo_cli.errors import InputError, OutputError, shown, system_reason
 from elmo_cli.outputs.formats import load_pyarrow
 from elmo_cli.outputs.hdf5 import DamagedError
 from elmo_cli.text.lines import Record
@@ -29,7 +29,6 @@ from elmo_cli.text.lines import Record
 PLAN: Final = "_elmo/plan.json"
 COMPLETE: Final = "_elmo/complete.json"
 _TEMPORARY: Final = "_elmo/tmp"
-_MAX_SHOWN: Final = 10
 
 
 def part_name(number: int) -> str:
@@ -74,21 +73,24 @@ class Folder:
         """Write a file of JSON."""
         self.publish(name, lambda file: file.write(json.dumps(content).encode()))
 
-    def publish(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
-        """Write a file under another name, and rename it; an `OutputError` if it cannot."""
+    def publish(self, name: str, write: Callable[[IO[bytes]], int]) -> int:
+        """Write a file under another name, and rename it; what `write` gives, or 0.
+
+        0 is where another run was faster. An `OutputError` if it cannot be written.
+        """
         path, partial = f"{self.root}/{name}", f"{self.root}/{_TEMPORARY}/{uuid.uuid4().hex}"
         try:
             self._file_system.create_dir(os.path.dirname(partial), recursive=True)
             if self.is_local:
                 with renamed(Path(path), Path(partial)), open(partial, "xb") as file:
-                    write(file)
-                return
-            with self._file_system.open_output_stream(partial) as file:
-                write(file)
+                    return write(file)
+            with self._file_system.open_output_stream(partial) as stream:
+                written = write(stream)
             self._file_system.move(partial, path)
+            return written
         except OSError as error:
             if isinstance(error, FileNotFoundError) and self.has(name):
-                return  # another run has written it, and removed what was left of this one
+                return 0  # another run has written it, and removed what was left of this one
             raise output_error(Path(path), error) from None
 
     def has(self, name: str) -> bool:
@@ -118,18 +120,12 @@ class Folder:
         except pyarrow.ArrowInvalid as error:
             raise DamagedError(f"{name}: {error}") from None
 
-    def part_attributes(self, number: int) -> dict[str, str]:
-        """What a part says of its making."""
-        found: dict[str, str] = json.loads(self.open_part(number).metadata.metadata[b"elmo"])
-        return found
-
     def clear(self) -> None:
         """Remove all that runs have written, the plan last."""
         if self.has(PLAN):
-            names = [name for name in self.names() if name.startswith("part-")]
-            for name in [COMPLETE, *names, PLAN]:
-                with suppress(FileNotFoundError):
-                    self._file_system.delete_file(f"{self.root}/{name}")
+            parts = [name for name in self.names() if name.startswith("part-")]
+            for name in [*filter(self.has, [COMPLETE]), *parts]:
+                self._file_system.delete_file(f"{self.root}/{name}")
             self._file_system.delete_dir(f"{self.root}/_elmo")
 
     def remove_temporary(self) -> None:
@@ -152,45 +148,38 @@ class PartsFolder:
 
     def __init__(self, location: str) -> None:
         """Read the plan; an `InputError` if parts are missing."""
-        self._folder = Folder(location)
-        plan, complete = self._folder.read(PLAN), self._folder.read(COMPLETE)
+        folder = Folder(location)
+        parts, complete = folder.read(PLAN)["parts"], folder.read(COMPLETE)
         if complete is None:
-            missing = self._folder.missing(len(plan["parts"]))
-            shown = ", ".join(map(str, missing[:_MAX_SHOWN])) + ", ..." * (
-                missing[_MAX_SHOWN:] != []
-            )
+            missing = folder.missing(len(parts))
+            names = shown(", ".join(map(str, missing))) or "its run has not ended"
             raise InputError(
-                f"{location}: the folder is not complete: {len(missing):,} of "
-                f"{len(plan['parts']):,} parts are missing ({shown or 'its run has not ended'}); "
-                "`elmo distribute` resumes"
+                f"{location}: the folder is not complete: {len(missing):,} of {len(parts):,} parts "
+                f"are missing ({names}); `elmo distribute` resumes"
             )
-        self._ends = list(accumulate(part["n_records"] for part in plan["parts"]))
-        self.n_records = self._ends[-1] if self._ends else 0
-        self._file: tuple[int, Any] = (-1, None)  # part, open
-        self._held: tuple[int, int, Any] = (-1, -1, None)  # part, row group, table
+        self._ends = list(accumulate(part["n_records"] for part in parts))
+        self._opened = lru_cache(maxsize=1)(folder.open_part)
+        self._group = lru_cache(maxsize=1)(self._read_group)
+        self.n_records = self._ends[-1] if parts else 0
         self.attributes: dict[str, Any] = complete
-        names = self._opened(0).schema_arrow.names if self._ends else []
+        names = self._opened(0).schema_arrow.names if parts else []
         self.has_keys, self.has_sentences = "key" in names, "sentence" in names
 
     def close(self) -> None:
         """Let go of the part that is open."""
-        self._file, self._held = (-1, None), (-1, -1, None)
+        self._opened.cache_clear()
+        self._group.cache_clear()
 
     def values(self, start: int, stop: int) -> list[NDArray[Any]]:
-        """The values of some records of one row group."""
-        table, first = self._located(start)
-        rows = range(first, min(table.num_rows, first + stop - start))
-        return [flat_row(table.column("activations").chunk(0), row) for row in rows]
+        """The values of some records, of one row group."""
+        column = self._rows(start, stop).column("activations").chunk(0)
+        return [flat_row(column, row) for row in range(len(column))]
 
     def known(self, start: int, stop: int) -> list[Record]:
-        """Some records, all that is known of them but their values."""
+        """Some records of one row group, all that is known of them but their values."""
+        rows = self._rows(start, stop).drop_columns(["number", "activations"]).to_pylist()
         return [
-            Record(
-                self._cell("sentence", number) or "" if self.has_sentences else "",
-                self._cell("tokens", number),
-                self._cell("key", number) or None if self.has_keys else None,
-            )
-            for number in range(start, stop)
+            Record(row.get("sentence") or "", row["tokens"], row.get("key") or None) for row in rows
         ]
 
     def find(self, name: str) -> int | None:
@@ -201,34 +190,23 @@ class PartsFolder:
     def _numbers(self) -> dict[str, int]:
         column = "key" if self.has_keys else "sentence"
         numbers: dict[str, int] = {}
-        for part in range(len(self._ends) if self.has_keys or self.has_sentences else 0):
+        for part, end in enumerate(self._ends):
             names = self._opened(part).read(columns=[column]).column(column).to_pylist()
-            first = self._ends[part] - len(names)
+            first = end - len(names)
             numbers.update((name, number) for number, name in enumerate(names, first) if name)
         return numbers
 
-    def _cell(self, column: str, number: int) -> Any:
-        table, row = self._located(number)
-        return table.column(column)[row].as_py()
+    def _rows(self, start: int, stop: int) -> Any:
+        """The rows of some records from `start` on, as many as lie in its row group."""
+        part = bisect_right(self._ends, start)
+        row = start - (self._ends[part - 1] if part else 0)
+        footer = self._opened(part).metadata
+        ends = list(accumulate(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
+        group = bisect_right(ends, row)
+        return self._group(part, group).slice(row - [0, *ends][group], stop - start)
 
-    def _located(self, number: int) -> tuple[Any, int]:
-        """The rows that are held with a record, and its place in them."""
-        part = bisect_right(self._ends, number)
-        row = number - (self._ends[part - 1] if part else 0)
-        file = self._opened(part)
-        for group in range(file.num_row_groups):
-            n_rows = file.metadata.row_group(group).num_rows
-            if row < n_rows:
-                if self._held[:2] != (part, group):
-                    self._held = (part, group, file.read_row_group(group).combine_chunks())
-                return self._held[2], row
-            row -= n_rows
-        raise DamagedError(f"{part_name(part)}: expected more records")
-
-    def _opened(self, part: int) -> Any:
-        if self._file[0] != part:
-            self._file = (part, self._folder.open_part(part))
-        return self._file[1]
+    def _read_group(self, part: int, group: int) -> Any:
+        return self._opened(part).read_row_group(group).combine_chunks()
 
 
 def flat_row(column: Any, row: int) -> NDArray[Any]:
@@ -236,8 +214,7 @@ def flat_row(column: Any, row: int) -> NDArray[Any]:
     values = column.slice(row, 1)
     shape: list[int] = []
     while hasattr(values.type, "value_type"):
-        size = getattr(values.type, "list_size", None)
-        shape.append(len(values.flatten()) // max(1, len(values)) if size is None else size)
+        shape.append(getattr(values.type, "list_size", -1))
         values = values.flatten()
     found: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
     return found

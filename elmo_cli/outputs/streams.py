@@ -189,7 +189,8 @@ class ParquetWriter(_StreamWriter):
             columns["activations"] = nested_array(block, pooled=self._format.pooled)
         table = pyarrow.table(columns)
         if self._writer is None:
-            self._writer = parquet.ParquetWriter(self._file, table.schema, **settings)
+            schema = table.schema.with_metadata({"elmo": json.dumps(self._attributes)})
+            self._writer = parquet.ParquetWriter(self._file, schema, **settings)
         self._writer.write_table(table)
         self._held, self._n_bytes = [], 0
 

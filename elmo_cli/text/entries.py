@@ -141,14 +141,19 @@ class Fields(NamedTuple):
     key: str | None = "id"
 
 
-def json_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
+_DEFAULT_FIELDS: Final = Fields()
+
+
+def json_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = _DEFAULT_FIELDS
+) -> Iterator[Entry]:
     """The records of JSON lines; blank lines are passed over."""
     for number, line in enumerate(lines, start=1):
         if line:
-            yield Entry(number, *json_record(line, Fields(), tokenizer))
+            yield Entry(number, *_json_record(line, fields, tokenizer))
 
 
-def json_record(line: str, fields: Fields, tokenizer: Tokenizer) -> tuple[Record, str | None]:
+def _json_record(line: str, fields: Fields, tokenizer: Tokenizer) -> tuple[Record, str | None]:
     """The record of a line; and what is wrong with it."""
     if isinstance(line, InvalidLine):
         return Record("", [], error=line.error), None

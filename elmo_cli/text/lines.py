@@ -174,6 +174,7 @@ def read_lines(
     file: BinaryIO,
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
+    first: int = 1,
     skip_errors: bool = False,
 ) -> Iterator[str]:
     """The lines of an open text file, without the white space at their ends.
@@ -182,6 +183,7 @@ def read_lines(
         path: the name for error messages; a name in `.gz` is decompressed.
         file: from `open_text`.
         on_bytes: called with the number of bytes of each line in the file, compressed or not.
+        first: the number of the next line.
         skip_errors: give a line that is not UTF-8 as an `InvalidLine`.
 
     Raises:
@@ -189,7 +191,7 @@ def read_lines(
     """
     stream = decompressed(path, file)
     position = 0
-    for number in count(1):
+    for number in count(first):
         line = next_line(path, stream, number)
         before, position = position, position + len(line) if stream is file else file.tell()
         if line:

@@ -21,15 +21,13 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 )
 
 
-def read_all(path: Path, columns: Columns, units: int) -> tuple[list[Part], list[Record]]:
-    parts = list(cut(str(path), columns, units))
-    first = 0
-    records = []
+def read_all(path: Path, columns: Columns, n_bytes: int) -> tuple[list[Part], list[Record]]:
+    parts = cut([str(path)], columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
+    records: list[Record] = []
     for number, part in enumerate(parts):
         found = list(read_part(part, columns))
-        assert (part.number, part.first, part.n_records) == (number, first, len(found))
+        assert (part.number, part.first, part.n_records) == (number, len(records), len(found))
         records += found
-        first += len(found)
     return parts, records
 
 
@@ -110,8 +108,8 @@ def test_what_cannot_be_read_is_named_with_its_line(
 def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).write_text(name)
-    by_path = [Path(each.path).name for each in find_inputs((f"{tmp_path}/*.txt",))]
-    by_uri = [each.path for each in find_inputs((f"file://{tmp_path}/*.txt",))]
+    by_path = [Path(path).name for path, *_ in find_inputs((f"{tmp_path}/*.txt",))]
+    by_uri = [path for path, *_ in find_inputs((f"file://{tmp_path}/*.txt",))]
     assert by_path == ["a.txt", "b.txt"]
     assert by_uri == [f"file://{tmp_path}/a.txt", f"file://{tmp_path}/b.txt"]
     for missing in ("none.txt", "*.none"):

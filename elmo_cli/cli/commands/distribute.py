@@ -146,9 +146,8 @@ def distribute(
     unit = "part" if named["engine"] == "none" else "moment"
     engine = _take_engine(named)
     named["tokenizer"] = loading.take_tokenizer(named).name
-    files = loading.take_files(dict(named))
-    loading.say_model(files.name)
-    settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers(files)
+    loading.say_model(loading.take_files(dict(named)).name)
+    settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers()
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
     with stop_on_signal(unit) as should_stop, ProgressBar(unit="part") as bar:
