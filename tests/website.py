@@ -75,10 +75,6 @@ def whole(handler: _Handler, content: bytes) -> None:
     handler.send(200, content)
 
 
-def without_length(handler: _Handler, content: bytes) -> None:
-    handler.send(200, content, Content_Length=None)
-
-
 def breaks_off(n_bytes: int) -> Answer:
     def answer(handler: _Handler, content: bytes) -> None:
         handler.send(200, content[:n_bytes], Content_Length=len(content))

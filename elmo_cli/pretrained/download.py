@@ -205,20 +205,20 @@ def download(urls: Sequence[str], destination: Path, check: Callable[[Path], obj
             not what it should be.
     """
     # Hidden, and with the suffix by which `check` knows its format.
-    partial = destination.with_name(f".partial.{destination.name}")
+    unfinished = destination.with_name(f".partial.{destination.name}")
     errors: list[str] = []
     for url in urls:
         if errors:
             logger.info("cannot download %s; trying %s", errors[-1], url)
         try:
-            with renamed(destination, partial):
-                _receive(url, partial, destination.name)
-                check(partial)
+            with renamed(destination, unfinished):
+                _receive(url, unfinished, destination.name)
+                check(unfinished)
             return
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _not_written(destination, error) from None
-            errors.append(f"{url} ({first_line(error).removeprefix(f'{partial}: ')})")
+            errors.append(f"{url} ({first_line(error).removeprefix(f'{unfinished}: ')})")
     raise ModelError(
         f"cannot download {destination.name}, tried {', '.join(errors)}; "
         f"if you can get it elsewhere, save it as {destination}"

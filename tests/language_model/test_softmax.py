@@ -64,11 +64,7 @@ def test_it_is_the_reference_however_it_is_cut(
         found = softmax.of_targets(contexts, targets, with_entropy=True)
     assert_allclose(log_p, expected, atol=1e-5 * max(1, scale))
     assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
-    assert_allclose(
-        found,
-        [expected[range(9), targets], entropies],
-        atol=1e-5 * max(1, scale),
-    )
+    assert_allclose(found, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
 
 
 def test_a_small_softmax_is_read_once_and_a_large_one_for_each_batch(

@@ -20,7 +20,6 @@ from website import (
     status,
     weights_file,
     whole,
-    without_length,
 )
 
 from elmo_cli.errors import ModelError
@@ -55,7 +54,8 @@ def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destinatio
         assert path.read_bytes() == CONTENT
         assert not destination.exists()
 
-    download([site.put("/file", CONTENT, without_length)], destination, check)
+    url = site.put("/file", CONTENT, lambda it, body: it.send(200, body, Content_Length=None))
+    download([url], destination, check)
     assert destination.read_bytes() == CONTENT
     assert list(destination.parent.iterdir()) == [destination]
     # One of the hosts refuses urllib's own name.
@@ -63,28 +63,19 @@ def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destinatio
     assert "urllib" not in site.requests[0][1]["User-Agent"]
 
 
-@pytest.mark.parametrize(
-    ("stream", "level", "shows"),
-    [
+def test_progress_is_shown_on_terminals_with_other_messages(
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = site.put("/file", CONTENT)
+    for stream, level, shows in (
         (Terminal(), logging.INFO, True),
         (Terminal(), logging.WARNING, False),
         (io.StringIO(), logging.INFO, False),
-    ],
-)
-def test_progress_is_shown_on_terminals_with_other_messages(
-    site: Site,
-    destination: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    stream: io.StringIO,
-    level: int,
-    shows: bool,
-) -> None:
-    caplog.set_level(level, "elmo_cli")
-    monkeypatch.setattr(sys, "stderr", stream)
-    download([site.put("/file", CONTENT)], destination, no_check)
-    assert ("weights.hdf5: 100%" in stream.getvalue()) == shows
-    assert bool(stream.getvalue()) == shows
+    ):
+        caplog.set_level(level, "elmo_cli")
+        monkeypatch.setattr(sys, "stderr", stream)
+        download([url], destination, no_check)
+        assert ("weights.hdf5: 100%" in stream.getvalue()) == bool(stream.getvalue()) == shows
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,7 @@ from elmo_cli.pretrained.model_files import content_sha256
     [
         (["options.json", "weights.hdf5"], []),
         (["options.json", "model.hdf5", "vocab.txt", "softmax.hdf5"], ["old_options.json"]),
-        (
-            ["elmo_options.json", "elmo_weights.hdf5", None, "elmo_softmax_weights.hdf5"],
-            [],
-        ),
+        (["elmo_options.json", "elmo_weights.hdf5", None, "elmo_softmax_weights.hdf5"], []),
         (["options.json", "lm.hdf5", "vocab-2016-09-10.txt"], ["._weights.hdf5", "notes.txt"]),
         (["options.json", "weights.hdf5", "vocab.txt.gz"], []),
         (["config.json", "model.safetensors"], ["README.md"]),
