@@ -11,11 +11,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ComputationError, check_at_least
-from elmo_cli.inference.device import retry_in_halves
+from elmo_cli.errors import ComputationError, check_at_least, first_line
+from elmo_cli.inference.device import is_out_of_memory
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+_Compute = Callable[[Sequence[int]], Sequence[_Result]]
 
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences in a batch where states are carried over; it changes results only there."""
@@ -27,10 +28,6 @@ WINDOW_BATCHES: Final = 2
 """Batches in a window: enough sentences that those of a batch are of like length."""
 
 
-def _length(sentence: Any) -> int:
-    return len(sentence)
-
-
 def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]], list[int]]:
     """The sentences without those that are there already, and which of them each one is."""
     places: dict[tuple[str, ...], int] = {}
@@ -39,11 +36,7 @@ def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]],
 
 
 def tokens_per_batch(batch_tokens: int | None, device_type: str) -> int:
-    """The maximum number of tokens in a batch: as given, else the default for the device.
-
-    Raises:
-        InputError: it is below 1.
-    """
+    """The maximum number of tokens in a batch: as given, at least 1, or the device's default."""
     if batch_tokens is None:
         return BATCH_TOKENS[device_type]
     check_at_least("batch_tokens", batch_tokens, 1)
@@ -56,22 +49,13 @@ def sentence_windows(
     batch_tokens: int,
     *,
     carried: bool,
-    length: Callable[[_Item], int] = _length,
+    length: Callable[[Any], int] = len,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[_Item]]:
     """Cut a stream into windows, each held in memory and computed at once.
 
-    Args:
-        sentences: a stream of sentences.
-        batch_size: sentences in a window where states are carried over: one batch.
-        batch_tokens: the maximum number of tokens in a batch; a window has several batches.
-        carried: states are carried over from batch to batch.
-        length: the number of tokens in a sentence.
-        is_ready: whether the next sentence is there; where it is not, a window is closed,
-            unless states are carried over.
-
-    Raises:
-        InputError: `batch_size` is below 1.
+    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or less where the next sentence
+    is not there yet; where states are carried over, it is a batch of `batch_size` sentences.
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
@@ -85,7 +69,7 @@ def windows(
     max_tokens: int,
     max_sentences: int,
     *,
-    length: Callable[[_Item], int] = _length,
+    length: Callable[[Any], int] = len,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[_Item]]:
     """Cut a stream into lists, each closed by the sentence that reaches a bound."""
@@ -102,35 +86,56 @@ def windows(
 
 
 def compute_window(
-    compute: Callable[[Sequence[int]], Sequence[_Result]],
+    compute: _Compute[_Result],
     lengths: Sequence[int],
     batch_tokens: int,
     device_type: str,
     *,
     carried: bool,
-    compute_on_cpu: Callable[[Sequence[int]], Sequence[_Result]] | None = None,
+    compute_on_cpu: _Compute[_Result] | None = None,
 ) -> dict[int, _Result | ComputationError]:
     """Compute the sentences of a window, in batches of like length.
 
+    Out of memory: retry the batch in halves, then on the CPU.
+
     Args:
-        compute: gives the results of a batch of indices.
+        compute: gives the results of a batch of indices; changes nothing when it fails.
         lengths: tokens in each sentence.
         batch_tokens: the maximum number of tokens in a batch.
         device_type: `cpu`, `cuda` or `mps`.
-        carried: states are carried over from batch to batch, so none is computed twice.
-        compute_on_cpu: computes a sentence that is too long for the memory of a GPU.
+        carried: states are carried over, and may have moved on when memory runs out: no retry.
+        compute_on_cpu: the same on the CPU, for a sentence that is too long for a GPU.
 
     Returns:
         The result of each sentence that has tokens, by its index; an error for one that memory
         does not suffice for.
     """
     results: dict[int, _Result | ComputationError] = {}
-    for batch in batches_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type]):
-        if carried:  # the states may have moved on when memory runs out: no second try
-            results.update(zip(batch, compute(batch), strict=True))
+    batches = [*batches_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
+    while batches:
+        batch = batches.pop(0)
+        found = compute(batch) if carried else _try(compute, batch)
+        if isinstance(found, ComputationError) and len(batch) == 1 and compute_on_cpu:
+            found = _try(compute_on_cpu, batch)
+        if not isinstance(found, ComputationError):
+            results.update(zip(batch, found, strict=True))
+        elif len(batch) == 1:
+            results[batch[0]] = found
         else:
-            results.update(retry_in_halves(compute, batch, compute_on_cpu))
+            half = len(batch) // 2
+            batches[:0] = batch[:half], batch[half:]
     return results
+
+
+def _try(compute: _Compute[_Result], batch: Sequence[int]) -> Sequence[_Result] | ComputationError:
+    try:
+        return compute(batch)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = first_line(error)
+    # Made outside of the handler: a traceback would keep the memory of the failed batch.
+    return ComputationError(f"out of memory: {reason}")
 
 
 def batches_by_length(
@@ -162,11 +167,9 @@ def batches_by_length(
 
 
 def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct tokens of sentences, and where each token is among them.
+    """The distinct tokens of sentences, in order of first appearance, and where each is in them.
 
-    Returns:
-        The tokens, in order of first appearance, and int64, shape (B, T), -1 where
-        a sentence has no token.
+    The latter is int64, shape (B, T), -1 where a sentence has no token.
     """
     index: dict[str, int] = {}
     rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)

@@ -19,8 +19,8 @@ Encode = Callable[[Tensor, Tensor], Tensor]
 class BiLmRunner:
     """Runs the biLM of a module: by fast LSTMs where it does not train.
 
-    Those have a copy of its LSTMs' weights, which is made when they are first used, and again
-    where the weights have changed since. Copies and pickles of this object have none.
+    Those have a copy of its LSTMs' weights, made when they are first used and again where the
+    weights have changed since. Copies and pickles of this object have none.
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,9 @@ class BiLmRunner:
 
         Args:
             bilm: always the same one.
-            ids: int64, shape (B, T + 2, C), and
-            mask: bool, shape (B, T + 2): `BiLm.add_boundaries`.
-            lengths: the tokens of each sentence, without its boundaries.
-            encode: as in `BiLm.run_bounded`; the biLM's token encoder if not given.
+            ids: int64, shape (B, T + 2, C): `BiLm.add_boundaries`.
+            mask, lengths, encode: as in `BiLm.run_bounded`; `encode` is the biLM's token encoder
+                if not given.
 
         Returns:
             float, shape (L, B, T + 2, W), zero where the mask is.
@@ -73,19 +72,18 @@ class BiLmRunner:
         return layers
 
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
-        fast = self._fast_bilm(bilm)
-        with torch.autocast("cpu", enabled=False):
-            return fast.contextualize(vectors, tokens, fast.initial_state(1))[0]
-
-    def _fast_bilm(self, bilm: BiLm) -> FastBiLm:
-        lstms = (lstm for pair in bilm.layer_pairs() for lstm in pair)
-        weights = [weight for lstm in lstms for weight in lstm.parameters()]
+        weights = [
+            weight
+            for stack in (bilm.forward_layers, bilm.backward_layers)
+            for weight in stack.parameters()
+        ]
         found = [(weight.data_ptr(), weight._version, weight.dtype) for weight in weights]
         if self._fast is None or found != self._copied:
             self._fast = None  # its memory first
             types = ComputeTypes(bilm.device, *3 * (_dtype(bilm),))
             self._fast, self._copied = FastBiLm(bilm, types, keeps_bilm=True), found
-        return self._fast
+        with torch.autocast("cpu", enabled=False):
+            return self._fast.contextualize(vectors, tokens, self._fast.initial_state(1))[0]
 
 
 def _is_frozen(bilm: BiLm) -> bool:

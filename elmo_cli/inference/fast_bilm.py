@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.compiled.linear import Linear
+from elmo_cli.compiled.kernels import Linear
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows
 from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.inference.precision import ComputeTypes
@@ -37,11 +37,8 @@ class FastBiLm:
     def __init__(self, bilm: BiLm, types: ComputeTypes, *, keeps_bilm: bool = False) -> None:
         """Prepare the LSTMs of a biLM.
 
-        Args:
-            bilm: its LSTMs are taken out one by one, so that memory never holds all of them
-                twice; it must not be used afterwards.
-            types: the precision and the device.
-            keeps_bilm: leave `bilm` as it is.
+        They are taken out of it one by one, so that memory never holds all of them twice, and it
+        must not be used afterwards; `keeps_bilm` leaves it as it is.
         """
         self.options = bilm.options
         self.device = types.device
@@ -63,18 +60,17 @@ class FastBiLm:
         state: BiLmState,
         directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run the stacks over sentences; see `BiLm.contextualize`.
+        """Run the stacks over sentences; see `SentenceEncoder.run_from`.
 
         Args:
             vectors: of the distinct tokens, float, shape (V, P).
-            tokens: B sentences as rows of `vectors`, shape (B, T), -1 where one has no
-                token; none is empty, N tokens together.
+            tokens: B sentences as rows of `vectors`, shape (B, T), -1 where one has no token.
             state: where each sentence starts; a single row if all start there.
-            directions: those to run, 0 forward and 1 backward; D of them.
+            directions: those to run, 0 forward and 1 backward.
 
         Returns:
-            Layers, float, shape (L, N, D P), sentence after sentence, and where each
-            sentence ended; in a direction that was not run, where it started.
+            The layers, and where each sentence ended; in a direction that was not run, where it
+            started.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
@@ -119,19 +115,16 @@ class FastBiLm:
         Returns:
             Where each sentence ended, for each layer.
         """
-        below: Tensor | None = None
-        finals = []
+        inputs, finals = vectors, []
+        tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
-            if below is None:
-                gates = token_gates(lstm.input_gates, vectors, trie, workspace)
-            else:
-                gates = node_gates(lstm.input_gates, below, trie.sizes, workspace)
+            gates = input_gates(lstm.input_gates, inputs, tokens, trie.sizes, workspace)
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
-            if below is not None and self.options.lstm.use_skip_connections:
-                outputs += below
+            if tokens is None and self.options.lstm.use_skip_connections:
+                outputs += inputs
             torch.index_select(outputs, 0, trie.nodes, out=result)
             finals.append(LstmState(*(values[trie.by_sentence] for values in ended)))
-            below = outputs
+            inputs, tokens = outputs, None
         return finals
 
     def initial_state(self, n_sentences: int) -> BiLmState:
@@ -145,40 +138,40 @@ class FastBiLm:
         return [LayerState(direction(), direction()) for _ in range(lstm.n_layers)]
 
 
-def token_gates(
-    layer: Linear, vectors: Tensor, trie: Trie, workspace: Tensor
+def input_gates(
+    layer: Linear,
+    inputs: Tensor,
+    tokens: NDArray[np.int64] | None,
+    sizes: Sequence[int],
+    workspace: Tensor,
 ) -> Iterator[TableRows]:
-    """The inputs' part of the gates of each step where inputs are tokens, which repeat.
+    """W_ih x + b for the nodes of each step, computed for several steps at once.
 
     Args:
-        layer: W_ih x + b, from P to 4 D values.
-        vectors: of the distinct tokens, float, shape (V, P).
-        trie: its tokens are rows of `vectors`.
-        workspace: for the gates of tokens that are held at once, float, shape (m, 4 D).
+        layer: from P to 4 D values.
+        inputs: float, shape (V, P).
+        tokens: of each node, rows of `inputs`, which repeat; None: the nodes are the rows.
+        sizes: the nodes of each step.
+        workspace: for the gates that are held at once, float, shape (m, 4 D).
     """
+    if tokens is None:
+        groups = group_by_rows(sizes, MAX_ROWS)
+    else:
+        groups = group_by_tokens(tokens, sizes, len(workspace))
     start = 0
-    for group in group_by_tokens(trie.tokens, trie.sizes, len(workspace)):
+    for group in groups:
         end = start + sum(group)
-        distinct, places = np.unique(trie.tokens[start:end], return_inverse=True)
-        rows = torch.from_numpy(distinct).to(vectors.device)
-        table = layer(vectors.index_select(0, rows), workspace)  # (n, 4 D)
-        for step in torch.split(torch.from_numpy(places).to(vectors.device), group):
-            yield TableRows(table, step)  # (n, 4 D)
-        del table
-        start = end
-
-
-def node_gates(
-    layer: Linear, inputs: Tensor, sizes: Sequence[int], workspace: Tensor
-) -> Iterator[TableRows]:
-    """The same where each node has inputs of its own, float, shape (M, P)."""
-    start = 0
-    for group in group_by_rows(sizes, MAX_ROWS):
-        end = start + sum(group)
-        gates = layer(inputs[start:end], workspace)
-        for step in torch.split(gates, group):
-            yield TableRows(step, None)  # (n, 4 D)
-        del gates
+        if tokens is None:
+            table = layer(inputs[start:end], workspace)  # (n, 4 D)
+            steps = [TableRows(step, None) for step in torch.split(table, group)]
+        else:
+            distinct, places = np.unique(tokens[start:end], return_inverse=True)
+            rows = torch.from_numpy(distinct).to(inputs.device)
+            table = layer(inputs.index_select(0, rows), workspace)  # (n, 4 D)
+            in_table = torch.from_numpy(places).to(inputs.device)
+            steps = [TableRows(table, step) for step in torch.split(in_table, group)]
+        yield from steps
+        del table, steps
         start = end
 
 
@@ -206,5 +199,4 @@ def group_by_rows(sizes: Sequence[int], max_rows: int) -> Iterator[list[int]]:
             yield group
             group = []
         group.append(size)
-    if group:
-        yield group
+    yield group

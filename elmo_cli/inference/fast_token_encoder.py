@@ -67,23 +67,25 @@ def _convolution(convolution: Convolution) -> _Function:
 def _highway(highway: Highway) -> _Function | None:
     """See `Highway.forward`; its elementwise part in C."""
     function = kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
+    if function is None:
+        return None
 
     def forward(inputs: Tensor) -> Tensor:
-        assert function is not None
         out = torch.empty_like(inputs)
         function(*inputs.shape, inputs, highway.carry(inputs), highway.transform(inputs), out)
         return out
 
-    return forward if function else None
+    return forward
 
 
 def _tanh() -> _Function | None:
     """Float32, shape (N, F), to the same shape: overwritten."""
     function = kernel("tanh_float32", int, int, _FLOAT)
+    if function is None:
+        return None
 
     def forward(values: Tensor) -> Tensor:
-        assert function is not None
         function(*values.shape, values)
         return values
 
-    return forward if function else None
+    return forward

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import processor_has
-from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
+from elmo_cli.compiled.kernels import CompiledLinear, Linear, linear_kernel, processor_has
 
 MAX_ROWS = 256
 """Rows of one matrix product, of one step or of several that share it: beyond, it gets no faster,
@@ -92,9 +91,7 @@ class RoundedLinear(Linear):
 def linear(weight: Tensor, bias: Tensor | None, dtype: torch.dtype, values: torch.dtype) -> Linear:
     """The fastest linear layer for float32 weights, on the device where they are.
 
-    Args:
-        dtype: in which it multiplies; torch.int8 is for `values` in float32.
-        values: data type of its inputs and outputs.
+    It multiplies in `dtype`; its inputs and outputs are of type `values`: float32 for int8.
     """
     if dtype == torch.int8:
         return Int8Linear(weight, bias)
@@ -130,9 +127,8 @@ def _packs(weight: Tensor) -> bool:
     """Whether oneDNN can pack these weights, and is faster then."""
     if weight.device.type != "cpu" or weight.numel() < MIN_PACKED_WEIGHTS:
         return False
-    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     capability = torch.backends.cpu.get_cpu_capability()
-    if not available or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
+    if not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
         return False
     if weight.dtype == torch.bfloat16:
         return capability == "AVX512" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

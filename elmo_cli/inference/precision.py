@@ -24,11 +24,7 @@ class ComputeTypes(NamedTuple):
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
-    """The types of a precision on a device.
-
-    Raises:
-        InputError: there is no such precision, or the device does not have it.
-    """
+    """The types of a precision on a device; an `InputError` if it does not have it."""
     check_choice("precision", precision, get_args(Precision))
     if precision != "int8":
         dtype = getattr(torch, precision)

@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import kernel_for
-from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
+from elmo_cli.compiled.kernels import CompiledLinear, Linear, kernel_for, linear_kernel
 from elmo_cli.errors import ElmoError
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
-from elmo_cli.compiled.linear import CompiledLinear, Linear, linear_kernel
+from elmo_cli.compiled.kernels import CompiledLinear, Linear, linear_kernel
 from elmo_cli.inference.linear import (
     MAX_ROWS,
     Int8Linear,

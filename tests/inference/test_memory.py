@@ -15,7 +15,8 @@ from strategies import make_language_model, small_architecture
 
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
-from elmo_cli.inference.device import is_out_of_memory, retry_in_halves
+from elmo_cli.inference.batching import compute_window
+from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -30,7 +31,7 @@ def test_all_that_fits_is_computed_and_what_does_not_is_named(sizes: list[int], 
             raise MemoryError("9 GiB")
         return [10 * sizes[index] for index in batch]
 
-    found = dict(retry_in_halves(compute, list(range(len(sizes)))))
+    found = compute_window(compute, sizes, 100, "cpu", carried=False)
     assert sorted(found) == list(range(len(sizes)))
     for index, size in enumerate(sizes):
         if size <= room:
@@ -46,7 +47,7 @@ def test_other_errors_are_not_tried_again() -> None:
 
     calls: list[object] = []
     with pytest.raises(RuntimeError, match="launch failure") as caught:
-        list(retry_in_halves(compute, [0, 1]))
+        compute_window(compute, [1, 1], 100, "cpu", carried=False)
     assert calls == [[0, 1]]
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
@@ -109,9 +110,9 @@ def test_a_sentence_that_is_too_long_for_the_cpu_too_is_an_error() -> None:
     def elsewhere(batch: object) -> list[int]:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 9 GiB")
 
-    [(index, found)] = retry_in_halves(compute, [3], elsewhere)
-    assert (index, type(found)) == (3, ComputationError)
-    assert str(found) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
+    found = compute_window(compute, [3], 100, "cuda", carried=False, compute_on_cpu=elsewhere)
+    assert type(found[0]) is ComputationError
+    assert str(found[0]) == "out of memory: DefaultCPUAllocator: can't allocate memory: 9 GiB"
 
 
 def assert_close(found: list[Array], expected: list[Array]) -> None:
