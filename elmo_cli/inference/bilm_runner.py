@@ -56,9 +56,8 @@ class BiLmRunner:
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_frozen):
             vectors, tokens = _distinct_tokens(ids, mask, encode)
         if not is_frozen:
-            indices = torch.from_numpy(tokens)
             return bilm.run_bounded(
-                mask, lengths, lambda rows, columns: vectors.index_select(0, indices[rows, columns])
+                mask, lengths, lambda rows, columns: vectors.index_select(0, tokens[rows, columns])
             ).layers
         vectors = vectors.to(_dtype(bilm))  # autocast has another
         # Made outside of inference mode, since the gradients of a mix need it.
@@ -68,15 +67,12 @@ class BiLmRunner:
             run = self._contextualize
             if "torch._dynamo" in sys.modules:  # torch.compile would follow into the kernels
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
-            layers[:, mask] = run(bilm, vectors, tokens[running])
+            layers[:, mask] = run(bilm, vectors, tokens.numpy()[running])
         return layers
 
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
-        weights = [
-            weight
-            for stack in (bilm.forward_layers, bilm.backward_layers)
-            for weight in stack.parameters()
-        ]
+        stacks = bilm.forward_layers, bilm.backward_layers
+        weights = [weight for stack in stacks for weight in stack.parameters()]
         found = [(weight.data_ptr(), weight._version, weight.dtype) for weight in weights]
         if self._fast is None or found != self._copied:
             self._fast = None  # its memory first
@@ -98,7 +94,7 @@ def _dtype(bilm: BiLm) -> torch.dtype:
     return bilm.layer_pairs()[0][0].gates.weight.dtype
 
 
-def _distinct_tokens(ids: Tensor, mask: Tensor, encode: Encode) -> tuple[Tensor, NDArray[np.int64]]:
+def _distinct_tokens(ids: Tensor, mask: Tensor, encode: Encode) -> tuple[Tensor, Tensor]:
     """The vectors of distinct tokens, float, shape (V, P), and which of them each token is.
 
     The latter is int64, shape (B, T + 2), -1 where there is no token.
@@ -109,4 +105,4 @@ def _distinct_tokens(ids: Tensor, mask: Tensor, encode: Encode) -> tuple[Tensor,
     first.scatter_reduce_(0, indices, torch.arange(len(indices)), "amin")
     tokens = indices.new_full(mask.shape, -1)
     tokens[rows, columns] = indices
-    return encode(rows[first], columns[first]), tokens.numpy()
+    return encode(rows[first], columns[first]), tokens

@@ -26,8 +26,7 @@ TABLE_BYTES = 1 << 26
 """Of the gates of distinct tokens that are held at once, 64 KiB each in the original model and
 float32: enough for many steps, and the more steps, the more of their tokens are equal."""
 
-FORWARD, BACKWARD = (0,), (1,)
-BOTH = (0, 1)
+FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
 """Directions to run."""
 
 
@@ -65,12 +64,7 @@ class FastBiLm:
         Args:
             vectors: of the distinct tokens, float, shape (V, P).
             tokens: B sentences as rows of `vectors`, shape (B, T), -1 where one has no token.
-            state: where each sentence starts; a single row if all start there.
-            directions: those to run, 0 forward and 1 backward.
-
-        Returns:
-            The layers, and where each sentence ended; in a direction that was not run, where it
-            started.
+            state, directions: as there, and so is what is returned.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)

@@ -118,9 +118,7 @@ def _pad_rows(inputs: Tensor) -> Tensor:
 def _fastest(weight: Tensor, bias: Tensor | None) -> Linear:
     if weight.device.type == "cpu" and linear_kernel(weight.dtype) is not None:
         return CompiledLinear(weight, bias)
-    if _packs(weight):
-        return OneDnnLinear(weight, bias)
-    return Linear(weight, bias)
+    return (OneDnnLinear if _packs(weight) else Linear)(weight, bias)
 
 
 def _packs(weight: Tensor) -> bool:

@@ -62,9 +62,7 @@ class Selection:
     def choose(self, layers: Tensor) -> Tensor:
         """Choose or mix layers, float, shape (L, N, W).
 
-        Returns:
-            float, shape (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`,
-            else (N, W).
+        To (n, N, W) for `all` and several numbers, (N, W / 2) for `word_emb`, else (N, W).
         """
         if self.layers in _NAMED:
             return _NAMED[self.layers](layers)
@@ -143,15 +141,9 @@ def _checked_layers(layers: str, n_layers: int) -> str:
 
 
 def pool(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
-    """Pool the tokens of each sentence, all sentences of a batch at once.
+    """Pool the tokens of each of B sentences, without boundaries, all sentences at once.
 
-    Args:
-        values: float, shape (N, W) or (n, N, W), sentence after sentence.
-        lengths: the tokens of each of B sentences, none 0, N together.
-        pooling: one of `POOLINGS`; boundaries are not among the tokens.
-
-    Returns:
-        float, shape (B, W) or (n, B, W).
+    Float, shape (N, W) or (n, N, W), sentence after sentence, to (B, W) or (n, B, W).
     """
     counts = torch.tensor(lengths, dtype=torch.int64, device=values.device)  # (B,)
     ends = counts.cumsum(0)

@@ -80,11 +80,11 @@ class SentenceEncoder:
         Args:
             sentences: B sentences, none empty, N tokens together.
             state: where each starts, or a single row where all start; left as it is.
-            directions: those to run, D of them.
+            directions: those to run, 0 forward and 1 backward; D of them.
 
         Returns:
             Layers, float, shape (L, N, D P), sentence after sentence, and where each
-            sentence ended.
+            sentence ended; in a direction that was not run, where it started.
         """
         tokens, rows = index_tokens(sentences)
         with _one_at_a_time:
@@ -124,11 +124,7 @@ class FixedStart(SentenceEncoder):
         ]
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences, none empty.
-
-        Returns:
-            float, shape (L, N, W), sentence after sentence, without boundaries.
-        """
+        """Run sentences, none empty: float, shape (L, N, W), without boundaries."""
         return self.run_from(sentences, self._state)[0]
 
     def run_bounded(
@@ -152,11 +148,7 @@ class CarriedStates(SentenceEncoder):
         self._state = self._bilm.initial_state(0)
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences, none empty, from the state of their slots, and keep where they end.
-
-        Returns:
-            float, shape (L, N, W), sentence after sentence, without boundaries.
-        """
+        """The same from the state of their slots, and keep where they end."""
         layers = self.run_bounded(sentences, slots)
         lengths = [len(sentence) for sentence in sentences]
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
@@ -196,10 +188,7 @@ Encoder = FixedStart | CarriedStates
 
 
 def make_encoder(bilm: BiLm, types: ComputeTypes, state: State) -> Encoder:
-    """Prepare a biLM for inference, each sentence from the initial state that is named.
-
-    Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
-    """
+    """Prepare a biLM, which is used up, for sentences that start from the state that is named."""
     if state == "carry":
         return CarriedStates(bilm, types)
     return FixedStart(bilm, types, CACHED_TOKENS, warm=state == "warm")

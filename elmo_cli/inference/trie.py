@@ -50,11 +50,9 @@ def build_trie(
     """Build the trie of sentences; its tensors are int64, on a device.
 
     Args:
-        tokens: the tokens of B sentences as numbers, shape (B, T), -1 where a sentence
-            has none, none empty.
+        tokens: of B sentences, none empty, as numbers, shape (B, T), -1 where one has none.
         roots: the state in which each sentence starts, shape (B,): only sentences with
             the same root can share nodes.
-        device: of the tensors.
         backward: the sentences run from their end.
     """
     mask = tokens >= 0

@@ -68,9 +68,3 @@ def test_each_token_is_listed_once_in_order_of_appearance() -> None:
     tokens, rows = index_tokens([["b", "a", "b"], [], ["c", "a"]])
     assert tokens == ["b", "a", "c"]
     assert rows.tolist() == [[0, 1, 0], [-1, -1, -1], [2, 1, -1]]
-
-
-def test_no_sentences_have_no_tokens() -> None:
-    tokens, rows = index_tokens([])
-    assert tokens == []
-    assert rows.shape == (0, 0)

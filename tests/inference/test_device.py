@@ -17,14 +17,8 @@ def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) ->
     ("name", "expected"),
     [
         *((-1, "cpu"), ("-1", "cpu"), ("cpu", "cpu"), (torch.device("cpu"), "cpu")),
-        *(
-            (1, "cuda:1"),
-            ("1", "cuda:1"),
-            ("cuda:1", "cuda:1"),
-            (torch.device("cuda", 1), "cuda:1"),
-        ),
-        *(("cuda", "cuda:0"), ("0", "cuda:0"), ("auto", "cuda:0")),
-        *(("mps", "mps"), (torch.device("mps", 0), "mps")),
+        *((1, "cuda:1"), ("1", "cuda:1"), ("cuda:1", "cuda:1")),
+        *(("cuda", "cuda:0"), ("auto", "cuda:0"), (torch.device("mps", 0), "mps")),
     ],
 )
 def test_a_device_has_a_name_or_a_number(

@@ -195,23 +195,6 @@ def test_a_node_does_not_depend_on_others_or_threads(
 
 
 @needs_kernels
-@pytest.mark.parametrize("types", TYPES)
-def test_a_value_that_is_no_number_stays_in_its_place(
-    types: tuple[torch.dtype, torch.dtype],
-) -> None:
-    after, out = outputs(2, 20, types[1])
-    inputs = torch.zeros(2, 80, dtype=types[0])
-    inputs[1, 3] = torch.nan  # an input gate
-    cells = TableRows(torch.ones(2, 20), torch.tensor([0, 1]))
-    hidden = torch.zeros(2, 4, dtype=types[0])
-    prepared(lstm(20, 4), *types).take_step(TableRows(inputs, None), hidden, cells, after, out)
-    for values in (after, out):
-        assert values[1, 3].isnan()
-        values[1, 3] = 0
-        assert values.isfinite().all()
-
-
-@needs_kernels
 def test_memory_that_c_would_misread_is_refused() -> None:
     layer = prepared(lstm(20, 4))
 

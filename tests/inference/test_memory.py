@@ -61,18 +61,6 @@ def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-def test_a_sentence_that_is_too_long_for_memory_is_an_error_and_no_other_is_lost(
-    golden_embedder: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sentences = [["a"], ["b"] * 9, ["c", "d"]]
-    expected = golden_embedder.embed_batch(sentences)
-    limit_memory(monkeypatch, 4)  # with the boundaries of a sentence
-    found = golden_embedder.embed_batch([sentences[0], sentences[2]])
-    assert_close(found, [expected[0], expected[2]])
-    with pytest.raises(ComputationError, match=r"^out of memory"):
-        golden_embedder.embed_batch(sentences)
-
-
 def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
     golden_embedder: ElmoEmbedder,
     monkeypatch: pytest.MonkeyPatch,

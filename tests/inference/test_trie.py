@@ -51,11 +51,3 @@ def test_a_node_is_a_distinct_beginning(
     ends = [(step, int(place)) for step, places in enumerate(trie.ends) for place in places]
     for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
         assert path(trie, *ends[int(place)]) == (int(root), run)
-
-
-def test_sentences_that_start_alike_share_their_steps_until_they_part() -> None:
-    tokens = padded([[0, 1, 2], [0, 3], [4, 3]])
-    root = np.zeros(3, np.int64)
-    assert build_trie(tokens, root, CPU).sizes == [2, 3, 1]
-    assert build_trie(tokens, root, CPU, backward=True).sizes == [2, 3, 1]
-    assert build_trie(tokens, np.arange(3), CPU).sizes == [3, 3, 1]
