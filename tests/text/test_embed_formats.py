@@ -1,0 +1,198 @@
+"""`elmo embed` of CoNLL-U, JSON lines and FASTA."""
+
+import gzip
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from commands import TINY, assert_fails, elmo
+from numpy.testing import assert_allclose
+from runs import assert_equal, embed, stop_after
+
+from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.errors import InputError, StoppedError
+
+TINY_MODEL = ("--model", str(TINY))
+TREEBANK = """\
+# newdoc id = d
+
+# sent_id = fr-1
+# text = Du vin de New York !
+1-2\tDu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDe\tde\tADP\t_\t_\t_\t_\t_\t_
+2\tle\tle\tDET\t_\t_\t_\t_\t_\t_
+3\tvin\tvin\tNOUN\t_\t_\t_\t_\t_\t_
+3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t_\t_
+4\tde\tde\tADP\t_\t_\t_\t_\t_\t_
+5\tNew York\tNew York\tPROPN\t_\t_\t_\t_\t_\t_
+6\t!\t!\tPUNCT\t_\t_\t_\t_\t_\t_
+
+
+# sent_id=fr-2
+1\tOui\toui\tINTJ\t_\t_\t_\t_\t_\t_
+"""
+SENTENCES = {"fr-1": ["De", "le", "vin", "de", "New York", "!"], "fr-2": ["Oui"]}
+PROTEINS = """\
+>sp|P1|ONE First protein OS=Homo sapiens
+MKV L
+agh*
+
+>two
+>three a/b
+SEQWENCE
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    """A folder with a treebank and proteins, where commands run."""
+    Path("a.conllu").write_text(TREEBANK, encoding="utf-8")
+    Path("p.fasta").write_text(PROTEINS, encoding="utf-8")
+
+
+# CoNLL-U
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
+    Path("b.CoNLLU.gz").write_bytes(gzip.compress(TREEBANK.encode()))
+    result = elmo("embed", "b.CoNLLU.gz", "out.hdf5", *TINY_MODEL, "--layout", layout)
+    assert "out.hdf5: 2 sentences, 7 tokens" in result.stderr
+    embedder = ElmoEmbedder(model=TINY)
+    with open_activations("out.hdf5") as activations:
+        assert activations.has_keys
+        for key, tokens in SENTENCES.items():
+            number = activations.number_of(key)
+            assert activations.tokens(number) == tokens
+            assert_allclose(activations[key], embedder.embed_sentence(tokens), atol=2e-6)
+    with h5py.File("out.hdf5") as file:
+        assert ("fr-1" in file) == (layout == "allennlp")
+        assert "sentence_to_index" not in file
+
+
+def test_a_treebank_without_ids_is_numbered() -> None:
+    text = TREEBANK.replace("sent_id", "number")
+    arguments = ("embed", "-", "out.hdf5", *TINY_MODEL, "--input-format", "conllu")
+    assert elmo(*arguments, stdin=text).exit_code == 0
+    with open_activations("out.hdf5") as activations:
+        assert not activations.has_keys
+        assert [activations.tokens(number) for number in (0, 1)] == list(SENTENCES.values())
+        assert activations.number_of("Oui") == 1
+
+
+def test_a_run_that_an_error_ended_resumes() -> None:
+    Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
+    with pytest.raises(InputError, match=r"bad\.conllu, line 19: expected 10 fields"):
+        embed("bad.conllu", "out.hdf5")
+    Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\tNon\n")
+    assert embed("bad.conllu", "out.hdf5").resumed_from == 2
+    assert embed("bad.conllu", "whole.hdf5").resumed_from == 0
+    assert_equal("out.hdf5", "whole.hdf5")
+    with h5py.File("out.hdf5") as file:
+        assert sorted(file) == ["fr-1", "fr-2", "fr-3"]
+        assert file["fr-2"].attrs["tokens"] == '["Oui"]'
+
+
+# JSON lines
+
+
+def test_a_line_in_error_keeps_its_number_among_numbers_and_none_among_ids() -> None:
+    arguments = ("embed", "-", *TINY_MODEL, "--input-format", "jsonl", "--skip-errors")
+    elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
+    with open_activations("out.hdf5") as activations:
+        assert [len(values[0]) for values in activations] == [0, 2, 0, 1]
+        assert json.loads(activations.attributes["skipped"]).keys() == {"0", "2"}
+    elmo(*arguments, "keys.hdf5", stdin='{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
+    with open_activations("keys.hdf5") as activations:
+        assert [activations.key(number) for number in range(len(activations))] == ["x"]
+        assert json.loads(activations.attributes["skipped"]).keys() == {"record 1", "record 3"}
+
+
+def test_json_lines_go_in_and_out_of_a_pipe() -> None:
+    arguments = ("embed", "-", "-", *TINY_MODEL, "--input-format", "jsonl", "--format", "jsonl")
+    result = elmo(*arguments, "--pooling", "mean", "--layers", "top", stdin='{"tokens": ["a b"]}')
+    row = json.loads(result.stdout)
+    assert (row["number"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
+    assert len(row["activations"]) == 32
+
+
+# FASTA
+
+
+def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
+    result = elmo("embed", "p.fasta", "out.h5", *TINY_MODEL)
+    assert result.exit_code == 0, result.stderr
+    expected = ElmoEmbedder(model=TINY).embed_batch([list("MKVLAGH*"), [], list("SEQWENCE")])
+    with h5py.File("out.h5") as file:
+        assert {key: dataset.attrs["original_id"] for key, dataset in file.items()} == {
+            "sp|P1|ONE": "sp|P1|ONE First protein OS=Homo sapiens",
+            "two": "two",
+            "three": "three a/b",
+        }
+        for key, array in zip(["sp|P1|ONE", "two", "three"], expected, strict=True):
+            assert file[key].shape == array.shape
+            assert_allclose(file[key][()], array, atol=1e-5)
+        assert file.attrs["format"] == "fasta"
+
+
+def test_the_sum_of_layers_and_their_mean_is_seqvecs_vector() -> None:
+    chosen = ("--layers", "sum", "--pooling", "mean", "--input-format", "fasta")
+    result = elmo("embed", "-", "out.h5", *chosen, *TINY_MODEL, stdin=PROTEINS)
+    assert result.exit_code == 0, result.stderr
+    array = ElmoEmbedder(model=TINY).embed_sentence(list("SEQWENCE"))
+    with h5py.File("out.h5") as file:
+        assert_allclose(file["three"][()], array.sum(axis=0).mean(axis=0), atol=1e-5)
+        assert file["two"][()].tolist() == [0] * 32
+
+
+def test_a_fasta_file_can_be_read_as_text() -> None:
+    result = elmo("embed", "p.fasta", "out.h5", "--input-format", "text", *TINY_MODEL)
+    assert result.exit_code == 0, result.stderr
+    with h5py.File("out.h5") as file:
+        assert len(file) == 7 + 1
+        assert file.attrs["format"] == "text"
+
+
+def test_a_run_over_sequences_that_was_stopped_ends_like_one_that_was_not() -> None:
+    random = np.random.default_rng(1)
+    letters = ["".join(random.choice(list("ACDEFG"), n % 7)) for n in range(30)]
+    Path("p.fasta").write_text("".join(f">p{n} of many\n{letters[n]}\n" for n in range(30)))
+    embed("p.fasta", "whole.h5")
+    for n_windows in (3, 1):
+        with pytest.raises(StoppedError, match=r"^Stopped after sequence \d+, which is kept"):
+            embed("p.fasta", "out.h5", should_stop=stop_after(n_windows))
+        assert not Path("out.h5").exists()
+    embed("p.fasta", "out.h5")
+    assert_equal("out.h5", "whole.h5")
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.conllu", ["--tokenizer", "moses"], "--tokenizer has no effect with conllu, which has"),
+        ("p.fasta", ["--use-sentence-keys"], "--use-sentence-keys has no effect with fasta, which"),
+        ("a.jsonl", ["--split-sentences"], "--split-sentences requires text, found jsonl"),
+    ],
+)
+def test_options_that_have_no_effect_are_wrong_usage(
+    name: str, options: list[str], message: str
+) -> None:
+    pytest.importorskip("sentencex")
+    Path("a.jsonl").touch()
+    result = elmo("embed", name, "out.hdf5", *options)
+    assert (result.exit_code, message in result.stderr) == (2, True)
+
+
+def test_a_text_that_is_called_a_treebank_is_named() -> None:
+    Path("a.conllu").write_text("Oui .\n")
+    message = (
+        "a.conllu, line 1: expected 10 fields with tabs between, found 'Oui .'; --input-format "
+        "text reads a sentence a line"
+    )
+    assert_fails(elmo("embed", "a.conllu", "out.hdf5", *TINY_MODEL), message, loads=True)
+    assert not list(Path().glob("out*"))

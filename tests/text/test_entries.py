@@ -1,0 +1,196 @@
+"""CoNLL-U, JSON lines and FASTA: what is read, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elmo_cli.errors import InputError
+from elmo_cli.text.lines import Record
+from elmo_cli.text.records import FORMATS, checked_records, find_format
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
+
+
+def read(
+    name: str, text: str, *, tokenizer: Tokenizer = WHITESPACE, skip_errors: bool = False
+) -> list[Record]:
+    """The records of a text in a format."""
+    lines = (line.strip() for line in text.split("\n"))
+    return list(checked_records(FORMATS[name].entries(lines, tokenizer), "file", skip_errors))
+
+
+def rows(*values: Any) -> str:
+    """JSON lines of values."""
+    return "\n".join(map(json.dumps, values))
+
+
+# What is read
+
+words = st.text(st.characters(min_codepoint=33, exclude_categories=["C", "Z"]), min_size=1)
+identifiers = words.filter(lambda word: "/" not in word and word != ".")
+sequences = st.lists(st.text("ACDEFGHIKLMNPQRSTVWYX*-"), max_size=3)
+
+
+@given(st.lists(st.lists(words, min_size=1, max_size=5), max_size=5), st.booleans())
+def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: bool) -> None:
+    lines: list[str] = []
+    for number, sentence in enumerate(sentences):
+        lines += [f"# sent_id = s{number}"] if has_ids else []
+        lines += [f"{place}\t{word}\t_" for place, word in enumerate(sentence, start=1)]
+        lines.append("")
+    records = read("conllu", "\n".join(lines))
+    assert [record.tokens for record in records] == sentences
+    keys = [f"s{number}" if has_ids else None for number in range(len(sentences))]
+    assert [record.key for record in records] == keys
+
+
+texts = st.text(max_size=8)
+
+
+@given(st.lists(st.one_of(texts, st.lists(texts, max_size=4), st.none()), max_size=5))
+def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
+    content = rows(*({"tokens" if isinstance(v, list) else "text": v} for v in values))
+    expected = [value if isinstance(value, list) else (value or "").split() for value in values]
+    records = read("jsonl", content)
+    assert [record.tokens for record in records] == expected
+    assert [record.key for record in records] == [None] * len(values)
+
+
+def test_a_text_of_json_is_tokenized_and_tokens_are_not() -> None:
+    text = '{"text": "New York.", "id": 1}\n\n{"tokens": ["New York."], "text": "a", "id": 2}'
+    records = read("jsonl", text, tokenizer=make_tokenizer("moses"))
+    assert [record.tokens for record in records] == [["New", "York", "."], ["New York."]]
+    assert [record.key for record in records] == ["1", "2"]
+
+
+@given(
+    st.dictionaries(identifiers, st.tuples(st.lists(words, max_size=2), sequences), max_size=5),
+    st.sampled_from(["", "\n", "\n\n"]),
+)
+def test_fasta_that_is_written_is_read(
+    proteins: dict[str, tuple[list[str], list[str]]], blank: str
+) -> None:
+    headers = [" ".join([name, *rest]) for name, (rest, _) in proteins.items()]
+    lines = [
+        line
+        for header, (_, parts) in zip(headers, proteins.values(), strict=True)
+        for line in (f">{header}", *parts, blank)
+    ]
+    records = read("fasta", "\n".join(lines))
+    assert [record.key for record in records] == list(proteins)
+    assert [record.attributes["original_id"] for record in records] == headers
+    assert ["".join(record.tokens) for record in records] == [
+        "".join(parts) for _, parts in proteins.values()
+    ]
+    assert len({record.text for record in records}) == len(records)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "conllu",
+            "# sent_id = a\nThe cat\n",
+            "line 2: expected 10 fields with tabs between, found 'The cat'; --input-format text "
+            "reads a sentence a line",
+        ),
+        (
+            "conllu",
+            "1\ta\nx\tb\n",
+            "line 2: field 1 (ID): expected a number such as 3, 3-4 or 3.1, found 'x'",
+        ),
+        ("conllu", "1\ta\n2\t\t_\n", "line 2: field 2 (FORM): expected a word, found none"),
+        (
+            "conllu",
+            "# sent_id = a\n1\ta\n\n1\tb\n",
+            "line 4: expected an id, as before, found none",
+        ),
+        ("conllu", "1\ta\n\n# sent_id = b\n1\tb\n", "line 3: expected no id, as before, found 'b'"),
+        ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
+        ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
+        ("jsonl", "{}", "line 1: expected a field 'tokens' or 'text', found none"),
+        (
+            "jsonl",
+            rows({"id": "a", "sentence": "b"}),
+            "line 1: expected a field 'tokens' or 'text', found 'id', 'sentence'",
+        ),
+        (
+            "jsonl",
+            rows({"text": 3}),
+            "line 1: field 'text': expected a text or a list of tokens, found 3",
+        ),
+        (
+            "jsonl",
+            rows({"tokens": ["a", 3]}),
+            "line 1: field 'tokens': expected a text or a list of tokens, found ['a', 3]",
+        ),
+        (
+            "jsonl",
+            '{"text": "\\ud800"}',
+            r"line 1: field 'text': expected a text or a list of tokens, found '\ud800'",
+        ),
+        (
+            "jsonl",
+            rows({"text": "", "id": True}),
+            "line 1: field 'id': expected a text, found True",
+        ),
+        (
+            "jsonl",
+            rows({"text": "", "id": "7"}, {"text": "", "id": 7}),
+            "line 2: the id '7' is that of line 1 already",
+        ),
+        (
+            "fasta",
+            "\nThe cat\nsat\n>a\nM\n",
+            "line 2: expected a header, `>` and an id, found 'THECATSAT'; "
+            "--input-format text reads a sentence a line",
+        ),
+        ("fasta", ">a\nM\n> \nM\n", "line 3: expected an id after `>`, found none"),
+        (
+            "fasta",
+            ">a/1-9\nM\n",
+            "line 1: the id 'a/1-9' cannot name a dataset of HDF5; leave out / and zero bytes",
+        ),
+        ("fasta", ">a b\nM\n>a c\nK\n", "line 3: the id 'a' is that of line 1 already"),
+        ("fasta", ">a \0\nM\n", "line 1: the header of 'a' holds a zero byte"),
+    ],
+)
+def test_an_error_is_one_line_that_says_where(name: str, text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(name, text)
+    assert str(caught.value) == f"file, {message}"
+
+
+def test_an_entry_in_error_may_be_skipped() -> None:
+    text = "# sent_id = a\n1\n\n# sent_id = b\n1\tb\n"
+    records = read("conllu", text, skip_errors=True)
+    assert [(record.key, record.tokens) for record in records] == [(None, []), ("b", ["b"])]
+    assert str(records[0].error).startswith("file, line 2: expected 10 fields")
+
+
+# Formats
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *(("a.fasta", "fasta"), ("b.fa", "fasta"), ("c.faa", "fasta"), ("d.FAS", "fasta")),
+        *(("x/f.fa.GZ", "fasta"), ("a.jsonl", "jsonl"), ("b.NDJSON.gz", "jsonl")),
+        *(("a.conllu", "conllu"), ("a.fasta.txt", "text"), ("-", "text")),
+    ],
+)
+def test_a_suffix_says_the_format(name: str, expected: str) -> None:
+    assert find_format(name).name == find_format(Path(name)).name == expected
+    assert find_format(name, "fasta").name == "fasta"
+
+
+def test_a_format_that_is_not_there_is_named() -> None:
+    message = r"^format 'fastq': expected text or fasta or conllu or jsonl$"
+    with pytest.raises(InputError, match=message):
+        find_format("a", "fastq")
