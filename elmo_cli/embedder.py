@@ -221,7 +221,8 @@ class ElmoEmbedder:
         selection = select(self.options.n_layers, layers, mix, gamma, pooling, normalize=normalize)
         windows = sentence_windows(
             map(checked_sentence, sentences),
-            *(batch_size, self.batch_tokens),
+            batch_size,
+            self.batch_tokens,
             carried=self.state == "carry",
         )
         return (
@@ -357,7 +358,10 @@ class ElmoEmbedder:
 
         elsewhere = None if self.device.type == "cpu" else partial(compute, on_cpu=True)
         embedded = compute_window(
-            *(compute, list(map(len, distinct)), self.batch_tokens, self.device.type),
+            compute,
+            list(map(len, distinct)),
+            self.batch_tokens,
+            self.device.type,
             carried=carry,
             compute_on_cpu=elsewhere,
         )

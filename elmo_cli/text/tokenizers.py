@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.lines import Record, Sentence, open_lines
@@ -51,7 +51,7 @@ class Tokenizer:
         """The sentences of a text without white space at their ends; not split, the text alone."""
         if self.splits_by is None:
             return [text]
-        found = (sentence.strip() for sentence in _load_segment()(self.splits_by, text))
+        found = (sentence.strip() for sentence in _load_sentencex().segment(self.splits_by, text))
         return [sentence for sentence in found if sentence]
 
     def cut_all(self, text: str) -> list[Sentence]:
@@ -87,7 +87,7 @@ def make_tokenizer(
     if not re.fullmatch("[a-z]{2,3}", code):
         raise InputError(f"language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
-        _load_segment()
+        _load_sentencex()
     splits_by = code if split_sentences else None
     if kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
@@ -125,11 +125,8 @@ def _spacy(language: str) -> Callable[[str], Sentence]:
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 
 
-def _load_segment() -> Callable[[str, str], Iterable[str]]:
-    """The function that splits a text into sentences, by the code of its language."""
-    sentencex = load_extra("--split-sentences", "sentencex", "sentences")
-    segment: Callable[[str, str], Iterable[str]] = sentencex.segment
-    return segment
+def _load_sentencex() -> Any:
+    return load_extra("--split-sentences", "sentencex", "sentences")
 
 
 def read_sentences(path: str | Path, tokenizer: Tokenizer = WHITESPACE) -> Iterator[Sentence]:
@@ -153,6 +150,8 @@ def watched(records: Iterable[Record]) -> Iterator[Record]:
         logger.warning(
             "Warning: %s of the first %s tokens end in punctuation (%s), which becomes part of the "
             "word; --tokenizer moses splits it off",
-            *(f"{len(attached):,}", f"{n_tokens:,}", " ".join(attached[:_MAX_SHOWN])),
+            f"{len(attached):,}",
+            f"{n_tokens:,}",
+            " ".join(attached[:_MAX_SHOWN]),
         )
     yield from records
