@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.characters import sentences_to_character_ids
+from elmo_cli.model.characters import character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable
+from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.pretrained.loading import choose_model, load_bilm
-from elmo_cli.text.lines import checked_sentence
 
 _Path: TypeAlias = str | Path | None
 
@@ -25,7 +24,7 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
     """
-    return torch.from_numpy(sentences_to_character_ids(list(map(checked_sentence, batch))))
+    return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 
 
 class ElmoOutput(TypedDict):
@@ -81,7 +80,13 @@ class Elmo(nn.Module):
             raise InputError(
                 f"num_output_representations {num_output_representations}: expected 1 or more"
             )
-        self.bilm = _find_bilm(options_file, weight_file, module, model)
+        if module is None:
+            module = load_bilm(choose_model(model, options_file, weight_file))
+        elif (options_file, weight_file, model) != (None, None, None):
+            raise ModelError(
+                "expected options_file and weight_file, or module, or model, found more"
+            )
+        self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
         self.keep_sentence_boundaries = keep_sentence_boundaries
@@ -128,14 +133,11 @@ class Elmo(nn.Module):
         lengths = _lengths(ids, words)
         try:  # (L, B, T + 2, W), (B, T + 2)
             layers, mask = self._run(ids, words, lengths)
-        except IndexError:
-            tables = [part for part in self.bilm.modules() if isinstance(part, nn.Embedding)]
-            if int(inputs.max()) < min(table.num_embeddings for table in tables):
-                raise  # not because of the inputs
+        except IndexError as error:
             raise InputError(
                 "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
-                f"{int(inputs.max())}, which this model does not have"
-            ) from None
+                f"{int(inputs.min())} to {int(inputs.max())}"
+            ) from error
         inner = mask if self.keep_sentence_boundaries else mask[:, 2:]
         shape = (*inputs.shape[:-2], inner.shape[1])
         representations = []
@@ -155,25 +157,23 @@ class Elmo(nn.Module):
         if table is None or words is None:
             return self._runner.layers(self.bilm, bounded, mask, lengths), mask
         slots = table.slots(words, mask)
-        layers = self._runner.layers(
-            *(self.bilm, bounded, mask, lengths),
-            lambda rows, columns: table(slots[rows, columns], bounded[rows, columns], encoder),
-        )
-        return layers, mask
+
+        def encode(rows: Tensor, columns: Tensor) -> Tensor:
+            vectors: Tensor = table(slots[rows, columns], bounded[rows, columns], encoder)
+            return vectors
+
+        return self._runner.layers(self.bilm, bounded, mask, lengths, encode), mask
 
     def _check_shapes(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
-        """Check shapes and types."""
         encoder = self.bilm.token_encoder
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
-        if inputs.dtype not in (torch.int64, torch.int32):
-            raise InputError(f"inputs: expected int64, found {inputs.dtype}")
-        if word_inputs is None or self.token_table is None:
-            return
-        expected, found = (*inputs.shape[:-1],), (*word_inputs.shape,)
-        if found != expected:
-            raise InputError(f"word_inputs: expected shape {expected}, found {found}")
+        expected = inputs.shape[:-1]
+        if word_inputs is not None and word_inputs.shape != expected:
+            raise InputError(
+                f"word_inputs: expected shape {(*expected,)}, found {(*word_inputs.shape,)}"
+            )
 
 
 def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
@@ -186,23 +186,13 @@ def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
     lost = torch.zeros_like(present) if words is None else (words > PADDING_INDEX) & ~present
-    errors = torch.stack([(ids < 0).any(), gaps.any(), lost.any()])
-    *lengths, is_negative, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
-    if is_negative:
-        raise InputError(f"inputs: expected ids from 0, found {int(ids.min())}")
+    errors = torch.stack([gaps.any(), lost.any()])
+    *lengths, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
     if has_gap:
         raise InputError("inputs: expected padding after the tokens, found some before a token")
     if is_lost:
         raise InputError("word_inputs: a word where inputs has no characters")
     return lengths
-
-
-def _find_bilm(options: _Path, weights: _Path, module: BiLm | None, model: _Path) -> BiLm:
-    if module is None:
-        return load_bilm(choose_model(model, options, weights))
-    if (options, weights, model) != (None, None, None):
-        raise ModelError("expected options_file and weight_file, or module, or model, found more")
-    return module
 
 
 def _token_table(words: Sequence[str] | None, bilm: BiLm) -> TokenTable | None:

@@ -251,9 +251,8 @@ def with_id(value: int) -> Tensor:
         ((IDS[..., 0],), r"inputs: expected shape \(B, T, 50\), found \(3, 4\)$"),
         ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
         ((IDS.flip(1),), r"inputs: expected padding after the tokens"),
-        ((with_id(1000),), r"inputs: expected ids that .*, found 1000, which this"),
-        ((with_id(-2),), r"inputs: expected ids from 0, found -2$"),
-        ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
+        ((with_id(1000),), r"inputs: expected ids that .*, found 0 to 1000$"),
+        ((with_id(-2),), r"inputs: expected ids that .*, found -2 to 261$"),
         (
             (IDS, WORD_INPUTS[:, :3]),
             r"word_inputs: expected shape \(3, 4\), found \(3, 3\)$",

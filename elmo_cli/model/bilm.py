@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.lstm import Lstm, LstmState, Packing, pack
+from elmo_cli.model.lstm import Lstm, LstmState, pack
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder
+from elmo_cli.model.token_encoder import CharacterEncoder, TokenEncoder, WordEncoder, pad_ids
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.lines import checked_sentence
 
 
 class LayerState(NamedTuple):
@@ -29,15 +28,6 @@ class LayerState(NamedTuple):
 
 BiLmState = list[LayerState]
 """The state of each LSTM layer, from the lowest; a row a sentence."""
-
-
-class LayerOutput(NamedTuple):
-    """What one layer gives, packed, both in the order of the forward direction."""
-
-    forward: Tensor
-    """Float, shape (N, P)."""
-    backward: Tensor
-    """Float, shape (N, P)."""
 
 
 class BiLmOutput(NamedTuple):
@@ -108,29 +98,18 @@ class BiLm(nn.Module):
         self.forward_layers = stack()
         self.backward_layers = stack()
 
-    def forward(
-        self,
-        ids: Tensor,
-        state: BiLmState | None = None,
-        lengths: Sequence[int] | None = None,
-    ) -> BiLmOutput:
+    def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
         """Run over a padded batch, boundaries added.
 
         Args:
             ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
             state: where each sentence starts; zero if not given. Sentences without
                 tokens get no boundaries, and end where they started.
-            lengths: the tokens of each sentence; counted if not given, for which a GPU is
-                waited for.
         """
-        ids, mask = self.add_boundaries(ids)
-        if lengths is None:
-            lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
+        bounded, mask = self.add_boundaries(ids)
+        lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
         return self.run_bounded(
-            mask,
-            lengths,
-            lambda rows, columns: self.token_encoder(ids[rows, columns]),
-            state,
+            mask, lengths, lambda rows, columns: self.token_encoder(bounded[rows, columns]), state
         )
 
     def run_bounded(
@@ -150,62 +129,41 @@ class BiLm(nn.Module):
             state: as in `forward`.
         """
         packing = pack([length + 2 if length > 0 else 0 for length in lengths])
-        rows, columns = (
-            to_device(indices, mask.device) for indices in (packing.sentences, packing.positions)
+        rows, columns, order, reversal = (
+            to_device(indices, mask.device)
+            for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
         )
         vectors = encode(rows, columns)  # (N, P)
-
-        order = to_device(packing.order, mask.device)
-        outputs, ended = self.contextualize(
-            vectors, packing, state=state and select_state(state, order)
-        )
-        layers = torch.stack([torch.cat(output, dim=1) for output in outputs])  # (L, N, 2 P)
+        start = select_state(state or self.initial_state(len(lengths)), order)
+        outputs, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, start)
+        pairs = [(vectors, vectors), *((ahead, behind[reversal]) for ahead, behind in outputs)]
+        layers = torch.stack([torch.cat(pair, dim=1) for pair in pairs])  # (L, N, 2 P)
         padded = layers.new_zeros(len(layers), *mask.shape, layers.shape[-1])
         padded[:, rows, columns] = layers  # (L, B, T + 2, 2 P)
         return BiLmOutput(padded, mask, select_state(ended, order.argsort()))
 
-    def contextualize(
-        self, vectors: Tensor, packing: Packing, state: BiLmState | None = None
-    ) -> tuple[list[LayerOutput], BiLmState]:
-        """Run both stacks over packed token vectors.
-
-        Args:
-            vectors: float, shape (N, P), packed by `packing`.
-            state: where each sentence starts, in `packing.order`; zero if not given.
-
-        Returns:
-            The token layer and each LSTM layer; and where each sentence ended, in
-            `packing.order`.
-        """
-        state = state or self.initial_state(len(packing.order))  # sentences without tokens too
-        reversal = to_device(packing.reversal, vectors.device)
-        read, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, state)
-        layers = [LayerOutput(layer.forward, layer.backward[reversal]) for layer in read]
-        return [LayerOutput(vectors, vectors), *layers], ended
-
     def run_stacks(
-        self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState | None = None
-    ) -> tuple[list[LayerOutput], BiLmState]:
+        self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState
+    ) -> tuple[list[tuple[Tensor, Tensor]], BiLmState]:
         """Run each stack over token vectors in the order in which it reads them.
 
         Args:
             ahead: float, shape (N, P), packed; what the forward stack reads.
             behind: the same, what the backward stack reads.
             sizes: the number of sequences that run at each step, the same for both.
-            state: where each sequence starts; zero if not given.
+            state: where each sequence starts.
 
         Returns:
-            Each LSTM layer, both directions as they were read; and where each sequence
-            ended.
+            Each LSTM layer, float, shape (N, P), both directions as they were read; and
+            where each sequence ended.
         """
-        state = state or self.initial_state(sizes[0] if sizes else 0)
         outputs, ended = [], []
         for layer, start in enumerate(state):
             ahead, ahead_state = self._run(self.forward_layers, layer, ahead, sizes, start.forward)
             behind, behind_state = self._run(
                 self.backward_layers, layer, behind, sizes, start.backward
             )
-            outputs.append(LayerOutput(ahead, behind))
+            outputs.append((ahead, behind))
             ended.append(LayerState(ahead_state, behind_state))
         return outputs, ended
 
@@ -227,10 +185,8 @@ class BiLm(nn.Module):
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """The zero state for `n_sentences` sentences."""
-        return [
-            LayerState(ahead.initial_state(n_sentences), behind.initial_state(n_sentences))
-            for ahead, behind in self.layer_pairs()
-        ]
+        zero = self.layer_pairs()[0][0].initial_state(n_sentences)
+        return [LayerState(zero, zero)] * self.options.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
         """The forward and the backward LSTM of each layer, from the lowest."""
@@ -250,12 +206,7 @@ class BiLm(nn.Module):
         Returns:
             int64, shape (B, T, C), T the longest sentence; 0 where a sentence has no token.
         """
-        n_ids = self.token_encoder.token_ids(self.token_encoder.boundaries).shape[1]
-        longest = max(map(len, sentences), default=0)
-        ids = torch.zeros(len(sentences), longest, n_ids, dtype=torch.int64)
-        for row, sentence in zip(ids, map(checked_sentence, sentences), strict=True):
-            row[: len(sentence)] = self.token_encoder.token_ids(sentence)
-        return ids.to(self.device)
+        return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Put a boundary before and one after each sentence that has tokens.

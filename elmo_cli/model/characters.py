@@ -53,19 +53,3 @@ def _codes(token: str, longest: int) -> NDArray[np.int64]:
     # Lone surrogates have no UTF-8; like bilm-tf, they are left out.
     encoded = token.encode("utf-8", "ignore")[:longest]
     return np.frombuffer(encoded, dtype=np.uint8).astype(np.int64)
-
-
-def sentences_to_character_ids(
-    sentences: Sequence[Sequence[str]], max_characters: int = MAX_CHARACTERS
-) -> NDArray[np.int64]:
-    """The ids of the characters of a batch of sentences.
-
-    Returns:
-        int64, shape (B, T, max_characters), T the longest sentence; 0 where a
-        sentence has no token. No boundaries: the model adds its own.
-    """
-    longest = max(map(len, sentences), default=0)
-    ids = np.zeros((len(sentences), longest, max_characters), dtype=np.int64)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = character_ids(sentence, max_characters)
-    return ids

@@ -41,7 +41,6 @@ class PackedLstm(Function):
         """Run over packed sequences; all floats but cells have the same type.
 
         Args:
-            ctx: torch's.
             inputs: float, shape (N, P), packed.
             hidden: where the sequences start, float, shape (B, P), and
             cell: float, shape (B, D).
@@ -109,18 +108,15 @@ class PackedLstm(Function):
             values = cells_before.contiguous(), ctx.clips[0], cells[rows]
             step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
             d_hidden = hidden_gates(d_gates[rows])  # of the step before
+        hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
+        parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
+        columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
         # Gradients lie in memory as their weights do, or autograd would copy them.
-        needed = ctx.needs_input_grad
-        d_inputs = d_gates @ weight_ih if needed[0] else None
-        d_weight = d_projection = None
-        if needed[3]:
-            hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
-            parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
-            columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
-            d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
-        if projection is not None and needed[5]:
+        d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
+        d_projection = None
+        if projection is not None:
             d_projection = torch.mm(d_outputs.t(), memory, out=torch.empty_like(projection))
-        floats = d_inputs, d_hidden, d_cell, d_weight, d_gates.sum(dim=0), d_projection
+        floats = d_gates @ weight_ih, d_hidden, d_cell, d_weight, d_gates.sum(dim=0), d_projection
         return *floats, None, None
 
 

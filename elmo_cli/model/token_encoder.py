@@ -11,10 +11,12 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.model.characters import END_TOKEN, N_CHARACTERS, START_TOKEN, character_ids
 from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.text.lines import checked_sentence
 
 CHUNK_TOKENS = 256
 """Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
@@ -34,6 +36,14 @@ class TokenEncoder(nn.Module):
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """The ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
         raise NotImplementedError
+
+
+def pad_ids(
+    sentences: Sequence[Sequence[str]], token_ids: Callable[[Sequence[str]], Tensor]
+) -> Tensor:
+    """The ids of the tokens of sentences, int64, shape (B, T, C); 0 where there is no token."""
+    ids = [token_ids(checked_sentence(sentence)) for sentence in sentences]
+    return pad_sequence([*ids, token_ids([])], batch_first=True)[:-1]  # of no sentences too
 
 
 class CharacterFeatures(nn.Module):

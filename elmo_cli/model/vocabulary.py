@@ -19,10 +19,6 @@ SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 """What every vocabulary has; first, where it is written here."""
 
 
-class VocabularyError(InputError):
-    """Words that are no vocabulary."""
-
-
 class Vocabulary:
     """Words in the order of their ids."""
 
@@ -31,7 +27,9 @@ class Vocabulary:
         self._index = {word: index for index, word in enumerate(self.words)}
         missing = [word for word in SPECIAL_TOKENS if word not in self._index]
         if missing:
-            raise VocabularyError(f"a vocabulary needs the words {', '.join(missing)}")
+            raise InputError(
+                f"a vocabulary needs the words {', '.join(missing)}, each on a line of its own"
+            )
         self._unknown = self._index[UNKNOWN_TOKEN]
 
     def __len__(self) -> int:
@@ -52,10 +50,11 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
     Raises:
         InputError: it cannot be read, is not UTF-8, or lacks a special token.
     """
+    words = read_words(path)
     try:
-        return Vocabulary(read_words(path))
-    except VocabularyError as error:
-        raise InputError(f"{path}: {error}, each on a line of its own") from None
+        return Vocabulary(words)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_words(path: str | Path) -> list[str]:

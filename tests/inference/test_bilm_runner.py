@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 from strategies import make_model, small_architecture
 from torch import Tensor
 
+from elmo_cli import batch_to_ids
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.characters import sentences_to_character_ids
 from elmo_cli.pretrained.loading import load_bilm
 
 SENTENCES = [["the", "cat", "sat"], [], ["the", "dog"]]
-IDS = torch.from_numpy(sentences_to_character_ids(SENTENCES))
+IDS = batch_to_ids(SENTENCES)
 LENGTHS = [len(sentence) for sentence in SENTENCES]
 
 

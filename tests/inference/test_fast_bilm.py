@@ -68,9 +68,16 @@ def assert_fast_equals_readable(
     tokens = padded(sentences)
     packed = torch.from_numpy(tokens[packing.sentences, packing.positions])
     order = torch.from_numpy(packing.order)
-    outputs, ended = bilm.contextualize(vectors[packed], packing, select_state(state, order))
+    outputs, ended = bilm.run_stacks(
+        vectors[packed],
+        vectors[packed[packing.reversal]],
+        packing.sizes,
+        select_state(state, order),
+    )
     in_order = torch.from_numpy(np.lexsort((packing.positions, packing.sentences)))
-    expected = torch.stack([torch.cat(output, dim=1)[in_order] for output in outputs])
+    pairs = [(ahead, behind[packing.reversal]) for ahead, behind in outputs]
+    pairs = [(vectors[packed], vectors[packed]), *pairs]
+    expected = torch.stack([torch.cat(pair, dim=1)[in_order] for pair in pairs])
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)

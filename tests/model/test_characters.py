@@ -1,9 +1,10 @@
 import numpy as np
 import reference
 from hypothesis import example, given
-from strategies import odd_tokens, sentences
+from strategies import batches, odd_tokens
 
-from elmo_cli.model.characters import character_ids, sentences_to_character_ids
+from elmo_cli import batch_to_ids
+from elmo_cli.model.characters import character_ids
 
 
 def test_a_token_is_its_bytes_between_marks_all_raised_by_one() -> None:
@@ -27,18 +28,15 @@ def test_rows_are_as_long_as_asked_for() -> None:
     assert character_ids(["abcdef"], max_characters=5).tolist() == [[259, 98, 99, 100, 260]]
 
 
-@given(first=sentences(), second=sentences())
-def test_a_batch_holds_each_sentence_and_zeros_after_it(
-    first: list[str], second: list[str]
-) -> None:
-    batch = sentences_to_character_ids([first, second])
-    assert batch.shape == (2, max(len(first), len(second)), 50)
-    for row, sentence in zip(batch, (first, second), strict=True):
+@given(batch=batches())
+def test_a_batch_holds_each_sentence_and_zeros_after_it(batch: list[list[str]]) -> None:
+    ids = batch_to_ids(batch)
+    assert ids.shape == (len(batch), max(map(len, batch)), 50)
+    for row, sentence in zip(ids, batch, strict=True):
         np.testing.assert_array_equal(row[: len(sentence)], character_ids(sentence))
         assert not row[len(sentence) :].any()
 
 
 def test_no_sentences_and_no_tokens_have_no_rows() -> None:
     assert character_ids([]).shape == (0, 50)
-    assert sentences_to_character_ids([]).shape == (0, 0, 50)
-    assert sentences_to_character_ids([[], []]).shape == (2, 0, 50)
+    assert batch_to_ids([]).shape == (0, 0, 50)
