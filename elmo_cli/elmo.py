@@ -96,7 +96,14 @@ class Elmo(nn.Module):
         for k in range(num_output_representations):
             mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
             self.add_module(f"scalar_mix_{k}", mix)
-        self.token_table = _token_table(vocab_to_cache, self.bilm)
+        self.token_table: TokenTable | None = None
+        if vocab_to_cache:
+            if any(parameter.requires_grad for parameter in self.bilm.parameters()):
+                raise InputError(
+                    "vocab_to_cache: expected a biLM that does not train, found requires_grad; "
+                    "the vectors in the cache would stay as they are, so leave one of them out"
+                )
+            self.token_table = TokenTable(vocab_to_cache, self.bilm.token_encoder)
         self._runner = BiLmRunner()
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
 
@@ -193,17 +200,6 @@ def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
     if is_lost:
         raise InputError("word_inputs: a word where inputs has no characters")
     return lengths
-
-
-def _token_table(words: Sequence[str] | None, bilm: BiLm) -> TokenTable | None:
-    if not words:
-        return None
-    if any(parameter.requires_grad for parameter in bilm.parameters()):
-        raise InputError(
-            "vocab_to_cache: expected a biLM that does not train, found requires_grad; the "
-            "vectors in the cache would stay as they are, so leave one of them out"
-        )
-    return TokenTable(words, bilm.token_encoder)
 
 
 def _refill(elmo: Elmo, _: object) -> None:  # other weights make other token vectors

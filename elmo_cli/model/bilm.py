@@ -7,9 +7,7 @@ The forward stack reads a sentence from `<S>` to `</S>`, the backward stack from
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -119,18 +117,14 @@ class BiLm(nn.Module):
         encode: Callable[[Tensor, Tensor], Tensor],
         state: BiLmState | None = None,
     ) -> BiLmOutput:
-        """Run over a padded batch that has its boundaries.
+        """Run over a padded batch that has its boundaries, with a mask of `add_boundaries`.
 
-        Args:
-            mask: bool, shape (B, T + 2): `add_boundaries`.
-            lengths: the tokens of each sentence, without its boundaries.
-            encode: the rows and columns of tokens, int64, shape (N,) each, to their
-                token vectors, float, shape (N, P).
-            state: as in `forward`.
+        `lengths` are without the boundaries. `encode` takes the rows and columns of tokens,
+        int64, shape (N,) each, to their token vectors, float, shape (N, P).
         """
         packing = pack([length + 2 if length > 0 else 0 for length in lengths])
         rows, columns, order, reversal = (
-            to_device(indices, mask.device)
+            torch.from_numpy(indices).to(mask.device, non_blocking=True)
             for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
         )
         vectors = encode(rows, columns)  # (N, P)
@@ -145,17 +139,10 @@ class BiLm(nn.Module):
     def run_stacks(
         self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState
     ) -> tuple[list[tuple[Tensor, Tensor]], BiLmState]:
-        """Run each stack over token vectors in the order in which it reads them.
+        """Run each stack over packed token vectors in the order in which it reads them.
 
-        Args:
-            ahead: float, shape (N, P), packed; what the forward stack reads.
-            behind: the same, what the backward stack reads.
-            sizes: the number of sequences that run at each step, the same for both.
-            state: where each sequence starts.
-
-        Returns:
-            Each LSTM layer, float, shape (N, P), both directions as they were read; and
-            where each sequence ended.
+        `ahead` is for the forward stack, `behind` for the backward stack, float, shape (N, P);
+        the layers are like them. The states are where each sequence starts, and where it ended.
         """
         outputs, ended = [], []
         for layer, start in enumerate(state):
@@ -211,14 +198,10 @@ class BiLm(nn.Module):
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Put a boundary before and one after each sentence that has tokens.
 
-        Args:
-            ids: int64, shape (B, T, C).
-
-        Returns:
-            Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
+        Ids, int64, shape (B, T, C), to (B, T + 2, C), and their mask, bool, shape (B, T + 2).
         """
         boundaries = self.token_encoder.token_ids(self.token_encoder.boundaries)
-        start, end = to_device(boundaries.numpy(), ids.device)
+        start, end = boundaries.to(ids.device, non_blocking=True)
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
         # Nothing here waits for a GPU: positions are compared, not looked for.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
@@ -228,11 +211,6 @@ class BiLm(nn.Module):
         bounded = torch.where(at_start[..., None], start, bounded)
         bounded = torch.where(at_end[..., None], end, bounded)
         return bounded, (bounded > 0).any(dim=2)
-
-
-def to_device(indices: NDArray[np.int64], device: torch.device) -> Tensor:
-    """Copy indices to a device, without waiting for what it is computing."""
-    return torch.from_numpy(indices).to(device, non_blocking=True)
 
 
 def select_state(state: BiLmState, rows: Tensor) -> BiLmState:

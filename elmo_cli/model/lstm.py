@@ -101,8 +101,7 @@ class Lstm(nn.Module):
             state: where each sequence starts; zero if not given.
 
         Returns:
-            The hidden states, float, shape (N, P), packed alike, and the state in
-            which each sequence ended.
+            The hidden states, like the inputs, and the state in which each sequence ended.
         """
         state = state or self.initial_state(sizes[0] if sizes else 0)
         # A compiler of torch's would follow into the kernels.

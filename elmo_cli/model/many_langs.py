@@ -84,11 +84,7 @@ class Lexicons(NamedTuple):
 
 
 def read_lexicons(folder: Path, options: ManyLangsOptions) -> Lexicons:
-    """Read the lexicons that a model uses.
-
-    Raises:
-        ElmoError: one is missing, or is not as it should be.
-    """
+    """Read the lexicons that a model uses."""
     return Lexicons(
         None if options.char_cnn is None else _read_lexicon(folder / "char.dic"),
         _read_lexicon(folder / "word.dic") if options.word_dim else None,
@@ -130,9 +126,8 @@ class LexiconEncoder(TokenEncoder):
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """The ids of tokens; a literal `<bos>` or `<eos>` gives those of that boundary.
 
-        Returns:
-            int64, shape (N, 1 + C): the word (1 where words are not used), then the
-            characters, C of them or none. Rows of the tables, raised by one.
+        Int64, shape (N, 1 + C): the word (1 where words are not used), then the characters,
+        C of them or none. Rows of the tables, raised by one.
         """
         characters, words = self.lexicons
         n_characters = self._max_characters if characters else 0
@@ -165,12 +160,7 @@ class LexiconEncoder(TokenEncoder):
 def read_many_langs(
     encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
 ) -> BiLm:
-    """Build a model of encoder.pkl and token_embedder.pkl, in float32.
-
-    Raises:
-        WeightsError: a file holds anything but tensors, or does not fit the options and
-            the lexicons.
-    """
+    """Build a model of encoder.pkl and token_embedder.pkl, in float32."""
     with torch.device("meta"), Uninitialized():  # the shapes only
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
     take = _read(token_encoder)

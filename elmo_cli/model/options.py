@@ -81,8 +81,7 @@ def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
     Raises:
-        OptionsError: the file is missing, not JSON, or describes no model; all
-            errors are named at once.
+        OptionsError: it is missing, or describes no model; all errors are named at once.
     """
     content = read_json(path)
     if "config_path" in content:
@@ -101,11 +100,7 @@ def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read a file with a JSON object.
-
-    Raises:
-        OptionsError: it is missing, or holds something else.
-    """
+    """Read a file with a JSON object."""
     try:
         content = json.loads(read_text(path))
     except OSError as error:
@@ -118,11 +113,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def parse_options(content: Mapping[str, Any], path: str | Path = "the options") -> ModelOptions:
-    """Turn the content of an options.json into `ModelOptions`.
-
-    Raises:
-        OptionsError: keys are missing or have the wrong type; all are named.
-    """
+    """Turn the content of an options.json into `ModelOptions`."""
     errors: list[str] = []
     lstm = _read(content, "lstm", _LSTM, errors)
     char_cnn = None
@@ -173,14 +164,6 @@ def _is_whole(value: Any, least: int) -> bool:
     return type(value) is int and value >= least  # True is an int too
 
 
-def _is_embedding(value: Any) -> bool:
-    return isinstance(value, dict) and _is_whole(value.get("dim"), 1)
-
-
-def _is_clip(value: Any) -> bool:
-    return value is None or (type(value) in (int, float) and value >= 0)
-
-
 def _are_filters(value: Any) -> bool:
     return (
         isinstance(value, list)
@@ -194,7 +177,10 @@ def _whole(least: int) -> _Check:
     return f"a whole number, {least} or more", lambda value: _is_whole(value, least)
 
 
-_CLIP: Final = ("a number, 0 or more, or null", _is_clip)
+_CLIP: Final = (
+    "a number, 0 or more, or null",
+    lambda value: value is None or (type(value) in (int, float) and value >= 0),
+)
 _LSTM: Final = {
     "dim": _whole(1),
     "projection_dim": _whole(1),
@@ -203,7 +189,12 @@ _LSTM: Final = {
     "proj_clip": _CLIP,
     "use_skip_connections": ("true or false", lambda value: isinstance(value, bool)),
 }
-_EMBEDDING: Final = {"embedding": ('{"dim": a whole number, 1 or more}', _is_embedding)}
+_EMBEDDING: Final = {
+    "embedding": (
+        '{"dim": a whole number, 1 or more}',
+        lambda value: isinstance(value, dict) and _is_whole(value.get("dim"), 1),
+    )
+}
 # Not n_characters, 261 in training and 262 in inference files: the same model.
 _CHARACTERS: Final = {
     "max_characters_per_token": _whole(3),
@@ -261,12 +252,7 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
 def parameters_by_part(
     options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
 ) -> dict[str, int]:
-    """Count the values in the weights file of a model.
-
-    Args:
-        n_words: the rows of the word embedding, which is left out where they are not known.
-        n_characters: the rows of the character table.
-    """
+    """Count the values in the weights file of a model; of words, where their number is known."""
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
         word_dim, projects = options.word_dim, True

@@ -96,7 +96,8 @@ class PackedLstm(Function):
         clipped = outputs.abs() >= ctx.clips[1]  # no gradient goes through
         d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
         steps = _steps(ctx.sizes)
-        for rows, rows_before in zip(reversed(steps), [*reversed(steps[:-1]), None], strict=True):
+        cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
+        for rows, before in zip(reversed(steps), reversed(cells_before), strict=True):
             size = rows.stop - rows.start
             d_output = d_outputs[rows]
             d_output[: len(d_hidden)] += d_hidden
@@ -104,8 +105,7 @@ class PackedLstm(Function):
             if d_cells is not None:
                 d_cell[:size] += d_cells[rows]
             d_memory = d_output if project is None else project(d_output)
-            cells_before = (cell if rows_before is None else cells[rows_before])[:size]
-            values = cells_before.contiguous(), ctx.clips[0], cells[rows]
+            values = before[:size].contiguous(), ctx.clips[0], cells[rows]
             step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
             d_hidden = hidden_gates(d_gates[rows])  # of the step before
         hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]

@@ -70,12 +70,8 @@ class TensorFile:
             raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
-        """Raise a `WeightsError` that names all tensors without the shapes that `source` asks for.
-
-        No value is read.
-        """
-        with _errors_named(self.path):
-            found = {name: self._shape(name) for name in expected}
+        """Raise a `WeightsError` that names all tensors without the shapes of `source`."""
+        found = {name: self._shape(name) for name in expected}
         mismatches = [
             f"{name}: expected {shape}, found {found[name]}"
             for name, shape in expected.items()
@@ -104,8 +100,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
     """Open a file of tensors to read.
 
     Raises:
-        WeightsError: the file is missing, of another kind or cut off.
-        ElmoError: it is safetensors, and the package for it is not installed.
+        WeightsError: the file is missing, of another kind or damaged.
     """
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
@@ -160,14 +155,12 @@ def write_tensors(
     """Write a file of tensors, which appears under its name when it is complete.
 
     Args:
-        path: ends in .safetensors, or it is HDF5.
         tensors: names and values; of HDF5, one in memory at a time.
         dtype: of the values in the file, `float32` or `float16`.
         metadata: text about the file; the attributes of an HDF5 file.
 
     Raises:
         OutputError: the file cannot be written.
-        ElmoError: it is safetensors, and the package for it is not installed.
     """
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
@@ -187,14 +180,7 @@ def write_tensors(
 
 
 def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array]) -> None:
-    """Write an HDF5 file of one tensor, some of its rows in memory at a time.
-
-    Args:
-        rows: in their order, float, shape (n, ...) each.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    """Write an HDF5 file of one tensor by some of its rows at a time, float, shape (n, ...)."""
     with replaced(path) as partial, _new_hdf5(partial) as file:
         with _disk_named():
             dataset = file.create_dataset(name, shape=shape, dtype="float32")

@@ -68,14 +68,7 @@ class CharacterFeatures(nn.Module):
         return features
 
     def convolve(self, embedded: Tensor) -> Tensor:
-        """The largest value of each filter over the positions of a token.
-
-        Args:
-            embedded: float, shape (N, K, C): K characters, each a row of the table.
-
-        Returns:
-            float, shape (N, F).
-        """
+        """The largest value of each filter over K characters: float, (N, K, C) to (N, F)."""
         features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count) each
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated
@@ -107,14 +100,7 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
         return torch.from_numpy(character_ids(tokens, self.options.max_characters_per_token))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Encode tokens.
-
-        Args:
-            ids: int64, shape (N, 50): `character_ids`.
-
-        Returns:
-            float, shape (N, P).
-        """
+        """Int64, shape (N, 50): `character_ids`, to float, shape (N, P)."""
         vectors: Tensor = self.projection(self.features(ids))  # (N, P)
         return vectors
 
@@ -170,11 +156,7 @@ class WordEncoder(TokenEncoder):
 
 
 def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
-    """Encode tokens in chunks of like length, so that little padding is convolved.
-
-    Returns:
-        float, shape (N, P), in the order of `tokens`.
-    """
+    """Encode N tokens in chunks of like length, so that little padding is convolved: (N, P)."""
     order = sorted(range(len(tokens)), key=lambda i: len(tokens[i].encode("utf-8", "ignore")))
     chunks = [order[i : i + CHUNK_TOKENS] for i in range(0, len(order), CHUNK_TOKENS)]
     encoded = torch.cat([encode([tokens[i] for i in chunk]) for chunk in chunks])

@@ -45,11 +45,7 @@ class Vocabulary:
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
-    """Read a vocabulary file.
-
-    Raises:
-        InputError: it cannot be read, is not UTF-8, or lacks a special token.
-    """
+    """Read a vocabulary file; an `InputError` says what is wrong with it."""
     words = read_words(path)
     try:
         return Vocabulary(words)
@@ -58,11 +54,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """The words of a file, one a line, whichever they are.
-
-    Raises:
-        InputError: it cannot be read, or is not UTF-8.
-    """
+    """The words of a file, one a line, whichever they are."""
     try:
         text = read_text(path)
     except OSError as error:

@@ -104,10 +104,8 @@ def read_weights(
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
-        projects = options.lstm.dim != options.lstm.projection_dim or any(
-            f"RNN_0/RNN/MultiRNNCell/Cell{layer}/LSTMCell/W_P_0" in file
-            for layer in range(options.lstm.n_layers)
-        )
+        has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file
+        projects = has_projection or options.lstm.dim != options.lstm.projection_dim
         with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
         state = bilm.state_dict()
@@ -141,7 +139,7 @@ class Uninitialized(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
+def write_weights(path: str | Path, bilm: BiLm) -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
     projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
@@ -149,7 +147,7 @@ def write_weights(path: str | Path, bilm: BiLm, dtype: str = "float32") -> None:
         (entry.dataset, entry.to_dataset(parameters[entry.parameter].detach()).cpu().numpy())
         for entry in table(bilm.options, projects=projects)
     )
-    write_tensors(path, values, dtype)
+    write_tensors(path, values, "float32")
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:
