@@ -130,8 +130,8 @@ class Elmo(nn.Module):
             (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
 
         Raises:
-            InputError: the inputs have a wrong shape or type, or do not agree; or, on the CPU,
-                ids are not of this model.
+            InputError: the inputs have a wrong shape or do not agree; or, on the CPU, ids are
+                not of this model.
         """
         self._check_shapes(inputs, word_inputs)
         ids, words = inputs.flatten(0, -3).long(), None
@@ -184,11 +184,9 @@ class Elmo(nn.Module):
 
 
 def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
-    """The tokens of each sentence, all checked: what a GPU is waited for, in one transfer.
+    """The tokens of each sentence, of ids, int64, shape (B, T, C), and words, int64, (B, T).
 
-    Args:
-        ids: int64, shape (B, T, C).
-        words: int64, shape (B, T), if they are used.
+    All is checked here: what a GPU is waited for, in one transfer.
     """
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]

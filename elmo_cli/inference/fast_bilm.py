@@ -1,4 +1,4 @@
-"""The fast biLM: the same as `BiLm.contextualize`, without gradients.
+"""The fast biLM: the same as `BiLm.run_bounded`, without gradients.
 
 What makes it faster than the readable one: equal beginnings run once (`trie`), W_ih x of
 the lowest layer is computed once for each distinct token, and weights and elementwise work

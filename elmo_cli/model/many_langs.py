@@ -54,8 +54,6 @@ _WORD_START: Final = "<eow>"
 _WORD_END: Final = "<bow>"
 _NAMELESS: Final = "\u3000"
 """The symbol of a line that has none: a space, of which the lexicons only have this one."""
-
-
 _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
     "characters.char_embedding.weight": "char_emb_layer.embedding.weight",

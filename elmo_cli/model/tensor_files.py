@@ -39,14 +39,8 @@ class TensorFile:
     def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
         """Take h5py's data sets, or the slices of safetensors, by their names."""
         self.path = path
+        self.names = list(tensors)
         self._tensors = tensors
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tensors
-
-    def names(self) -> list[str]:
-        """The names of all tensors."""
-        return list(self._tensors)
 
     def is_half(self, name: str) -> bool:
         """Whether the values of a tensor are float16."""
@@ -57,7 +51,7 @@ class TensorFile:
 
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that seems to hold none of these."""
-        names = {name.partition("/")[0] for name in self._tensors}
+        names = {name.partition("/")[0] for name in self.names}
         if names & {"char_embed", "embedding", "RNN_0"}:
             found = BILM
         elif "softmax" in names:
@@ -81,9 +75,9 @@ class TensorFile:
             raise WeightsError(f"{self.path} does not fit {source}: {'; '.join(mismatches)}")
 
     def _shape(self, name: str) -> Shape | str:
-        tensor = self._tensors.get(name)
-        if tensor is None:
+        if name not in self._tensors:
             return "nothing"
+        tensor = self._tensors[name]
         return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:

@@ -104,17 +104,14 @@ def read_weights(
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
-        has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file
+        has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
         projects = has_projection or options.lstm.dim != options.lstm.projection_dim
         with torch.device("meta"), Uninitialized():  # the shapes only
             bilm = BiLm(options, vocabulary, projects=projects)
         state = bilm.state_dict()
         entries = list(table(options, projects=projects))
-        shapes = {
-            entry.dataset: tuple(entry.to_dataset(state[entry.parameter]).shape)
-            for entry in entries
-        }
-        file.check_shapes(shapes, "the options")
+        expected = {e.dataset: tuple(e.to_dataset(state[e.parameter]).shape) for e in entries}
+        file.check_shapes(expected, "the options")
         for entry in entries:
             values = torch.from_numpy(file.read(entry.dataset))
             state[entry.parameter] = entry.to_parameter(values)

@@ -44,16 +44,15 @@ def convert_weights(
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
-        names = file.names()
-        dtype = dtype or ("float16" if all(map(file.is_half, names)) else "float32")
+        dtype = dtype or ("float16" if all(map(file.is_half, file.names)) else "float32")
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,
             "elmo_cli_version": elmo_cli.__version__,
         }
-        tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in names)
+        tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
         write_tensors(target, tensors, dtype, metadata)
-    return len(names), dtype
+    return len(file.names), dtype
 
 
 def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:

@@ -112,7 +112,7 @@ def test_the_command_trains_in_two_processes_and_goes_on_in_one() -> None:
     finish(start(1, *arguments, "--steps", "4", "--output", "one"))
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path("one") / name) as one, open_tensors(Path("two") / name) as two:
-            for tensor in one.names():
+            for tensor in one.names:
                 np.testing.assert_allclose(one.read(tensor), two.read(tensor), atol=1e-4)
     finish(start(1, *arguments, "--steps", "6", "--output", "two"))
     assert json.loads(Path("two/training.json").read_text())["step"] == 6

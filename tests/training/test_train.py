@@ -94,7 +94,7 @@ def weights(output: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path(output) / name) as file:
-            found |= {tensor: file.read(tensor) for tensor in file.names()}
+            found |= {tensor: file.read(tensor) for tensor in file.names}
     return found
 
 
@@ -422,7 +422,7 @@ def test_fine_tuning_without_a_softmax_trains_a_new_one() -> None:
     tune("model", GOLDEN / "relu")
     new = weights("model")
     with open_tensors(GOLDEN / "relu" / "weights.hdf5") as old:
-        for name in old.names():
+        for name in old.names:
             np.testing.assert_allclose(new[name], old.read(name), atol=1e-6)
     assert len(read_vocabulary("model/vocab.txt")) == 29
 
