@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from elmo_cli.errors import OptionsError, check_choice
+from elmo_cli.errors import OptionsError
 
 logger = logging.getLogger(__name__)
 
-_CHARACTERS = {"activation": "relu", "embedding": {"dim": 16}, "n_characters": 262} | {
-    "max_characters_per_token": 50
+_CHARACTERS = {
+    "activation": "relu",
+    "embedding": {"dim": 16},
+    "n_characters": 262,
+    "max_characters_per_token": 50,
 }
 _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 
@@ -23,6 +26,7 @@ _FILTERS = [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]]
 def _architecture(
     dim: int, projection_dim: int, n_highway: int, filters: list[list[int]]
 ) -> dict[str, Any]:
+    """The content of an options.json."""
     clips = {"cell_clip": 3, "proj_clip": 3, "use_skip_connections": True}
     return {
         "lstm": {"dim": dim, "projection_dim": projection_dim, "n_layers": 2, **clips},
@@ -96,17 +100,6 @@ _PUBLISHED_KEYS: Final = {
 RUN_LENGTH: Final = {"steps", "epochs"}
 """The settings that may change when a run is resumed: it is made longer or shorter."""
 
-_RANGES: Final[Mapping[str, tuple[float, float]]] = {
-    **dict.fromkeys(("steps", "epochs", "batch_tokens", "max_length"), (1, 10**9)),
-    **dict.fromkeys(("batch_size", "unroll"), (1, 10**9)),
-    **dict.fromkeys(("negative_samples", "warmup_steps"), (0, 10**9)),
-    "dropout": (0.0, 0.999),
-    "learning_rate": (1e-12, 1e3),
-    "max_grad_norm": (1e-12, 1e9),
-    **dict.fromkeys(("decay_share", "weight_decay"), (0.0, 1.0)),
-}
-"""The smallest and the largest value of each number; whole numbers are given by whole ones."""
-
 
 def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOptions:
     """The settings of a run.
@@ -116,17 +109,12 @@ def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOption
         given: fields of `TrainingOptions`; None is not given.
 
     Raises:
-        ElmoError: a value is out of range, or the options ask for what is not offered.
+        OptionsError: the options.json asks for what is not offered.
     """
     given = {name: value for name, value in given.items() if value is not None}
     optimizer = given.get("optimizer", TrainingOptions.optimizer)
-    check_choice("optimizer", optimizer, tuple(_OF_OPTIMIZER))
     defaults = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}
-    options = TrainingOptions(**{**defaults, **given})
-    check_choice("state", options.state, ("zero", "carry"))
-    check_choice("precision", options.precision, ("float32", "bfloat16"))
-    _check(options)
-    return options
+    return TrainingOptions(**{**defaults, **given})
 
 
 def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
@@ -143,18 +131,6 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
     if found:
         logger.info("settings from options.json: %s", shown(found))
     return found
-
-
-def _check(options: TrainingOptions) -> None:
-    errors = []
-    for name, (lowest, highest) in _RANGES.items():
-        value, whole = getattr(options, name), isinstance(lowest, int)
-        fits = isinstance(value, int if whole else (int, float)) and lowest <= value <= highest
-        if value is not None and not fits:  # None: no number of steps
-            kind = "whole number" if whole else "number"
-            errors.append(f"{name}: expected a {kind} from {lowest} to {highest}, found {value!r}")
-    if errors:
-        raise OptionsError("; ".join(errors))
 
 
 def shown(settings: Mapping[str, Any]) -> str:

@@ -10,10 +10,13 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, count, flag, option, option_group
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_POSITIVE = click.FloatRange(0, min_open=True)
+_SHARE = click.FloatRange(0, 1)
+_BELOW_ONE = click.FloatRange(0, 1, max_open=True)
 
 
-def _number(name: str, **settings: Any) -> options.Decorator:
-    return option(name, type=float, metavar="X", **settings)
+def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decorator:
+    return option(name, type=kind, metavar="X", **settings)
 
 
 @options.command()
@@ -64,12 +67,11 @@ def _number(name: str, **settings: Any) -> options.Decorator:
 @option_group(
     "Validation",
     option("--validation-file", metavar="FILE", type=_FILE, help="Text to measure perplexity on."),
-    option(
+    _number(
         "--validation-share",
-        type=click.FloatRange(0, 1, max_open=True),
+        _BELOW_ONE,
         default=0.0,
         show_default=False,
-        metavar="X",
         excludes="--validation-file",
         help="Share of the lines to measure perplexity on, which are not trained on: 0.01 for one "
         "in a hundred.",
@@ -113,7 +115,11 @@ def _number(name: str, **settings: Any) -> options.Decorator:
 )
 @option_group(
     "Optimization",
-    _number("--dropout", help="Dropout of the LSTMs' inputs and of their output. [default: 0.1]"),
+    _number(
+        "--dropout",
+        _BELOW_ONE,
+        help="Dropout of the LSTMs' inputs and of their output. [default: 0.1]",
+    ),
     count(
         "--negative-samples",
         least=0,
@@ -122,9 +128,14 @@ def _number(name: str, **settings: Any) -> options.Decorator:
     choice(
         "--optimizer", ["adamw", "adagrad"], help="AdamW, or Adagrad as published. [default: adamw]"
     ),
-    _number("--learning-rate", help="Maximum learning rate. [default: 0.002; Adagrad: 0.2]"),
     _number(
-        "--weight-decay", excludes="--optimizer adagrad", help="Weight decay of AdamW. [default: 0]"
+        "--learning-rate", _POSITIVE, help="Maximum learning rate. [default: 0.002; Adagrad: 0.2]"
+    ),
+    _number(
+        "--weight-decay",
+        _SHARE,
+        excludes="--optimizer adagrad",
+        help="Weight decay of AdamW. [default: 0]",
     ),
     count(
         "--warmup-steps",
@@ -134,10 +145,15 @@ def _number(name: str, **settings: Any) -> options.Decorator:
     ),
     _number(
         "--decay-share",
+        _SHARE,
         help="Share of the run, at its end, over which the learning rate falls to 0. [default: "
         "0.333; Adagrad: 0]",
     ),
-    _number("--max-grad-norm", help="Maximum norm of the gradients. [default: 1; Adagrad: 10]"),
+    _number(
+        "--max-grad-norm",
+        _POSITIVE,
+        help="Maximum norm of the gradients. [default: 1; Adagrad: 10]",
+    ),
     choice(
         "--precision",
         ["float32", "bfloat16"],
