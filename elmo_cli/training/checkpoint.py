@@ -1,12 +1,9 @@
-"""The checkpoint of a run: one file, whole or not at all, whatever ends the process.
-
-It is written under another name, synced, and renamed over the checkpoint before.
-"""
+"""The checkpoint of a run: one file, whole or not at all, whatever ends the process."""
 
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,6 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     """The state of a folder's checkpoint, on the CPU; None where there is none.
 
     Nothing but tensors, numbers and text is read: a checkpoint cannot run code.
-
-    Raises:
-        ModelError: the file is damaged, or cannot be read.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -36,9 +30,7 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
         with zipfile.ZipFile(path) as archive:
             if broken := archive.testzip():
                 raise zipfile.BadZipFile(f"wrong checksum of {broken}")
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        if "identity" not in state:
-            raise pickle.UnpicklingError("not of a run")
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
     except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
@@ -46,17 +38,12 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
             f"{path}: the checkpoint is damaged ({first_line(error)}); name another folder, or "
             f"remove {folder} to train from the start"
         ) from None
-    return state
 
 
 def check_same_run(
     state: Mapping[str, Any], identity: Mapping[str, Any], options: TrainingOptions, folder: Path
 ) -> None:
-    """Make sure that a checkpoint is of this run, but for its length.
-
-    Raises:
-        ModelError: the folder's has another identity, or other options.
-    """
+    """Make sure that a checkpoint is of this run, but for its length."""
     changed = [name for name in identity if state["identity"].get(name) != identity[name]]
     settings = {
         name: value
@@ -72,11 +59,7 @@ def check_same_run(
 
 
 def save_checkpoint(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write the checkpoint of a folder: tensors, numbers, text, and containers of them.
-
-    Raises:
-        OutputError: it cannot be written; the checkpoint before is as it was.
-    """
+    """Write the checkpoint of a folder: tensors, numbers, text, and containers of them."""
     with replaced(folder / CHECKPOINT) as partial, open(partial, "xb") as file:
         try:
             torch.save(state, file)
@@ -84,27 +67,15 @@ def save_checkpoint(folder: Path, state: Mapping[str, Any]) -> None:
             raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file of text, whole or not at all.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file of text, whole or not at all."""
     with replaced(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from training into it.
-
-    Where an error ends it and nothing was written, nothing is left behind.
-
-    Raises:
-        OutputError: it cannot be made, or another process trains into it.
-        ModelError: it has weights but no checkpoint: a model that would be lost.
-    """
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    """Make a folder, and keep other processes from training into it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         held = lock(folder / LOCK)
@@ -113,6 +84,7 @@ def owned(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {system_reason(error)}") from None
     try:
+        # A model without its checkpoint would be lost.
         if not (folder / CHECKPOINT).exists() and (found := candidates(folder, "weights")):
             raise ModelError(
                 f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
@@ -122,6 +94,3 @@ def owned(folder: Path) -> Iterator[None]:
         yield
     finally:
         unlock(held)
-        with suppress(OSError):  # the first folder that is not empty
-            for path in missing:
-                path.rmdir()

@@ -16,6 +16,7 @@ Every batch comes with the place where the text goes on after it.
 """
 
 import glob
+import os
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,14 @@ from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import batches_by_length
 from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.lines import Sentence, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.lines import (
+    Sentence,
+    check_input,
+    decode_line,
+    decompressed,
+    next_line,
+    open_text,
+)
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
@@ -62,13 +70,8 @@ class Position(NamedTuple):
     streams: tuple[Stream, ...] = ()
 
 
-class Window(NamedTuple):
-    """As much of the text as is in memory at once."""
-
-    sentences: list[Sentence]
-    """None of them empty."""
-    end: Position
-    """Where the next window starts."""
+Window = tuple[list[Sentence], Position]
+"""As much of the text as is in memory at once, and where the next window starts."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,7 @@ class TrainingText:
     tokenizer: Tokenizer = WHITESPACE
 
     def windows(self, start: Position, max_tokens: int) -> Iterator[Window]:
-        """The text from the start of a window on, over and over; a pass closes its last window.
-
-        Each pass goes through the files in an order of its own.
-
-        Raises:
-            InputError: a file cannot be read, or holds no sentence to train on.
-        """
+        """The text from the start of a window on, over and over; a pass closes its last window."""
         place, n_windows = start, start.n_windows
         while True:
             window: list[Sentence] = []
@@ -95,7 +92,7 @@ class TrainingText:
             for sentences, end in self._rest_of_pass(place):
                 if n_tokens >= max_tokens:  # not before: the last window closes the pass
                     n_windows += 1
-                    yield Window(window, place._replace(n_windows=n_windows))
+                    yield window, place._replace(n_windows=n_windows)
                     window, n_tokens = [], 0
                 window += sentences
                 n_tokens += sum(map(len, sentences))
@@ -103,12 +100,15 @@ class TrainingText:
             place = Position(place.epoch + 1)
             if window:
                 n_windows += 1
-                yield Window(window, place._replace(n_windows=n_windows))
+                yield window, place._replace(n_windows=n_windows)
             elif place.epoch > start.epoch + 1:
                 raise InputError(f"{', '.join(map(str, self.paths))}: no sentence to train on")
 
     def _rest_of_pass(self, start: Position) -> Iterator[tuple[list[Sentence], Position]]:
-        """The sentences of each line from a place on, and the place after it."""
+        """The sentences of each line from a place on, and the place after it.
+
+        Each pass goes through the files in an order of its own.
+        """
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
@@ -127,7 +127,7 @@ class TrainingText:
         return zlib.crc32(line.encode()) < self.validation_share * 2**32
 
     def identity(self) -> list[list[str | int]]:
-        """What tells this text from another: the names and sizes of the files, the tokenizer."""
+        """What tells this text from another."""
         files: list[list[str | int]] = [[str(path), path.stat().st_size] for path in self.paths]
         return files + [[name, value] for name, value in self.tokenizer.settings().items()]
 
@@ -143,22 +143,17 @@ def lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[s
 
 
 def find_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
-    """The files of names and patterns (`*`, `?`, `[...]`, `**`), each once.
-
-    Raises:
-        InputError: one of them is no file, or fits none.
-    """
+    """The files of names and patterns (`*`, `?`, `[...]`, `**`), each once."""
     found: dict[Path, None] = {}
-    for pattern in patterns:
-        paths = [Path(pattern)]
-        if not paths[0].exists():
-            paths = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
-            paths = [path for path in paths if path.is_file()]
+    for pattern in map(str, patterns):
+        paths = [pattern]
+        if not os.path.exists(pattern):
+            paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
             raise InputError(f"{pattern}: expected a text file or a pattern of some, found none")
         for path in paths:
-            with open_text(path):
-                found[path] = None
+            check_input(path)
+            found[Path(path)] = None
     return tuple(found)
 
 
@@ -212,13 +207,13 @@ def _shuffled(
 ) -> Iterator[tuple[_Item, Position]]:
     """What each window is split into, in random order, each with the position after it."""
     position = start
-    for window in windows:
-        items = split(window.sentences)
+    for sentences, end in windows:
+        items = split(sentences)
         random.Random(f"{options.seed} window {position.n_windows}").shuffle(items)
         for number in range(position.done + 1, len(items)):
             yield items[number - 1], position._replace(done=number)
-        yield items[-1], window.end
-        position = window.end
+        yield items[-1], end
+        position = end
 
 
 def _batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:

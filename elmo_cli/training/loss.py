@@ -35,11 +35,6 @@ def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samp
     """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does.
 
     A vocabulary is sorted by falling count, so frequent words are drawn often.
-
-    Args:
-        n_words: of the vocabulary.
-        n_samples: fewer than `n_words`.
-        generator: on the CPU.
     """
     found = torch.empty(0, dtype=torch.int64)
     while True:
@@ -64,15 +59,12 @@ class Softmax(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_words))
 
     def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
-        """The negative log probability of each target.
+        """The negative log probability of each target, in nats: float, shape (N,).
 
         Args:
             context: float, shape (N, P): the top layer at each prediction.
             targets: int64, shape (N,): vocabulary indices.
             samples: words on the same device to tell each target from, in place of all.
-
-        Returns:
-            Float, shape (N,), in nats.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)
@@ -102,26 +94,15 @@ class _SampledSoftmax(Function):
     @staticmethod
     def forward(
         ctx: Any,
-        context: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        target_bias: Tensor,
-        words: Tensor,
-        targets: Tensor,
-        left_out: Tensor,
+        context: Tensor,  # (N, P)
+        weight: Tensor,  # (V, P)
+        bias: Tensor,  # of the samples, (S,)
+        target_bias: Tensor,  # (N,)
+        words: Tensor,  # the samples, int64, (S,)
+        targets: Tensor,  # int64, (N,)
+        left_out: Tensor,  # the sample of each row that does not count, or -1, int64, (N,)
     ) -> Tensor:
-        """Float32, shape (N,).
-
-        Args:
-            ctx: torch's.
-            context: float, shape (N, P).
-            weight: of all words, float, shape (V, P).
-            bias: of the samples, float, shape (S,), and
-            target_bias: of the targets, float, shape (N,).
-            words: the samples, int64, shape (S,).
-            targets: int64, shape (N,).
-            left_out: the sample of each row that does not count, or -1, int64, shape (N,).
-        """
+        """Float32, shape (N,)."""
         dtype = autocast_dtype(context)
         rows, factors = weight[words].to(dtype), context.to(dtype)
         logits = factors @ rows.t()  # (N, S)
@@ -149,11 +130,7 @@ class _SampledSoftmax(Function):
 def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, left_out: Tensor) -> Tensor:
     """Overwrite logits, (N, S), by their probabilities; give log(sum exp) of each row, float32.
 
-    Args:
-        logits: without their bias.
-        bias: float32, shape (S,).
-        others: one more logit for each row, float32, shape (N,).
-        left_out: a logit of each row that does not count, or -1, int64, shape (N,).
+    Each logit lacks its bias, (S,), float32; `others`, (N,), float32, is one more of each row.
     """
     kinds = logits.dtype, *2 * (torch.float32,), torch.int64, *2 * (torch.float32,)
     function = kernel_for(logits, "softmax", int, int, *kinds)
@@ -196,13 +173,7 @@ class Objective(nn.Module):
     def forward(
         self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
     ) -> Losses:
-        """The losses of a batch.
-
-        Args:
-            batch: its rows lie in any order.
-            state: where each row starts; zero if not given.
-            samples: for the sampled softmax; the full softmax if not given.
-        """
+        """The losses of a batch, whose rows start from a state, or from zero."""
         bilm, device = self.bilm, self.bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():  # another process has all the rows

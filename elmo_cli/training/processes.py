@@ -43,14 +43,7 @@ class Processes:
 
 @contextmanager
 def all_processes(name: Device) -> Iterator[Processes]:
-    """This process with its device: alone, or as `torchrun` says.
-
-    Args:
-        name: of the device; under `torchrun`, a GPU lets each process have that of its number.
-
-    Raises:
-        DeviceError: there is no such device.
-    """
+    """This process with its device: alone, or as `torchrun` says, which gives each its GPU."""
     device = choose_device(name)
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:

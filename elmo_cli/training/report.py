@@ -17,14 +17,13 @@ from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.lines import Sentence
 from elmo_cli.text.tokenizers import read_sentences
-from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.checkpoint import write_lines
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import Start
 
 logger = logging.getLogger(__name__)
 
-LOG = "log.jsonl"
 LOG_SECONDS = 10.0
 """Between two lines for people."""
 
@@ -45,44 +44,39 @@ class Report:
         """Open the log; entries of steps that will be done again are taken out."""
         self._run, self._folder, self._start, self._text = run, folder, start, text
         self._validation_file = validation_file
-        self._log = folder / LOG
+        self._said = time.monotonic()
+        self._log = folder / "log.jsonl"
         if self._log.exists():
-            lines = self._log.read_text(encoding="utf-8").splitlines(keepends=True)
-            whole = [line for line in lines if line.endswith("\n")]  # a kill cuts the last one off
-            kept = [line for line in whole if json.loads(line)["step"] <= run.step]
-            write_text(self._log, "".join(kept))
+            *lines, _ = self._log.read_text(encoding="utf-8").split("\n")  # a kill cuts the last
+            write_lines(self._log, (line for line in lines if json.loads(line)["step"] <= run.step))
         self._board = summary_writer()(str(folder / "tensorboard")) if tensorboard else None
-        self._started = self._said = time.monotonic()
-        self._first_token, self._first_progress = run.n_tokens, run.progress
 
     def note(self, loss: float) -> None:
         """Log the last step with the loss in training, and tell people now and then."""
         run, now = self._run, time.monotonic()
-        seconds = now - self._started
+        speed = run.n_tokens / run.seconds
         numbers = {
             "tokens": run.n_tokens,
             "progress": run.progress,
             "training_loss": loss,
             "learning_rate": run.learning_rate,
-            "tokens_per_second": (run.n_tokens - self._first_token) / max(seconds, 1e-9),
+            "tokens_per_second": speed,
             "seconds": run.seconds,
         }
         self._write(numbers)
         if now - self._said >= LOG_SECONDS:
             self._said = now
-            done = max(run.progress - self._first_progress, 1e-9)
+            left = timedelta(seconds=round(run.seconds * (1 / run.progress - 1)))
             logger.info(
                 "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
-                *(run.step, 100 * run.progress, run.n_tokens / 1e6, loss),
-                f"{numbers['tokens_per_second']:,.0f}",
-                timedelta(seconds=round(seconds * (1 - run.progress) / done)),
+                *(run.step, 100 * run.progress, run.n_tokens / 1e6, loss, f"{speed:,.0f}", left),
             )
 
-    def evaluate(self, max_tokens: int | None = None) -> dict[str, float] | None:
+    def evaluate(self, max_tokens: float = float("inf")) -> dict[str, float] | None:
         """Write the model, and measure the perplexity of the validation text.
 
         Args:
-            max_tokens: measure the first sentences with so many tokens; None takes all.
+            max_tokens: measure the first sentences with so many tokens.
 
         Returns:
             `forward`, `backward`, `average`, exp of the mean of both directions' losses,
@@ -96,12 +90,12 @@ class Report:
             sentences = read_sentences(path, self._text.tokenizer)
             found = measure_perplexity(model, _first_tokens(sentences, max_tokens))
             perplexity = asdict(found.all_words)
-            perplexity |= {"tokens": found.tokens, "unknown": found.unknown}
             logger.info(
-                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s%s tokens",
+                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
                 *(run.step, perplexity["average"], perplexity["forward"], perplexity["backward"]),
-                *("the first " if max_tokens else "", f"{perplexity['tokens']:,}"),
+                f"{found.tokens:,}",
             )
+            perplexity |= {"tokens": found.tokens, "unknown": found.unknown}
             self._write(perplexity, "validation")
         self._write_card(perplexity)
         return perplexity
@@ -119,8 +113,8 @@ class Report:
                 file.write(json.dumps({"step": self._run.step, **entry}) + "\n")
         except OSError as error:
             raise OutputError(f"{self._log}: cannot be written: {error.strerror}") from None
-        for name, value in numbers.items():
-            if self._board is not None:
+        if self._board is not None:
+            for name, value in numbers.items():
                 tag = f"{heading}/{name}" if heading else name
                 self._board.add_scalar(tag, value, self._run.step)
 
@@ -135,9 +129,9 @@ class Report:
             char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
             written["char_cnn"] = char_cnn
         written["training"] = {"state": run.options.state}
-        write_text(folder / "options.json", json.dumps(written, indent=1) + "\n")
+        write_lines(folder / "options.json", [json.dumps(written, indent=1)])
         write_weights(folder / "weights.hdf5", run.objective.bilm)
-        write_text(folder / "vocab.txt", "".join(f"{w}\n" for w in run.vocabulary.words))
+        write_lines(folder / "vocab.txt", run.vocabulary.words)
         weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
         write_softmax(folder / "softmax.hdf5", weight, bias)
 
@@ -156,17 +150,16 @@ class Report:
             "validation_file": self._validation_file and str(self._validation_file),
             "perplexity": perplexity,
         }
-        write_text(folder / "training.json", json.dumps(record, indent=1) + "\n")
-        write_text(folder / "card.md", _card(record, len(run.vocabulary)))
+        write_lines(folder / "training.json", [json.dumps(record, indent=1)])
+        write_lines(folder / "card.md", _card(record, len(run.vocabulary)))
 
 
-def _first_tokens(sentences: Iterable[Sentence], max_tokens: int | None) -> Iterator[Sentence]:
+def _first_tokens(sentences: Iterable[Sentence], max_tokens: float) -> Iterator[Sentence]:
     """The first sentences of a text, until they have so many tokens."""
-    n_tokens = 0
     for sentence in sentences:
         yield sentence
-        n_tokens += len(sentence)
-        if max_tokens is not None and n_tokens >= max_tokens:
+        max_tokens -= len(sentence)
+        if max_tokens <= 0:
             return
 
 
@@ -175,11 +168,21 @@ def summary_writer() -> Any:
     return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
 
 
-# The card of the model.
-
-
-def _card(record: Mapping[str, Any], n_words: int) -> str:
-    """The card, in Markdown, from what training.json says."""
+def _card(record: Mapping[str, Any], n_words: int) -> Iterator[str]:
+    """The lines of the card, in Markdown, from what training.json says."""
+    yield "# A model trained with elmo train"
+    yield ""
+    found = record["perplexity"]
+    if found is None:
+        yield "There was no validation text, so how good it is was not measured."
+    else:
+        yield (
+            f"Perplexity on {found['tokens']:,} tokens of validation text "
+            f"(`{record['validation_file']}`), full softmax, {100 * found['unknown']:.1f} % of the "
+            f"tokens unknown and counted as `<UNK>`: **forward {found['forward']:.2f}, backward "
+            f"{found['backward']:.2f}, average {found['average']:.2f}**. It can only be compared "
+            "with figures for the same text and vocabulary."
+        )
     start = "" if record["init_from_weights"] else "random weights, architecture of "
     rows = {
         "made": f"{time.strftime('%Y-%m-%d')}, by elmo-cli {__version__}",
@@ -191,18 +194,5 @@ def _card(record: Mapping[str, Any], n_words: int) -> str:
         f"{timedelta(seconds=round(record['seconds']))}",
         **record["options"],
     }
-    table = "".join(f"| {name} | {value} |\n" for name, value in rows.items())
-    return f"# A model trained with elmo train\n\n{_quality(record)}\n| | |\n|---|---|\n{table}"
-
-
-def _quality(record: Mapping[str, Any]) -> str:
-    found = record["perplexity"]
-    if found is None:
-        return "There was no validation text, so how good it is was not measured.\n"
-    return (
-        f"Perplexity on {found['tokens']:,} tokens of validation text "
-        f"(`{record['validation_file']}`), full softmax, {100 * found['unknown']:.1f} % of the "
-        f"tokens unknown and counted as `<UNK>`: **forward {found['forward']:.2f}, backward "
-        f"{found['backward']:.2f}, average {found['average']:.2f}**. It can only be compared with "
-        "figures for the same text and vocabulary.\n"
-    )
+    yield from ("", "| | |", "|---|---|")
+    yield from (f"| {name} | {value} |" for name, value in rows.items())

@@ -49,17 +49,14 @@ class Run:
             processes: this process among all.
             text_tokens: of a pass over the text; where the length is in epochs.
         """
-        self.vocabulary = vocabulary
-        self.options = options
-        self.processes = processes
-        self._identity = identity
+        self.vocabulary, self.options, self.processes = vocabulary, options, processes
+        self._identity, self._text_tokens = identity, text_tokens
         self.objective = objective.to(processes.device).train()
         self._parameters = list(self.objective.parameters())
         self._parallel: nn.Module = self.objective
         if processes.count > 1:
             self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
-        self._text_tokens = text_tokens
         self.step = 0
         self.n_tokens = 0
         self.learning_rate = 0.0
@@ -138,11 +135,7 @@ class Run:
         return Samples(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
-        """The loss in training since the last call: nats a prediction, mean of both directions.
-
-        Raises:
-            ElmoError: it is not finite.
-        """
+        """The loss in training since the last call: nats a prediction, mean of both directions."""
         forward, backward, n_predictions = self.check_loss().tolist()
         self._loss_sums = torch.zeros(3)
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
@@ -153,9 +146,6 @@ class Run:
         Returns:
             Of all processes, since `take_loss`: the losses of both directions, and the
             predictions, float32, shape (3,).
-
-        Raises:
-            ElmoError: it is not.
         """
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
@@ -167,17 +157,12 @@ class Run:
 
     def close(self) -> None:
         """Let go of the group of processes, before it ends; there are no steps after it."""
-        if self._parallel is not self.objective:
+        if self.processes.count > 1:
             self._parallel = self.objective
             gc.collect()
 
     def save(self, folder: Path) -> None:
-        """Write the checkpoint, whole or not at all; all processes call it.
-
-        Raises:
-            OutputError: it cannot be written; the one before is kept.
-            ElmoError: the loss is not finite.
-        """
+        """Write the checkpoint, if the loss is finite; all processes call it."""
         tensors = [] if self._carried is None else state_tensors(self._carried)
         carried = self.processes.gather([values.cpu() for values in tensors])
         state = {

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from elmo_cli.errors import InputError, ModelError, OptionsError, check_choice
+from elmo_cli.errors import InputError, ModelError, OptionsError
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
@@ -16,7 +16,7 @@ from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabular
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
-from elmo_cli.training.checkpoint import write_text
+from elmo_cli.training.checkpoint import write_lines
 from elmo_cli.training.corpus import TrainingText, lines_from
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.options import PRESETS, TrainingOptions
@@ -52,24 +52,18 @@ def choose_start(
         preset: a name of `PRESETS`.
         init_from: a name, folder, zip or file of weights.
         vocabulary_file: words to predict, in place of those of the model to start from.
-
-    Raises:
-        ElmoError: none or two of them are given, or what is given is not as it should be.
     """
+    vocabulary = None if vocabulary_file is None else read_vocabulary(vocabulary_file)
+    if preset is not None:
+        return Start(PRESETS[preset], preset, None, vocabulary)
     files = None
     if init_from is not None and Path(init_from).suffix in SUFFIXES:
         if options_file is None:
             raise ModelError(f"{init_from}: expected an options file with a single weights file")
-        files, options_file = choose_model(None, options_file, init_from), None
-    if [options_file, preset, init_from].count(None) != 2:
-        raise ModelError("expected one of an options file, a preset and a model to start from")
-    vocabulary = None if vocabulary_file is None else _read_distinct(vocabulary_file)
-    if preset is not None:
-        check_choice("preset", preset, tuple(PRESETS))
-        return Start(PRESETS[preset], preset, None, vocabulary)
-    if init_from is not None:
-        files = files or choose_model(init_from)
-    path = options_file if files is None else files.options
+        files = choose_model(None, options_file, init_from)
+    elif init_from is not None:
+        files = choose_model(init_from, options_file)
+    path = files.options if files else options_file
     assert path is not None
     if isinstance(read_options(path), ManyLangsOptions):
         raise OptionsError(
@@ -78,23 +72,14 @@ def choose_start(
         )
     content = read_json(path)
     if files is not None and files.vocabulary is not None:
-        own = read_vocabulary(files.vocabulary)
-        if vocabulary is not None and not content.get("char_cnn") and vocabulary.words != own.words:
+        if vocabulary is None:
+            vocabulary = read_vocabulary(files.vocabulary)
+        elif not content.get("char_cnn"):
             raise InputError(
                 f"{files.name}: a word-level model, which is trained with its own vocabulary; "
                 "leave out the other"
             )
-        vocabulary = vocabulary or own
     return Start(content, str(init_from or options_file), files, vocabulary)
-
-
-def _read_distinct(path: str | Path) -> Vocabulary:
-    """Only one of two equal words would be learned, and the other predicted for nothing."""
-    vocabulary = read_vocabulary(path)
-    [(word, count)] = Counter(vocabulary.words).most_common(1)
-    if count > 1:
-        raise InputError(f"{path}: expected each word once, found {word!r} {count} times")
-    return vocabulary
 
 
 def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
@@ -102,9 +87,6 @@ def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
 
     Args:
         n_words: write so many words, the most frequent, as vocab.txt; None writes none.
-
-    Raises:
-        InputError: a file cannot be read, there is nothing to train on or to hold out.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
@@ -126,22 +108,17 @@ def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
                 f"none among {counted(n_sentences, 'sentence')}; try a larger share, or name a "
                 "validation file"
             )
-        write_text(folder / VALIDATION, "".join(f"{line}\n" for line in held_out))
+        write_lines(folder / VALIDATION, held_out)
     if n_words is not None:
         frequent = (word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS)
-        chosen = [*SPECIAL_TOKENS, *frequent][:n_words]
-        write_text(folder / "vocab.txt", "".join(f"{word}\n" for word in chosen))
+        write_lines(folder / "vocab.txt", [*SPECIAL_TOKENS, *frequent][:n_words])
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
     return words.total()
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:
-    """A biLM and its softmax: random, or those of the model to start from.
-
-    Where the softmax of that model is not there, a new one is trained; words that it
-    does not have get random vectors.
-    """
+    """A biLM and its softmax: those of the model to start from, random where it has none."""
     torch.manual_seed(options.seed)
     files = start.files
     if files is None:

@@ -60,24 +60,22 @@ def train_model(
         options_file, preset, init_from: see `choose_start`.
         validation_file: text to measure perplexity on.
         validation_share: in its place, the share of the lines that is not trained on.
-        tokenizer: of all text; see `make_tokenizer`.
+        tokenizer: of all text.
         vocabulary_file: the words to predict, by falling count.
         vocabulary_size: how many, where they are counted; 25,000 if not given.
-        device: as in `ElmoEmbedder`; under `torchrun`, a GPU is that of each process.
+        device: under `torchrun`, a GPU is that of each process.
         checkpoint_seconds: seconds between checkpoints.
         eval_steps: steps between evaluations, each of which writes the model.
         tensorboard: log for TensorBoard too.
-        should_stop: asked after each step; True makes a checkpoint and stops.
+        should_stop: asked after each step; True makes a checkpoint and raises a `StoppedError`.
         settings: fields of `TrainingOptions`.
 
     Returns:
         The perplexity of the validation text, as `Report.evaluate` gives it; None without one.
-
-    Raises:
-        StoppedError: it was told to stop.
-        ElmoError: a file, a setting or the model is not as it should be.
     """
-    _check_validation(validation_file, validation_share, tokenizer)
+    # All of the file is read, to find what is wrong with it before there is a model.
+    if validation_file and not sum(map(bool, read_sentences(validation_file, tokenizer))):
+        raise InputError(f"{validation_file}: no sentence to measure perplexity on")
     if tensorboard:
         summary_writer()  # before there is anything in the folder
     folder = Path(folder)
@@ -89,7 +87,8 @@ def train_model(
         logger.warning("Warning: the words to predict are those of %s, and none are counted", given)
     options = training_options(start.content, **settings)
     text = TrainingText(find_files(texts), validation_share, options.seed, tokenizer)
-    _watch(text)
+    with open_records(text.paths[0], TEXT, tokenizer=tokenizer) as (records, *_):
+        list(islice(records, _WATCHED_LINES))  # warns where the tokenizer does not seem to fit
     with ExitStack() as stack:
         processes = stack.enter_context(all_processes(device))
         if options.state == "carry" and options.batch_size % processes.count:
@@ -110,25 +109,6 @@ def train_model(
         perplexity = report.evaluate() if report else None
         processes.gather(None)  # the others wait until the model is there
         return perplexity
-
-
-def _watch(text: TrainingText) -> None:
-    """Warn where the tokenizer does not seem to be that of the text, by its first lines."""
-    with open_records(text.paths[0], TEXT, tokenizer=text.tokenizer) as (records, *_):
-        for _ in islice(records, _WATCHED_LINES):
-            pass
-
-
-def _check_validation(
-    validation_file: str | Path | None, validation_share: float, tokenizer: Tokenizer
-) -> None:
-    if validation_file is not None and validation_share:
-        raise InputError("expected validation_file or validation_share, found both")
-    if validation_file is None:
-        return
-    # All of the file is read, to find what is wrong with it before there is a model.
-    if not sum(map(bool, read_sentences(validation_file, tokenizer))):
-        raise InputError(f"{validation_file}: no sentence to measure perplexity on")
 
 
 def _start_run(

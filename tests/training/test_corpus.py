@@ -44,9 +44,8 @@ def test_a_text_goes_on_from_the_end_of_any_window(
     text = TrainingText(paths, seed=seed)
     all_windows = some_windows(text, Position(), 12)
     for number in range(1, 6):
-        assert (
-            some_windows(text, all_windows[number - 1].end, 4) == all_windows[number : number + 4]
-        )
+        _, end = all_windows[number - 1]
+        assert some_windows(text, end, 4) == all_windows[number : number + 4]
 
 
 @pytest.mark.parametrize("max_tokens", range(1, 8))
@@ -54,12 +53,12 @@ def test_a_pass_has_every_sentence_once_and_closes_its_last_window(
     max_tokens: int, tmp_path: Path
 ) -> None:
     text = TrainingText(write_files(tmp_path, ["a\nb c\n\nd", "e\nf\n\n"]))
-    sentences = []
-    for window in text.windows(Position(), max_tokens):
-        sentences += window.sentences
-        if window.end.epoch == 1:
+    found = []
+    for sentences, end in text.windows(Position(), max_tokens):
+        found += sentences
+        if end.epoch == 1:
             break
-    assert sorted(sentences) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
+    assert sorted(found) == [["a"], ["b", "c"], ["d"], ["e"], ["f"]]
 
 
 def test_the_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
@@ -68,16 +67,16 @@ def test_the_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["Ab cd. He ef! Oh?\n\nFo go.\n"])
     text = TrainingText(paths, tokenizer=tokenizer)
     first, second = some_windows(text, Position(), 2)
-    assert first.sentences == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
-    assert second.sentences == [["Fo", "go", "."]]
-    assert some_windows(text, first.end, 1) == [second]
+    assert first[0] == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
+    assert second[0] == [["Fo", "go", "."]]
+    assert some_windows(text, first[1], 1) == [second]
     assert count_tokens(text, tmp_path, None) == 11
     assert text.identity() != TrainingText(paths).identity()
 
 
 def test_files_come_in_another_order_in_another_pass(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, [f"{n}\n" for n in range(8)]))
-    passes = [window.sentences for window in some_windows(text, Position(), 3, 100)]
+    passes = [sentences for sentences, _ in some_windows(text, Position(), 3, 100)]
     assert sorted(passes[0]) == sorted(passes[1]) == sorted(passes[2])
     assert passes[0] != passes[1] or passes[1] != passes[2]
 
@@ -89,13 +88,13 @@ def test_held_out_lines_are_in_no_window_and_all_copies_of_a_line_go_together(
     text = TrainingText(write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1)
     n_tokens = count_tokens(text, tmp_path, None)
     validation = (tmp_path / "validation.txt").read_text().splitlines()
-    window = some_windows(text, Position(), 1, 10_000)[0]
-    trained = {" ".join(sentence) for sentence in window.sentences}
+    [(sentences, _)] = some_windows(text, Position(), 1, 10_000)
+    trained = {" ".join(sentence) for sentence in sentences}
     assert trained.isdisjoint(validation)
     assert trained | set(validation) == set(lines)
     assert 20 <= len(set(validation)) <= 60  # 40 expected, of 400
     assert len(validation) == 2 * len(set(validation))
-    assert n_tokens == 2 * len(window.sentences) == 2 * (800 - len(validation))
+    assert n_tokens == 2 * len(sentences) == 2 * (800 - len(validation))
 
 
 def test_the_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
@@ -134,6 +133,6 @@ def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
     path.write_bytes(b"a\nb\nc\n\xff\n")
     text = TrainingText((path,))
     windows = text.windows(Position(0, 0, 2, 1), 1)
-    assert next(windows).sentences == [["b"]]
+    assert next(windows)[0] == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
         next(windows)
