@@ -1,24 +1,31 @@
-"""One vector a word: of its spelling, of the softmax, or the mean over its uses in a corpus."""
+"""One vector a word: of its spelling, of the softmax, or the mean over its uses in a corpus.
 
+The suffix of a file chooses its format:
+
+.hdf5, .h5           a dataset `embedding`, float32, shape (V, W), a row a word: the format of
+                     bilm-tf, and of the weights of a word-level model
+.txt, .vec, .w2v     word2vec's text format: V and W, then a word and its W values a line;
+                     compressed if `.gz` follows
+.bin                 word2vec's binary format
+.npz                 arrays of NumPy: `words`, `vectors`, and `counts` if they are known
+.tsv                 for the Embedding Projector: the values of a word a line; the words, and
+                     counts if they are known, are in NAME.metadata.tsv
+"""
+
+import gzip
+import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.vector_files import (
-    CHUNK_WORDS,
-    Array,
-    WordVectors,
-    check_vector_file,
-    takes_white_space,
-    write_vectors,
-)
+from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import Device, choose_device, result_or_raise
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
@@ -26,6 +33,7 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.pretrained.loading import choose_model, load_bilm
@@ -33,6 +41,11 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence
 from elmo_cli.text.records import find_format, open_records
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
+
+Array = NDArray[np.float32]
+OnProgress = Callable[[int], object]
 
 
 def write_token_vectors(
@@ -47,7 +60,7 @@ def write_token_vectors(
     vocabulary_file: str | Path | None = None,
     softmax_file: str | Path | None = None,
     overwrite: bool = False,
-    on_progress: Callable[[int], object] = lambda n_words: None,
+    on_progress: OnProgress = lambda n_words: None,
 ) -> int:
     """Write the vectors of the words of a file.
 
@@ -59,7 +72,7 @@ def write_token_vectors(
         options_file, weight_file, device, model: as in `ElmoEmbedder`.
         vocabulary_file, softmax_file: as in `LanguageModel`.
         overwrite: replace a file that is there.
-        on_progress: called with the number of words of each chunk that is written.
+        on_progress: called with the number of words of each batch that is done.
 
     Returns:
         The number of words.
@@ -75,10 +88,11 @@ def write_token_vectors(
     named = (model, options_file, weight_file, vocabulary_file, softmax_file)
     files = choose_model(*named, with_softmax=softmax)
     if softmax:
-        width, chunks = _of_softmax(words, files)
+        vectors = _of_softmax(words, files)
+        on_progress(len(words))
     else:
-        width, chunks = _of_encoder(words, files, choose_device(device))
-    write_vectors(output, WordVectors(words, width, _counted(chunks, on_progress)))
+        vectors = _of_encoder(words, files, choose_device(device), on_progress)
+    _write_vectors(output, words, vectors)
     return len(words)
 
 
@@ -86,8 +100,9 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: expected a word a line, found nothing")
+    takes_white_space = _suffix(output) in (*HDF5_SUFFIXES, ".npz")
     for number, word in enumerate(words, start=1):
-        if word.split() != [word] and not takes_white_space(output):
+        if word.split() != [word] and not takes_white_space:
             raise InputError(
                 f"{path}, line {number}: expected one word without white space, found "
                 f"{word[:60]!r}; {output.suffix} has no way to write it, HDF5 and npz have"
@@ -95,41 +110,30 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
     return words
 
 
-Chunks = Iterator[Array]
-
-
-def _of_encoder(words: list[str], files: ModelFiles, device: torch.device) -> tuple[int, Chunks]:
-    """The width of a model's token vectors, and those of the words in chunks."""
-    bilm = load_bilm(files)
-    encoder = prepare_token_encoder(bilm.token_encoder, compute_types("float32", device))
+def _of_encoder(
+    words: list[str], files: ModelFiles, device: torch.device, on_progress: OnProgress
+) -> Array:
+    """The vectors of words by a model's token encoder, shape (V, P)."""
+    token_encoder = load_bilm(files).token_encoder
+    encoder = prepare_token_encoder(token_encoder, compute_types("float32", device))
 
     @torch.inference_mode()
     def encode(tokens: Sequence[str]) -> torch.Tensor:
         vectors: torch.Tensor = encoder(encoder.token_ids(tokens).to(device))
+        on_progress(len(tokens))
         return vectors
 
-    chunks = (encode_by_length(encode, chunk).cpu().numpy() for chunk in _cut(words))
-    return bilm.options.lstm.projection_dim, chunks
+    return encode_by_length(encode, words).cpu().numpy()
 
 
-def _of_softmax(words: list[str], files: ModelFiles) -> tuple[int, Chunks]:
-    """The same for a model's softmax."""
+def _of_softmax(words: list[str], files: ModelFiles) -> Array:
+    """The same by its softmax."""
     assert files.vocabulary is not None
     assert files.softmax is not None
-    vocabulary, path = read_vocabulary(files.vocabulary), files.softmax
+    vocabulary = read_vocabulary(files.vocabulary)
     dim = read_options(files.options).lstm.projection_dim
-    check_softmax(path, len(vocabulary), dim)
-    return dim, (read_vectors(path, vocabulary.indices(chunk)) for chunk in _cut(words))
-
-
-def _cut(words: list[str]) -> Iterator[list[str]]:
-    return (words[start:stop] for start, stop in _bounds(len(words)))
-
-
-def _counted(chunks: Chunks, on_progress: Callable[[int], object]) -> Chunks:
-    for chunk in chunks:
-        yield chunk
-        on_progress(len(chunk))
+    check_softmax(files.softmax, len(vocabulary), dim)
+    return read_vectors(files.softmax, vocabulary.indices(words))
 
 
 def write_average_vectors(
@@ -143,7 +147,7 @@ def write_average_vectors(
     min_count: int = 1,
     at_most: int | None = None,
     overwrite: bool = False,
-    on_progress: Callable[[int], object] = lambda n_tokens: None,
+    on_progress: OnProgress = lambda n_tokens: None,
 ) -> int:
     """Write the mean vectors of the words of a corpus over their uses.
 
@@ -168,7 +172,6 @@ def write_average_vectors(
     output = Path(output)
     check_vector_file(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
-
     input_format = find_format(corpus, tokenizer=tokenizer)
 
     def sentences() -> Iterator[Sentence]:
@@ -182,9 +185,7 @@ def write_average_vectors(
     )
     if not found.words:
         raise InputError(f"{corpus}: expected words that occur {min_count:,} times, found none")
-    width = found.vectors.shape[1]
-    chunks = (found.vectors[start:stop] for start, stop in _bounds(len(found.words)))
-    write_vectors(output, WordVectors(found.words, width, chunks, found.counts))
+    _write_vectors(output, found.words, found.vectors, found.counts)
     return len(found.words)
 
 
@@ -234,13 +235,15 @@ def average_vectors(
         _uses(sentences, None if words is None else set(words), counts, at_most),
         *(DEFAULT_BATCH_SIZE, embedder.batch_tokens),
         carried=embedder.state == "carry",
-        length=lambda uses: len(uses.sentence),
+        length=lambda uses: len(uses[0]),
     ):
-        embedded = embedder.embed_window([uses.sentence for uses in window], selection)
-        for uses, values in zip(window, map(result_or_raise, embedded), strict=True):
+        embedded = embedder.embed_window([sentence for sentence, _ in window], selection)
+        for (sentence, positions), values in zip(
+            window, map(result_or_raise, embedded), strict=True
+        ):
             vectors = values if values.ndim == 2 else values.mean(axis=0)  # (T, W)
-            for position in uses.positions:
-                word = uses.sentence[position]
+            for position in positions:
+                word = sentence[position]
                 if word in sums:
                     sums[word] += vectors[position]
                 else:
@@ -253,20 +256,13 @@ def average_vectors(
     return AverageVectors(kept, [counts[word] for word in kept], means)
 
 
-class _Uses(NamedTuple):
-    """A sentence, and the places of the words in it that count."""
-
-    sentence: Sentence
-    positions: list[int]
-
-
 def _uses(
     sentences: Iterable[Sentence],
     words: set[str] | None,
     counts: Counter[str],
     at_most: int | None,
-) -> Iterator[_Uses]:
-    """Count the words of sentences, and give the sentences that have uses to average."""
+) -> Iterator[tuple[Sentence, list[int]]]:
+    """Count words; give the sentences with uses to average, and the places of these in them."""
     for sentence in sentences:
         positions = []
         for position, word in enumerate(sentence):
@@ -275,10 +271,90 @@ def _uses(
                 if at_most is None or counts[word] <= at_most:
                     positions.append(position)
         if positions:
-            yield _Uses(sentence, positions)
+            yield sentence, positions
 
 
-def _bounds(n_words: int) -> Iterator[tuple[int, int]]:
-    """Where the chunks of words start and end."""
-    for start in range(0, n_words, CHUNK_WORDS):
-        yield start, min(start + CHUNK_WORDS, n_words)
+# The formats.
+
+
+def check_vector_file(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
+    """Check that a file of vectors can be written, and is none of the inputs.
+
+    Raises:
+        OutputError: it has another suffix, or see `check_output`.
+    """
+    if _suffix(path) not in _WRITERS:
+        raise OutputError(
+            f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "
+            f"{', '.join(TEXT_SUFFIXES)} for word2vec's text (.gz may follow), in .bin for its "
+            "binary format, in .npz, or in .tsv for the Embedding Projector"
+        )
+    for file in (path, _metadata(path)) if _suffix(path) == ".tsv" else (path,):
+        for source in sources:
+            check_output(file, overwrite=overwrite, source=source)
+
+
+def _write_vectors(
+    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None = None
+) -> None:
+    """Write words, their vectors, shape (V, W), and how often each was used."""
+    _WRITERS[_suffix(path)](path, words, vectors, counts)
+
+
+def _suffix(path: Path) -> str:
+    """The suffix that chooses the format; `.gz` may follow that of text."""
+    text = Path(path.name.removesuffix(".gz")).suffix
+    return text if text in TEXT_SUFFIXES else path.suffix
+
+
+def _metadata(path: Path) -> Path:
+    return path.with_suffix(".metadata.tsv")
+
+
+def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
+    write_tensors(path, [("embedding", vectors)], "float32")
+
+
+def _write_text(path: Path, words: Sequence[str], vectors: Array, _counts: object) -> None:
+    with replaced(path) as partial, open(partial, "wb") as plain:
+        raw: Any = plain
+        if path.suffix == ".gz":  # no time in its header: equal vectors make equal files
+            raw = gzip.GzipFile("", "wb", compresslevel=6, fileobj=plain, mtime=0)
+        with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
+            file.write(f"{len(words)} {vectors.shape[1]}\n")
+            for word, row in zip(words, vectors, strict=True):
+                file.write(f"{word} {' '.join(f'{value:.6g}' for value in row.tolist())}\n")
+
+
+def _write_binary(path: Path, words: Sequence[str], vectors: Array, _counts: object) -> None:
+    with replaced(path) as partial, open(partial, "wb") as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, row in zip(words, vectors, strict=True):
+            file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
+
+
+def _write_npz(
+    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
+) -> None:
+    known: dict[str, Any] = {} if counts is None else {"counts": counts}
+    with replaced(path) as partial, open(partial, "wb") as file:
+        np.savez(file, words=words, vectors=vectors, **known)
+
+
+def _write_tsv(
+    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
+) -> None:
+    # The Projector takes a line of names for more than one column only.
+    rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
+    with replaced(path) as tensors, replaced(_metadata(path)) as metadata:
+        np.savetxt(tensors, vectors, "%.6g", "\t")
+        metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+
+
+_WRITERS: Final[dict[str, Callable[..., None]]] = {
+    **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
+    **dict.fromkeys(TEXT_SUFFIXES, _write_text),
+    ".bin": _write_binary,
+    ".npz": _write_npz,
+    ".tsv": _write_tsv,
+}

@@ -173,18 +173,6 @@ def write_tensors(
                 file.create_dataset(name, data=array, dtype=dtype)
 
 
-def write_rows(path: str | Path, name: str, shape: Shape, rows: Iterable[Array]) -> None:
-    """Write an HDF5 file of one tensor by some of its rows at a time, float, shape (n, ...)."""
-    with replaced(path) as partial, _new_hdf5(partial) as file:
-        with _disk_named():
-            dataset = file.create_dataset(name, shape=shape, dtype="float32")
-        first = 0
-        for values in rows:
-            with _disk_named():
-                dataset[first : first + len(values)] = values
-            first += len(values)
-
-
 @contextmanager
 def _new_hdf5(path: Path) -> Iterator[h5py.File]:
     """A new file, closed at the end."""
