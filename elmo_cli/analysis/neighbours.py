@@ -1,9 +1,9 @@
 """The tokens of a file of activations nearest to a word in a sentence: exact search, in blocks."""
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -41,9 +41,6 @@ class Neighbours:
     """The mean cosine of all pairs of two tokens of the file; None if it has no two."""
 
 
-LeaveOut: TypeAlias = Callable[[int, Neighbour], bool]
-
-
 def neighbours(
     activations: Activations,
     vectors: NDArray[np.floating],
@@ -51,7 +48,7 @@ def neighbours(
     *,
     layers: str | None = None,
     device: Device = "cpu",
-    leave_out: LeaveOut = lambda query, found: False,
+    leave_out: Callable[[int, Neighbour], bool] = lambda query, found: False,
 ) -> Neighbours:
     """Find the tokens whose vectors have the largest cosines with those of queries.
 
@@ -78,22 +75,35 @@ def neighbours(
             f"{tuple(queries.shape)} and top {top}"
         )
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
-    nearest = [_Nearest(top) for _ in queries]
+    nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64)
     n_tokens = 0
     for block in _blocks(read_vectors(activations, layers)):
         rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
-        _check_width(activations, rows.shape[1], queries.shape[1])
+        if rows.shape[1] != queries.shape[1]:
+            raise InputError(
+                f"{activations.paths[0]}: expected vectors of width {queries.shape[1]:,}, as the "
+                f"query has, found {rows.shape[1]:,}"
+            )
         rows = rows.to(chosen).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
         total += (scales @ rows).cpu()
         n_tokens += len(rows)
         for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
-            for candidate in _candidates(block, values, found):
-                if not leave_out(query, candidate):
-                    found.add(candidate)
-    return Neighbours([found.sorted() for found in nearest], _mean_cosine(total, n_tokens))
+            least = found[-1].cosine if len(found) == top else float("-inf")
+            others = (
+                other for other in _above(block, values, least) if not leave_out(query, other)
+            )
+            # Of equal cosines, those that come first in the file stay.
+            found += islice(others, top)
+            found.sort(key=lambda neighbour: -neighbour.cosine)
+            del found[top:]
+    if n_tokens < 2:
+        return Neighbours(nearest, None)
+    # Of all unit vectors, |sum|² = n + all pairs.
+    mean = (total @ total - n_tokens) / (n_tokens * (n_tokens - 1))
+    return Neighbours(nearest, float(mean))
 
 
 def word_neighbours(
@@ -173,41 +183,16 @@ def _embed(
     return np.stack(means)
 
 
-class _Nearest:
-    """The nearest neighbours so far: a heap, with the farthest of them first."""
-
-    def __init__(self, top: int) -> None:
-        self._top = top
-        self._heap: list[tuple[float, int, int, Neighbour]] = []
-        self.least = float("-inf")
-        """The cosine that another has to exceed."""
-
-    def add(self, found: Neighbour) -> None:
-        """Take one that exceeds it."""
-        # Of equal cosines, those that come first in the file stay.
-        heapq.heappush(self._heap, (found.cosine, -found.record, -found.index, found))
-        if len(self._heap) > self._top:
-            heapq.heappop(self._heap)
-        if len(self._heap) == self._top:
-            self.least = self._heap[0][0]
-
-    def sorted(self) -> list[Neighbour]:
-        """All, the nearest first."""
-        return [found for *_, found in sorted(self._heap, reverse=True)]
-
-
-def _candidates(block: list[Vectors], cosines: Tensor, nearest: _Nearest) -> Iterator[Neighbour]:
-    """The tokens of a block that are nearer than the nearest so far, the nearest first."""
-    places = (cosines > nearest.least).nonzero()[:, 0]
+def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
+    """The tokens of a block with larger cosines than the least, the nearest first."""
+    places = (cosines > least).nonzero()[:, 0]
     order = cosines[places].argsort(descending=True, stable=True)
     ends = np.cumsum([len(item.vectors) for item in block])
     for place in places[order].tolist():
-        cosine = float(cosines[place])
-        if cosine <= nearest.least:
-            return
         number = int(np.searchsorted(ends, place, "right"))
         item = block[number]
         row = place - int(ends[number]) + len(item.vectors)
+        cosine = float(cosines[place])
         yield Neighbour(item.record.tokens, item.positions[row], cosine, item.number)
 
 
@@ -223,18 +208,3 @@ def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
             block, n_vectors = [], 0
     if n_vectors:
         yield block
-
-
-def _check_width(activations: Activations, there: int, here: int) -> None:
-    if there != here:
-        raise InputError(
-            f"{activations.paths[0]}: expected vectors of width {here:,}, as the query has, found "
-            f"{there:,}"
-        )
-
-
-def _mean_cosine(total: Tensor, n_tokens: int) -> float | None:
-    """The mean cosine of all pairs, by the sum of all unit vectors: |sum|² = n + all pairs."""
-    if n_tokens < 2:
-        return None
-    return float((total @ total - n_tokens) / (n_tokens * (n_tokens - 1)))

@@ -4,9 +4,8 @@ import html
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -28,6 +27,15 @@ _LABEL_TOKENS: Final = 3
 """Tokens of a label on either side of the word."""
 _SEED: Final = 0
 _SVG: Final = "http://www.w3.org/2000/svg"
+_PAGE: Final = """\
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>svg {{ width: 100%; height: auto; }}</style>
+{svg}
+</html>
+"""
 _STYLE: Final[Any] = {
     "font.size": 9,
     "pdf.fonttype": 42,  # text that can be selected
@@ -37,8 +45,7 @@ _STYLE: Final[Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """What was drawn."""
 
     n_uses: int
@@ -101,7 +108,8 @@ def plot_uses(
     title = f"{word}: {counted(n_uses, 'use')}"
     if len(uses) < n_uses:
         title += f", {len(uses):,} of them drawn"
-    sentences = [_sentence(activations, use) for use in uses]
+    names = (record_name(activations, use.record) for use in uses)
+    sentences = [f"{name}: {use.occurrence.marked}" for name, use in zip(names, uses, strict=True)]
     drawing = _Drawing(title, points, groups, uses, sentences, variance)
     with replaced(output) as partial, open(partial, "xb") as file:
         _write(file, drawing, output.suffix.lower())
@@ -109,11 +117,7 @@ def plot_uses(
 
 
 def check_picture(path: Path, *, overwrite: bool) -> None:
-    """Check that a picture can be written.
-
-    Raises:
-        OutputError: it has another suffix, or see `check_output`.
-    """
+    """Check that a picture can be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     check_output(path, overwrite=overwrite)
@@ -125,8 +129,8 @@ def _check_number(
     """Make sure that there are enough uses for a picture."""
     n_least = max(MIN_USES[method], clusters or 0)
     if n_uses < n_least:
-        path, found = activations.paths[0], counted(n_uses, "use") if n_uses else "none"
-        where = f"{path}" if len(activations.paths) == 1 else f"{path} and the others"
+        found, where = counted(n_uses, "use") if n_uses else "none", str(activations.paths[0])
+        where += " and the others" if len(activations.paths) > 1 else ""
         advice = "; --method pca takes 3" if method == "tsne" and n_uses >= MIN_USES["pca"] else ""
         raise InputError(
             f"{word!r}: expected {n_least} uses or more to draw, found {found} in {where}{advice}"
@@ -159,18 +163,12 @@ def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
     return [f"cluster {ranks[label] + 1}" for label in labels]
 
 
-def _sentence(activations: Activations, use: Use) -> str:
-    """A use as its point shows it: where it is, and the sentence with the word marked."""
-    return _printable(f"{record_name(activations, use.record)}: {use.occurrence.marked}")
-
-
 def _printable(text: str) -> str:
     """A text without characters that XML cannot hold."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-@dataclass(frozen=True)
-class _Drawing:
+class _Drawing(NamedTuple):
     """What a picture shows."""
 
     title: str
@@ -179,6 +177,7 @@ class _Drawing:
     """The group of each point, which gives its colour."""
     uses: Sequence[Use]
     sentences: Sequence[str]
+    """What each point shows when it is pointed at."""
     variance: tuple[float, ...]
 
 
@@ -197,7 +196,11 @@ def _write(file: IO[bytes], drawing: _Drawing, suffix: str) -> None:
             drawn = io.BytesIO()
             figure.savefig(drawn, format="svg", metadata={"Date": None})
             svg = _with_titles(drawn.getvalue(), [drawing.sentences[place] for place in order])
-            file.write(svg if suffix == ".svg" else _page(drawing, svg))
+            if suffix == ".html":
+                inline = svg[svg.index(b"<svg") :].decode()
+                title = html.escape(_printable(drawing.title))
+                svg = _PAGE.format(title=title, svg=inline).encode()
+            file.write(svg)
 
 
 def _draw(drawing: _Drawing) -> tuple[Any, list[int]]:
@@ -279,37 +282,6 @@ def _with_titles(svg: bytes, sentences: Sequence[str]) -> bytes:
         for point in group.iter(f"{{{_SVG}}}use")
     ]
     for point, sentence in zip(points, sentences, strict=True):
-        ElementTree.SubElement(point, f"{{{_SVG}}}title").text = sentence
+        ElementTree.SubElement(point, f"{{{_SVG}}}title").text = _printable(sentence)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text
-
-
-_PAGE: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.4 sans-serif; max-width: 70em; margin: 1em auto; padding: 0 1em; }}
-svg {{ width: 100%; height: auto; }}
-[id^=uses-] use:hover {{ stroke: black; stroke-width: 1.5; }}
-#use {{ min-height: 3em; }}
-</style>
-{svg}
-<p id="use">Point at a use to read its sentence.</p>
-<script>
-document.querySelector("svg").addEventListener("mouseover", event => {{
-  const title = event.target.querySelector("title");
-  if (title) document.getElementById("use").textContent = title.textContent;
-}});
-</script>
-</html>
-"""
-
-
-def _page(drawing: _Drawing, svg: bytes) -> bytes:
-    """A page that needs nothing else."""
-    text = svg.decode()
-    inline = text[text.index("<svg") :]
-    return _PAGE.format(title=html.escape(_printable(drawing.title)), svg=inline).encode()

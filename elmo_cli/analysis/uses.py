@@ -53,9 +53,6 @@ def find_uses(
 
     Returns:
         The uses by the name of the word, in the order of the file.
-
-    Raises:
-        InputError: see `read_vectors` and `check_pooling`.
     """
     check_pooling(activations, pooled=False)
     found: dict[str, list[Use]] = {name: [] for name in words.values()}
@@ -77,9 +74,6 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
         activations: of tokens, or pooled.
         layers: numbers of layers with commas between, whose mean is taken; if not given, all but
             the token layer.
-
-    Raises:
-        InputError: the file has no such layers or no tokens, or others than these.
     """
     rows = layer_rows(activations, layers)
     is_pooled = "pooling" in activations.attributes
@@ -108,11 +102,7 @@ def record_name(activations: Activations, number: int) -> str:
 
 
 def check_pooling(activations: Activations, *, pooled: bool) -> None:
-    """Make sure that a file has a vector a sentence, or a vector a token.
-
-    Raises:
-        InputError: it has the other.
-    """
+    """Make sure that a file has a vector a sentence, or a vector a token."""
     path, pooling = activations.paths[0], activations.attributes.get("pooling")
     if pooled and pooling is None:
         raise InputError(
@@ -129,15 +119,7 @@ def check_pooling(activations: Activations, *, pooled: bool) -> None:
 def layer_rows(activations: Activations, layers: str | None = None) -> list[int] | None:
     """Which layers of a file become one vector, as places on the axis of layers.
 
-    Args:
-        activations: of a file.
-        layers: as in `read_vectors`.
-
-    Returns:
-        The places; None where the file has one layer or mix, and no such axis.
-
-    Raises:
-        InputError: it has not all of these layers.
+    None where the file has one layer or mix, and no such axis.
     """
     name = stored_layers(activations)
     if name == "all" and len(activations):
@@ -163,11 +145,7 @@ def layer_rows(activations: Activations, layers: str | None = None) -> list[int]
 
 
 def stored_layers(activations: Activations) -> str:
-    """The choice of layers that a file was made with; AllenNLP's do not say.
-
-    Raises:
-        InputError: it does not say, and has not all layers.
-    """
+    """The choice of layers that a file was made with; AllenNLP's, of all layers, do not say."""
     name = activations.attributes.get("layers")
     if name is None and len(activations) and activations[0].ndim < 3:
         raise InputError(
@@ -178,29 +156,16 @@ def stored_layers(activations: Activations) -> str:
 
 
 def has_token_layer(activations: Activations, layers: str | None = None) -> bool:
-    """Whether the vectors hold the token layer, which knows a word by its spelling.
-
-    Raises:
-        InputError: the file has no such layers.
-    """
-    layer_rows(activations, layers)
+    """Whether the vectors hold the token layer, which knows a word by its spelling."""
+    layer_rows(activations, layers)  # refuses layers that are not there
     name = stored_layers(activations) if layers is None else layers
-    is_default = layers is None and "," in name  # which leaves it out
-    return name in ("average", "sum", "mix", "word_emb") or (
-        not is_default and "0" in name.split(",")
-    )
+    if layers is None and "," in name:  # the mean of several leaves it out
+        return False
+    return name in ("average", "sum", "mix", "word_emb") or "0" in name.split(",")
 
 
 def mean_of(values: Array, rows: list[int] | None) -> Array:
-    """The mean of some layers.
-
-    Args:
-        values: shape (n, T, W) or (n, W), or (T, W) or (W,) of one layer.
-        rows: places on the first axis; None is one layer.
-
-    Returns:
-        Shape (T, W) or (W,); float32 if it is a mean of several.
-    """
+    """The mean of layers, (n, T, W) or (n, W), at some places; None takes values as they are."""
     if rows is None:
         return values
     found: Array = values[rows[0]]
