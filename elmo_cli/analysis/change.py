@@ -34,8 +34,8 @@ _MAX_CLUSTERED: Final = 2000
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 
-Matrix = NDArray[np.float64]
-Uses = dict[str, NDArray[np.floating]]
+Matrix = NDArray[np.floating]
+Uses = dict[str, Matrix]
 """The vectors of the uses of each word, shape (n, W)."""
 _Statistic = Callable[[Matrix, Matrix, int, int], Matrix]
 
@@ -100,18 +100,12 @@ def read_uses(
 
 
 def _read_npz(path: str | Path, words: Mapping[str, str] | None) -> Uses:
-    """The matrices of a file of NumPy.
-
-    Raises:
-        InputError: it is none, or has something else than matrices.
-    """
+    """The matrices of a file of NumPy."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             is_of_lines = RECORDS in arrays or list(arrays) == [str(n) for n in range(len(arrays))]
             wanted = None if words is None else set(words.values())
             uses = {name: arrays[name] for name in arrays if wanted is None or name in wanted}
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise InputError(f"{path}: expected npz with a matrix a word: {error}") from None
     if is_of_lines:
@@ -156,33 +150,26 @@ def measure_change(
     return sorted(changes, key=lambda found: (found.change is None, -(found.change or 0)))
 
 
-def _change(
-    word: str,
-    old: NDArray[np.floating],
-    new: NDArray[np.floating],
-    measure: str,
-    permutations: int,
-) -> Change:
+def _change(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
     n_old, n_new = len(old), len(new)
     if min(n_old, n_new) < MIN_USES:
         return Change(word, None, n_old, n_new)
-    features = np.concatenate([old, new]).astype(np.float64)  # (n, W)
+    features: Matrix = np.concatenate([old, new]).astype(np.float64)  # (n, W)
     is_old = np.arange(n_old + n_new) < n_old
     if measure == "apd":
         features /= np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-30)
     if measure == "jsd":
         features, is_old = _clusters(features, is_old)
     statistic = _STATISTICS[measure]
-    changes = np.concatenate(
-        [
-            statistic(chosen @ features, ~chosen @ features, is_old.sum(), (~is_old).sum())
-            for chosen in _divisions(is_old, permutations)
-        ]
+    sizes = is_old.sum(), (~is_old).sum()
+    found, *others = (
+        statistic(chosen @ features, ~chosen @ features, *sizes)
+        for chosen in _divisions(is_old, permutations)
     )
-    found, others = changes[0], changes[1:]
     # Rounding must not make a division that is the same one less.
-    p = (1 + (others >= found - 1e-12).sum()) / (1 + permutations) if permutations else None
-    return Change(word, float(found), n_old, n_new, None if p is None else float(p))
+    n_as_much = sum(int((changes >= found - 1e-12).sum()) for changes in others)
+    p = (1 + n_as_much) / (1 + permutations) if permutations else None
+    return Change(word, float(found[0]), n_old, n_new, p)
 
 
 def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]:
@@ -210,15 +197,12 @@ def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
 
 def _jsd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
     """From the numbers of uses in each cluster, shape (P, K)."""
+    from scipy.special import rel_entr
+
     p, q = old / n_old, new / n_new
     mean = (p + q) / 2
-
-    def divergence(shares: Matrix) -> Matrix:
-        ratios = np.divide(shares, mean, out=np.ones_like(mean), where=shares > 0)
-        sums: Matrix = (shares * np.log(ratios)).sum(axis=1)
-        return sums
-
-    return (divergence(p) + divergence(q)) / 2
+    divergence: Matrix = (rel_entr(p, mean) + rel_entr(q, mean)).sum(axis=1) / 2
+    return divergence
 
 
 _STATISTICS: Final[dict[str, _Statistic]] = {"apd": _apd, "prt": _prt, "jsd": _jsd}
@@ -236,9 +220,8 @@ def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArr
     best, labels = -1.0, np.zeros(len(vectors), np.intp)
     # k-means finds no more clusters than there are different vectors, and warns of fewer.
     n_distinct = len(np.unique(vectors, axis=0))
-    for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct, len(vectors))):
-        kmeans = KMeans(n_clusters, n_init=3, random_state=_SEED)
-        found = kmeans.fit_predict(vectors)
+    for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct)):
+        found = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)
         score = silhouette_score(vectors, found)
         if score > best:
             best, labels = score, found

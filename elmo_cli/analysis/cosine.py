@@ -54,9 +54,6 @@ def find_occurrence(
         word: the token, exactly.
         number: number of the occurrence, from 1; required if there are several.
         option: name of the option for the number, in error messages.
-
-    Raises:
-        InputError: the word is not there, or occurs several times and `number` is None.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"
@@ -81,18 +78,7 @@ def find_pair(
     occurrence1: int | None = None,
     occurrence2: int | None = None,
 ) -> tuple[Occurrence, Occurrence]:
-    """Find the words to compare in two sentences.
-
-    Args:
-        sentences: two, as raw text.
-        cut: gives the tokens of a text.
-        word: of the first sentence, and of the second if no `word2` is given.
-        word2: of the second sentence.
-        occurrence1, occurrence2: numbers of the occurrences, as in `find_occurrence`.
-
-    Raises:
-        InputError: there are not two sentences, or a word is not found.
-    """
+    """Find the words to compare in two sentences, raw text; `word` in both without a `word2`."""
     if len(sentences) != 2:
         raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
     first, second = map(cut, sentences)
