@@ -113,9 +113,8 @@ def _without_padding(
     rows: list[Sentence], lengths: Sequence[int] | Tensor | None
 ) -> list[Sentence]:
     if lengths is None:
-        counts = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
-    else:
-        counts = [int(length) for length in lengths]
+        lengths = [max((i + 1 for i, token in enumerate(row) if token), default=0) for row in rows]
+    counts = list(map(int, lengths))
     if len(counts) != len(rows):
         raise InputError(f"lengths: expected {len(rows)}, one a sentence, found {len(counts)}")
     for number, (row, count) in enumerate(zip(rows, counts, strict=True)):

@@ -11,9 +11,7 @@ from elmo_cli.errors import InputError
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-except ModuleNotFoundError as error:
-    if str(error.name).partition(".")[0] != "sklearn":  # something that scikit-learn takes
-        raise
+except ModuleNotFoundError:
     raise ImportError(
         'ElmoVectorizer needs scikit-learn, which is not installed; pip install "elmo-cli[sklearn]"'
     ) from None
@@ -105,9 +103,8 @@ class ElmoVectorizer(
 
         key = (self.model, self.batch_tokens, self.device)
         if getattr(self, "_loaded", (None, None))[0] != key:
-            embedder = ElmoEmbedder(
-                model=self.model, batch_tokens=self.batch_tokens, device=self.device
-            )
+            model, batch_tokens, device = key
+            embedder = ElmoEmbedder(model=model, batch_tokens=batch_tokens, device=device)
             self._loaded = (key, embedder)
         return self._loaded[1]
 
