@@ -57,6 +57,7 @@ class Run:
         if processes.count > 1:
             self._parallel = DistributedDataParallel(self.objective)
         self._optimizer = make_optimizer(self._parameters, options)
+        self._own = slice(processes.rank, None, processes.count)  # the rows of this process
         self.step = 0
         self.n_tokens = 0
         self.learning_rate = 0.0
@@ -87,7 +88,7 @@ class Run:
         self.learning_rate = learning_rate(self.step, self.progress, options)
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
-        batch = make_batch(self._share(rows), self.vocabulary)
+        batch = make_batch(rows[self._own], self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
         autocast = options.precision == "bfloat16"
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=autocast):
@@ -102,23 +103,11 @@ class Run:
         self._optimizer.step()
         if options.state == "carry":
             self._carried = map_state(state, Tensor.float)
-        sums = torch.stack([forward.detach(), backward.detach(), forward.new_tensor(0.0)]).cpu()
-        sums[2] = n_predictions / processes.count
-        self._loss_sums += sums
+        losses = torch.stack([forward, backward]).tolist()
+        self._loss_sums += torch.tensor([*losses, n_predictions / processes.count])
         self.step += 1
         self.n_tokens += n_tokens(rows)
         self.position = position
-
-    def _share(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows of this process: every so many-th sentence, or streams side by side."""
-        if self.options.state == "zero":
-            return rows[self.processes.rank :: self.processes.count]
-        return rows[self._streams()]
-
-    def _streams(self) -> slice:
-        """The streams of this process among all."""
-        each, rank = self.options.batch_size // self.processes.count, self.processes.rank
-        return slice(rank * each, (rank + 1) * each)
 
     def _seed(self, purpose: str, rank: int = 0) -> int:
         """A seed for this step, which no other has."""
@@ -164,6 +153,7 @@ class Run:
     def save(self, folder: Path) -> None:
         """Write the checkpoint, if the loss is finite; all processes call it."""
         tensors = [] if self._carried is None else state_tensors(self._carried)
+        # Rows of all processes in turn, as each has taken its own.
         carried = self.processes.gather([values.cpu() for values in tensors])
         state = {
             "identity": self._identity,
@@ -174,7 +164,7 @@ class Run:
             "seconds": self.seconds,
             "position": tuple(self.position),
             "loss_sums": self.check_loss(),
-            "carried": [torch.cat(parts) for parts in zip(*carried, strict=True)],
+            "carried": [torch.stack(rows, 1).flatten(0, 1) for rows in zip(*carried, strict=True)],
             "objective": self.objective.state_dict(),
             "optimizer": self._optimizer.state_dict(),
         }
@@ -191,9 +181,8 @@ class Run:
         if self.processes.is_first:
             self._loss_sums = state["loss_sums"]
         if state["carried"]:
-            rows = self._streams()
-            values = iter([v[rows].to(self.processes.device) for v in state["carried"]])
-            zero = self.objective.bilm.initial_state(rows.stop - rows.start)
+            values = iter([v[self._own].to(self.processes.device) for v in state["carried"]])
+            zero = self.objective.bilm.initial_state(1)
             self._carried = map_state(zero, lambda _: next(values))
 
 
