@@ -28,10 +28,7 @@ def test_the_cosine_of_planted_vectors() -> None:
     assert cosine(one, 10 * one) == pytest.approx(1)
     assert cosine(one, -one) == pytest.approx(-1)
     assert cosine(one, np.array([-4, 3], np.float32)) == 0
-
-
-def test_the_cosine_with_a_zero_vector_is_zero() -> None:
-    assert cosine(np.zeros(2, np.float32), np.ones(2, np.float32)) == 0
+    assert cosine(one, np.zeros(2, np.float32)) == 0
 
 
 def test_similarities_are_the_cosines_of_each_layer_and_of_their_average(
@@ -50,11 +47,6 @@ def test_similarities_are_the_cosines_of_each_layer_and_of_their_average(
         ]
         assert (found.first, found.second) == pair
         assert_allclose([*found.layers, found.average], expected, atol=1e-6)
-
-
-def test_a_word_in_the_same_sentence_twice_has_cosines_of_one(tiny: ElmoEmbedder) -> None:
-    (found,) = similarities(tiny, [(Occurrence(RIVER, 5), Occurrence(list(RIVER), 5))])
-    assert_allclose([*found.layers, found.average], 1, atol=1e-12)
 
 
 # Words in sentences

@@ -104,17 +104,11 @@ def test_the_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
     assert words == ["<S>", "</S>", "<UNK>", "b", "a"]
 
 
-def test_patterns_give_files_in_order_each_once(tmp_path: Path) -> None:
+def test_patterns_give_files_in_order_each_once_and_a_name_is_a_name_first(tmp_path: Path) -> None:
     one, two = write_files(tmp_path, ["a", "b"])
     assert find_files([str(tmp_path / "*.txt"), one]) == (one, two)
-
-
-def test_a_name_with_brackets_is_a_name_first(tmp_path: Path) -> None:
     (tmp_path / "a[1].txt").write_text("x\n")
     assert find_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
-
-
-def test_a_pattern_that_fits_nothing_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no-\*: expected a text file or a pattern of some"):
         find_files([str(tmp_path / "no-*")])
 
