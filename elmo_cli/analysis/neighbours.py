@@ -124,9 +124,6 @@ def word_neighbours(
         activations, top, layers: as in `neighbours`.
         queries: words; any word of a sentence stands for it where tokens are pooled.
         other_words: leave out the same word, in lower or upper case, too.
-
-    Raises:
-        InputError: another model made the file; see also `neighbours`.
     """
     there = activations.attributes.get("model_sha256")
     if there is not None and there != embedder.content_sha256:

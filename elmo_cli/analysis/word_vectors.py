@@ -278,11 +278,7 @@ def _uses(
 
 
 def check_vector_file(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Check that a file of vectors can be written, and is none of the inputs.
-
-    Raises:
-        OutputError: it has another suffix, or see `check_output`.
-    """
+    """Check that a file of vectors can be written, and is none of the inputs."""
     if _suffix(path) not in _WRITERS:
         raise OutputError(
             f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "

@@ -66,10 +66,8 @@ class TrainingOptions:
     negative_samples: int = 8192
     """Distinct words drawn for the sampled softmax of each step; 0 takes the full softmax."""
     optimizer: str = "adamw"
-    """`adamw`, or `adagrad` as published."""
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
-    """Weight decay of AdamW."""
     warmup_steps: int = 200
     """Steps over which the learning rate rises, a tenth of the run at most."""
     decay_share: float = 1 / 3
@@ -77,7 +75,6 @@ class TrainingOptions:
     max_grad_norm: float = 1.0
     """Maximum norm of all gradients together."""
     precision: str = "float32"
-    """`float32`, or `bfloat16` for autocast."""
     seed: int = 0
 
 
@@ -102,15 +99,7 @@ RUN_LENGTH: Final = {"steps", "epochs"}
 
 
 def training_options(content: Mapping[str, Any], **given: Any) -> TrainingOptions:
-    """The settings of a run.
-
-    Args:
-        content: of an options.json; bilm-tf's training keys count where nothing is given.
-        given: fields of `TrainingOptions`; None is not given.
-
-    Raises:
-        OptionsError: the options.json asks for what is not offered.
-    """
+    """The settings of a run: the given ones that are not None, else those of an options.json."""
     given = {name: value for name, value in given.items() if value is not None}
     optimizer = given.get("optimizer", TrainingOptions.optimizer)
     defaults = {**_OF_OPTIMIZER[optimizer], **_published(content, optimizer)}

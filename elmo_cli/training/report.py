@@ -73,10 +73,7 @@ class Report:
             )
 
     def evaluate(self, max_tokens: float = float("inf")) -> dict[str, float] | None:
-        """Write the model, and measure the perplexity of the validation text.
-
-        Args:
-            max_tokens: measure the first sentences with so many tokens.
+        """Write the model, and measure the perplexity of the first tokens of the validation text.
 
         Returns:
             `forward`, `backward`, `average`, exp of the mean of both directions' losses,

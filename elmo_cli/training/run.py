@@ -42,9 +42,7 @@ class Run:
         """Start a run.
 
         Args:
-            objective: with a softmax of the vocabulary.
-            vocabulary: the words to predict.
-            options: the settings.
+            objective, vocabulary, options: the model, the words to predict, the settings.
             identity: what must be the same for a checkpoint to fit, by its name.
             processes: this process among all.
             text_tokens: of a pass over the text; where the length is in epochs.

@@ -47,11 +47,7 @@ def choose_start(
 ) -> Start:
     """The architecture of an options.json, of a preset, or of a model to start from.
 
-    Args:
-        options_file: options.json; with `init_from` only where that is a single file of weights.
-        preset: a name of `PRESETS`.
-        init_from: a name, folder, zip or file of weights.
-        vocabulary_file: words to predict, in place of those of the model to start from.
+    An options.json goes with a model only where that is a single file of weights.
     """
     vocabulary = None if vocabulary_file is None else read_vocabulary(vocabulary_file)
     if preset is not None:
@@ -85,8 +81,7 @@ def choose_start(
 def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
     """Count the tokens of a text, and write the lines that are held out of it into a folder.
 
-    Args:
-        n_words: write so many words, the most frequent, as vocab.txt; None writes none.
+    So many words, the most frequent, are written as vocab.txt; none for None.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()

@@ -54,21 +54,8 @@ def train_model(
 ) -> dict[str, float] | None:
     """Train a model on text, into a folder; resume a run that was stopped there.
 
-    Args:
-        texts: files of text, a sentence a line, plain or gzip, and patterns.
-        folder: gets the model; made if it is not there.
-        options_file, preset, init_from: see `choose_start`.
-        validation_file: text to measure perplexity on.
-        validation_share: in its place, the share of the lines that is not trained on.
-        tokenizer: of all text.
-        vocabulary_file: the words to predict, by falling count.
-        vocabulary_size: how many, where they are counted; 25,000 if not given.
-        device: under `torchrun`, a GPU is that of each process.
-        checkpoint_seconds: seconds between checkpoints.
-        eval_steps: steps between evaluations, each of which writes the model.
-        tensorboard: log for TensorBoard too.
-        should_stop: asked after each step; True makes a checkpoint and raises a `StoppedError`.
-        settings: fields of `TrainingOptions`.
+    The parameters are the options of `elmo train`, `settings` those in `TrainingOptions`.
+    `should_stop` is asked after each step; True makes a checkpoint and raises a `StoppedError`.
 
     Returns:
         The perplexity of the validation text, as `Report.evaluate` gives it; None without one.
