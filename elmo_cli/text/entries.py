@@ -149,21 +149,18 @@ def json_entries(
 ) -> Iterator[Entry]:
     """The records of JSON lines; blank lines are passed over."""
     for number, line in enumerate(lines, start=1):
-        if line:
-            yield Entry(number, *_json_record(line, fields, tokenizer))
-
-
-def _json_record(line: str, fields: Fields, tokenizer: Tokenizer) -> tuple[Record, str | None]:
-    """The record of a line; and what is wrong with it."""
-    if isinstance(line, InvalidLine):
-        return Record("", [], error=line.error), None
-    try:
-        row = json.loads(line)
-    except ValueError:
-        row = None
-    if not isinstance(row, dict):
-        return Record("", []), f"expected a JSON object, found {line[:60]}"
-    return row_record(row, fields, tokenizer)
+        if isinstance(line, InvalidLine):
+            yield Entry(number, Record("", [], error=line.error))
+        elif line:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                row = None
+            if isinstance(row, dict):
+                yield Entry(number, *row_record(row, fields, tokenizer))
+            else:
+                error = f"expected a JSON object, found {line[:60]}"
+                yield Entry(number, Record("", []), error)
 
 
 def row_record(

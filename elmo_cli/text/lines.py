@@ -113,7 +113,7 @@ class Pipe(io.FileIO):
             if content:
                 *lines, self._rest = (self._rest + content).split(b"\n")
                 self._lines.extend(line + b"\n" for line in lines)
-            elif content is not None:  # where another process has read it
+            elif content is not None:  # the end; None where another process was first
                 self._is_at_end = True
                 if self._rest:
                     self._lines.append(self._rest)
