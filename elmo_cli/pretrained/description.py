@@ -1,7 +1,6 @@
 """A model to what there is to know of it: its size, its files, their checksums and its card."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.errors import InputError
@@ -75,6 +74,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         n_characters = lexicons.characters.n_rows if lexicons.characters else 0
     elif files.vocabulary and (options.char_cnn is None or files.softmax):
         n_words = len(read_vocabulary(files.vocabulary))
+    card = files.options.with_name("card.md")
     parts = parameters_by_part(options, n_words, n_characters)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -89,10 +89,5 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         "parts": parts,
         "options": asdict(options),
         "files": paths,
-        "card": _card(files.options.parent / "card.md"),
+        "card": read_text(card).splitlines()[:_CARD_LINES] if card.exists() else [],
     }
-
-
-def _card(path: Path) -> list[str]:
-    """The first lines of a model's card, if it has one."""
-    return read_text(path).splitlines()[:_CARD_LINES] if path.exists() else []

@@ -27,10 +27,7 @@ TOKEN_ENCODER: Final = "token_embedder.pkl"
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
-    "weights": (
-        *("encoder.pkl", "model.hdf5", "weights.hdf5", "model.safetensors", "weights.safetensors"),
-        *("*.hdf5", "*.safetensors"),
-    ),
+    "weights": ("encoder.pkl", "model.hdf5", "weights.hdf5", "*.hdf5", "*.safetensors"),
     "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
