@@ -17,15 +17,12 @@ _AS_ONE_SECONDS = 0.2
 
 
 @contextmanager
-def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
+def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Give a function that says whether the run should stop.
 
     The first signal asks for a stop after the work in hand. The second ends the
     process at once, which loses what came after the last checkpoint, and no more.
     A signal that is ignored, as SIGINT under `nohup`, stays so.
-
-    Args:
-        unit: what the message calls the work in hand.
     """
     received: list[float] = []
     meta = click.get_current_context().meta
@@ -38,7 +35,7 @@ def stop_on_signal(unit: str = "batch") -> Iterator[Callable[[], bool]]:
         if received:
             os._exit(meta["exit_status"])
         received.append(now)
-        messages.say(f"Stopping after this {unit}; once more stops at once.")
+        messages.say("Stopping soon; once more stops at once.")
 
     taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in taken}

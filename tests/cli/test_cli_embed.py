@@ -28,7 +28,7 @@ from conftest import Golden
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.progress import ProgressBar
+from elmo_cli.cli.progress import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 
 TINY_MODEL = ("--model", str(TINY))
@@ -234,9 +234,9 @@ def test_progress_shows_on_a_terminal_unless_quiet(
     monkeypatch.setattr(sys, "stderr", stream)
     with click.Context(click.Command("elmo")).scope() as context:
         context.meta["verbosity"] = -1 if quiet else 0
-        with ProgressBar(total=1000) as bar:
-            bar.show(Summary(1, 70, 400, 0.1))
-            bar.show(Summary(2, 90, 1000, 0.2))
+        with progress_bar(total=1000) as bar:
+            show_summary(bar, Summary(1, 70, 400, 0.1))
+            show_summary(bar, Summary(2, 90, 1000, 0.2))
     shown = stream.getvalue()
     assert bool(shown) == shows
     if shows:
@@ -372,10 +372,10 @@ def test_a_device_that_is_not_there_is_an_error(
 
 
 def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: ProgressBar, summary: Summary) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ProgressBar, "show", interrupted)
+    monkeypatch.setattr("elmo_cli.cli.progress.show_summary", interrupted)
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
     assert (result.exit_code, without_size(result.stderr)) == (130, f"{LOADED}Interrupted.\n")
     assert_no_output()
@@ -394,7 +394,7 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors.decode()) == (
         130,
-        f"{LOADED}Stopping after this batch; once more stops at once.\n"
+        f"{LOADED}Stopping soon; once more stops at once.\n"
         "Stopped after line 5, which is kept with all before it in out.hdf5.partial; "
         "the same command resumes it\n",
     )

@@ -135,7 +135,7 @@ def distribute(
     if named["state"] == "carry":
         raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
 
-    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.cli.progress import progress_bar, show_parts
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.distributed.plan import Settings, open_plan
     from elmo_cli.distributed.run import run_parts
@@ -143,18 +143,17 @@ def distribute(
     from elmo_cli.text.records import WHOLE, parse_shard
 
     shard = parse_shard(named.pop("shard") or str(WHOLE))
-    unit = "part" if named["engine"] == "none" else "moment"
     engine = _take_engine(named)
     named["tokenizer"] = loading.take_tokenizer(named).name
     loading.say_model(loading.take_files(dict(named)).name)
     settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers()
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
-    with stop_on_signal(unit) as should_stop, ProgressBar(unit="part") as bar:
+    with stop_on_signal() as should_stop, progress_bar("part") as bar:
         progress = run_parts(
             *(there, plan, settings, engine),
             shard=shard,
-            on_progress=bar.show_parts,
+            on_progress=partial(show_parts, bar),
             should_stop=should_stop,
         )
     _say_end(folder, progress, is_shard=shard != WHOLE)

@@ -1,5 +1,6 @@
 """`elmo embed`: a text or FASTA file to activations."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -122,7 +123,7 @@ def embed(
     old = [name for name in ("all", "top", "average") if named.pop(name)]
     layers = named.pop("layers") or next(iter(old), "all")
 
-    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.cli.progress import progress_bar, show_summary
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.file_plan import FilePlan
     from elmo_cli.text.targets import read_targets
@@ -150,9 +151,10 @@ def embed(
     selection = select(n_layers, layers, mix, gamma, named["pooling"], normalize=normalize)
     with (
         stop_on_signal() as should_stop,
-        ProgressBar(total=size_in_bytes(input_file), as_lines=file_friendly_logging) as bar,
+        progress_bar(total=size_in_bytes(input_file), as_lines=file_friendly_logging) as bar,
     ):
-        done = embed_file(embedder, plan, selection, batch_size, bar.show, should_stop)
+        show = partial(show_summary, bar)
+        done = embed_file(embedder, plan, selection, batch_size, show, should_stop)
     if not done.was_complete:  # which has been said
         unit = "sentence" if plan.input_format is TEXT else plan.input_format.unit
         messages.say(

@@ -25,6 +25,6 @@ def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
     from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.outputs.merge import merge_shards
 
-    with stop_on_signal("record") as should_stop:
+    with stop_on_signal() as should_stop:
         n_records = merge_shards(output_file, shards, overwrite=overwrite, should_stop=should_stop)
     messages.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

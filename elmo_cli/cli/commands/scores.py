@@ -142,17 +142,19 @@ def _score_file(
     text: str, tokenizer: "Tokenizer", score: Callable[..., Iterator[Any]]
 ) -> Iterator[Any]:
     """Score the sentences of a file, with a progress bar: what `score` gives for them."""
-    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.cli.progress import progress_bar, show_rate
     from elmo_cli.text.records import find_format, open_records
 
     input_format = find_format(text, tokenizer=tokenizer)
     with (
-        ProgressBar(total=size_in_bytes(text)) as bar,
-        open_records(text, input_format, bar.add, tokenizer=tokenizer) as (records, is_ready, _),
+        progress_bar(total=size_in_bytes(text)) as bar,
+        open_records(text, input_format, bar.update, tokenizer=tokenizer) as (records, is_ready, _),
     ):
+        n_tokens = 0
         for found in score((record.tokens for record in records), is_ready=is_ready):
             yield found
-            bar.add_tokens(len(found.tokens))
+            n_tokens += len(found.tokens)
+            show_rate(bar, n_tokens)
 
 
 def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:

@@ -81,7 +81,7 @@ def word_vectors(
     averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
 
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
-    from elmo_cli.cli.progress import ProgressBar
+    from elmo_cli.cli.progress import progress_bar
 
     write: Callable[..., int]
     if corpus is None:
@@ -95,6 +95,6 @@ def word_vectors(
         words_file = arguments[0] if len(arguments) == 2 else None
         averaging |= {"tokenizer": tokenizer}
         write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
-    with ProgressBar(unit=" words" if corpus is None else " tokens") as bar:
-        n_words = write(overwrite=overwrite, on_progress=bar.add)
+    with progress_bar(" words" if corpus is None else " tokens") as bar:
+        n_words = write(overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
