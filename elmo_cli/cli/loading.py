@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli.messages import say
+from elmo_cli.cli import messages
 from elmo_cli.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,18 +18,12 @@ if TYPE_CHECKING:
 
 
 def load_embedder(**named: Any) -> "ElmoEmbedder":
-    """Load the model of the shared options, and print its name.
-
-    Args:
-        named: the options of `run_options`, and others of `ElmoEmbedder`.
-    """
+    """Load the model of the shared options; `named` are those of `run_options`."""
     files = take_files(named)
 
     from elmo_cli.embedder import ElmoEmbedder
 
-    embedder = ElmoEmbedder(model=files, **named)
-    say_model(files.name)
-    return embedder
+    return ElmoEmbedder(model=files, **named)
 
 
 def load_language_model(**named: Any) -> "LanguageModel":
@@ -38,42 +32,29 @@ def load_language_model(**named: Any) -> "LanguageModel":
 
     from elmo_cli.language_model.scoring import LanguageModel
 
-    model = LanguageModel(model=files, **named)
-    say_model(files.name)
-    return model
+    return LanguageModel(model=files, **named)
 
 
 def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
-    """The files of a model, those that are not there downloaded.
-
-    Args:
-        named: options, from which those that name the files are taken out.
-        with_softmax: those of a language model.
-    """
+    """Find or download the files of a model by the options, which are taken out; say its name."""
     names = ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
     files = {name: named.pop(name, None) for name in names}
 
     from elmo_cli.pretrained.loading import choose_model
+    from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
     with usage_errors():
-        return choose_model(**files, with_softmax=with_softmax)
+        found = choose_model(**files, with_softmax=with_softmax)
+    note = " (bundled, small; --model original is the published one)"
+    messages.say(f"Model: {found.name}{note if found.name == BUNDLED else ''}")
+    return found
 
 
 def collect_garbage() -> None:
     """Start Python's collector, which `__main__` has stopped, for objects made from now on."""
     gc.freeze()
     gc.enable()
-
-
-def say_model(name: str) -> None:
-    """Say which model runs."""
-    from elmo_cli.pretrained.registry import BUNDLED
-
-    note = f"Model: {name}"
-    if name == BUNDLED:
-        note += " (bundled, small; --model original is the published one)"
-    say(note)
 
 
 def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":

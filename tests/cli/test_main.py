@@ -40,6 +40,7 @@ def test_idle_threads_wait_for_a_short_time_unless_the_user_says_otherwise(
 
 def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     states: list[bool] = []
+    monkeypatch.setattr("elmo_cli.cli.messages.say", lambda message: None)
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())

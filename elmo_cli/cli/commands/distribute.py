@@ -145,7 +145,7 @@ def distribute(
     shard = parse_shard(named.pop("shard") or str(WHOLE))
     engine = _take_engine(named)
     named["tokenizer"] = loading.take_tokenizer(named).name
-    loading.say_model(loading.take_files(dict(named)).name)
+    loading.take_files(dict(named))  # or their error, before there is a folder
     settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers()
     there = Folder(folder)
     plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)

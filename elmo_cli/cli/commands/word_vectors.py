@@ -86,7 +86,6 @@ def word_vectors(
     write: Callable[..., int]
     if corpus is None:
         files = loading.take_files(named, with_softmax=softmax)
-        loading.say_model(files.name)
         write = partial(
             write_token_vectors, arguments[0], output, softmax=softmax, model=files, device=device
         )
