@@ -25,18 +25,15 @@ WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
 _CLIPS = st.sampled_from([None, 0, 0.05, 0.2, 0.6, 3])
 
 
-@st.composite
-def _lstm(draw: st.DrawFn) -> dict[str, Any]:
-    section: dict[str, Any] = {
-        "dim": draw(st.integers(1, 6)),
-        "projection_dim": draw(st.integers(1, 5)),
-        "n_layers": draw(st.integers(1, 3)),
-        "use_skip_connections": draw(st.booleans()),
-    }
-    for key in ("cell_clip", "proj_clip"):
-        if draw(st.booleans()):
-            section[key] = draw(_CLIPS)
-    return section
+_LSTMS = st.fixed_dictionaries(
+    {
+        "dim": st.integers(1, 6),
+        "projection_dim": st.integers(1, 5),
+        "n_layers": st.integers(1, 3),
+        "use_skip_connections": st.booleans(),
+    },
+    optional={"cell_clip": _CLIPS, "proj_clip": _CLIPS},
+)
 
 
 @st.composite
@@ -54,13 +51,12 @@ def architectures(draw: st.DrawFn) -> dict[str, Any]:
         "max_characters_per_token": longest,
         "n_characters": draw(st.sampled_from([261, 262])),
     }
-    return {"lstm": draw(_lstm()), "char_cnn": char_cnn}
+    return {"lstm": draw(_LSTMS), "char_cnn": char_cnn}
 
 
-@st.composite
-def word_architectures(draw: st.DrawFn) -> dict[str, Any]:
+def word_architectures() -> st.SearchStrategy[dict[str, Any]]:
     """The content of an options.json of a word-level model."""
-    return {"lstm": draw(_lstm())}
+    return st.fixed_dictionaries({"lstm": _LSTMS})
 
 
 odd_tokens = st.one_of(

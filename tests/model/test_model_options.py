@@ -31,21 +31,8 @@ def faults_of(content: Any) -> str:
 
 def test_every_key_of_a_golden_file_is_read() -> None:
     options = read_options(GOLDEN / "tanh-clip" / "options.json")
-    assert options.lstm == LstmOptions(
-        dim=24,
-        projection_dim=10,
-        n_layers=1,
-        cell_clip=0.4,
-        proj_clip=0.25,
-        use_skip_connections=True,
-    )
-    assert options.char_cnn == CharacterOptions(
-        embedding_dim=5,
-        filters=((1, 6), (3, 9), (7, 12)),
-        n_highway=1,
-        activation="tanh",
-        max_characters_per_token=50,
-    )
+    assert options.lstm == LstmOptions(24, 10, 1, 0.4, 0.25, use_skip_connections=True)
+    assert options.char_cnn == CharacterOptions(5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50)
     assert options.char_cnn.n_filters == 27
     assert options.n_layers == 2
     assert options.width == 20

@@ -70,11 +70,6 @@ def test_leaving_out_padding_changes_nothing(width: int, tokens: list[str]) -> N
     assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
 
 
-def test_short_tokens_are_not_computed_at_full_length() -> None:
-    encoder = small_encoder([[1, 2], [3, 2]])
-    assert encoder._crop(encoder.token_ids(["abc", "a"])).shape == (2, 5 + 3)
-
-
 def test_word_ids_leave_0_free_and_unknown_words_are_unk() -> None:
     encoder = WordEncoder(Vocabulary(WORDS), 3)
     ids = encoder.token_ids(["<S>", "never seen", "東京"])

@@ -16,18 +16,6 @@ def test_a_word_has_the_number_of_its_line_and_others_that_of_unk() -> None:
     assert vocabulary.indices([]).shape == (0,)
 
 
-def test_unk_need_not_be_the_third_word() -> None:
-    assert Vocabulary(["a", "<UNK>", "</S>", "<S>"]).indices(["b", "a"]).tolist() == [1, 0]
-
-
-def test_a_vocabulary_knows_its_words() -> None:
-    vocabulary = Vocabulary(WORDS)
-    assert len(vocabulary) == 6
-    assert "the" in vocabulary
-    assert "The" not in vocabulary
-    assert 3 not in vocabulary
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -48,25 +36,17 @@ def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt.gz"
     path.write_bytes(gzip.compress("\n".join(WORDS).encode()))
     assert read_vocabulary(path).words == WORDS
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InputError, match=rf"^{path}: cannot read the vocabulary: damaged gzip"):
-        read_vocabulary(path)
 
 
 def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
+    with pytest.raises(InputError, match=f"^{path}: cannot read the vocabulary: No such file or"):
+        read_vocabulary(path)
     path.write_text("the\n</S>\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
         read_vocabulary(path)
     expected = f"{path}: a vocabulary needs the words <S>, <UNK>, each on a line of its own"
     assert str(caught.value) == expected
-
-
-def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "vocab.txt"
-    with pytest.raises(InputError) as caught:
-        read_vocabulary(path)
-    assert str(caught.value) == f"{path}: cannot read the vocabulary: No such file or directory"
 
 
 def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:

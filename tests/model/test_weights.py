@@ -62,15 +62,6 @@ def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -
     assert_agrees_with_reference(files, content)
 
 
-def test_a_projection_that_only_some_cells_have_is_missing_in_the_others(tmp_path: Path) -> None:
-    content = small_architecture(dim=3, projection_dim=3)
-    files = make_model(content, 2, tmp_path, projects=True)
-    with h5py.File(files.weights, "r+") as file:
-        del file[CELL.format(1, 0, "W_P_0")]
-    with pytest.raises(WeightsError, match=r"Cell0/LSTMCell/W_P_0: expected .*, found nothing$"):
-        load_bilm(files)
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
 def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype: str) -> None:
     content = small_architecture()
@@ -145,15 +136,6 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
         " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
         "CNN/b_cnn_1: expected (9,), found nothing"
     )
-
-
-def test_a_vocabulary_of_another_length_does_not_fit(tmp_path: Path) -> None:
-    files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
-    assert files.vocabulary is not None
-    with files.vocabulary.open("a", encoding="utf-8") as file:
-        file.write("more\n")
-    with pytest.raises(WeightsError, match=re.escape("embedding: expected (9, 3), found (8, 3)")):
-        load_bilm(files)
 
 
 def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> None:
