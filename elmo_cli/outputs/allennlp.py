@@ -17,13 +17,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import Attributes, OutputFormat, has_own_tokens
-from elmo_cli.outputs.hdf5 import (
-    CHUNK_BYTES,
-    Hdf5Writer,
-    check_count,
-    checked_dataset,
-    known_record,
-)
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import shard_of
 
@@ -157,8 +151,9 @@ class AllenNlpFile:
             if self._has_attributes:  # which take time to read
                 facts = self._dataset(number).attrs.items()
                 attributes = {name: str(value) for name, value in facts}
-            tokens = attributes.pop(TOKENS, "")
-            found.append(known_record(self._texts.get(number, ""), key, attributes, tokens))
+            text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
+            cut = text.split() if tokens is None else json.loads(tokens)
+            found.append(Record(text, cut, key, attributes))
         return found
 
     def find(self, name: str) -> int | None:

@@ -62,12 +62,9 @@ def choose_output_format(
     layout: str | None = None,
     compression: str | None = None,
     dtype: str = "float32",
-    *,
-    pooled: bool = False,
-    forget_sentences: bool = False,
-    use_sentence_keys: bool = False,
+    **flags: bool,
 ) -> OutputFormat:
-    """Choose the format of an output; the options are as in `ElmoEmbedder.embed_file`.
+    """Choose the format of an output; the `flags` are the other fields of `OutputFormat`.
 
     Raises:
         InputError: there is no such format, or its parts contradict each other.
@@ -78,7 +75,8 @@ def choose_output_format(
     check_choice("format", name, OUTPUT_FORMATS)
     if str(path) == STANDARD_OUTPUT and name != "jsonl":
         raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
-    if name == "npy" and not pooled:
+    found = OutputFormat(name, layout or "allennlp", compression, dtype, **flags)
+    if name == "npy" and not found.pooled:
         raise InputError("format npy requires --pooling: it is one array of a vector a line")
     for option, value, choices in (
         ("layout", layout, LAYOUTS),
@@ -88,19 +86,14 @@ def choose_output_format(
             check_choice(option, value, choices)
             if name != "hdf5":
                 raise InputError(f"--{option} requires HDF5, found the output format {name}")
-    if use_sentence_keys and (name, layout or "allennlp") != ("hdf5", "allennlp"):
-        found = "--layout packed" if name == "hdf5" else f"the output format {name}"
-        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {found}")
+    if found.use_sentence_keys and (name, found.layout) != ("hdf5", "allennlp"):
+        other = "--layout packed" if name == "hdf5" else f"the output format {name}"
+        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}")
     if compression == "zstd":
         load_extra("compression zstd", "hdf5plugin", "zstd")
     if name == "parquet":
         load_pyarrow()
-    return OutputFormat(
-        *(name, layout or "allennlp", compression, dtype),
-        pooled=pooled,
-        forget_sentences=forget_sentences,
-        use_sentence_keys=use_sentence_keys,
-    )
+    return found
 
 
 def has_unknown_suffix(path: str | Path) -> bool:

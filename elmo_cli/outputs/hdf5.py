@@ -1,13 +1,11 @@
 """What both layouts of HDF5 share: compression, and files that are damaged."""
 
-import json
 from typing import Any, Final
 
 import h5py
 
 from elmo_cli.errors import first_line
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
-from elmo_cli.text.lines import Record
 
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
@@ -57,11 +55,6 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
     if not is_dataset or found.ndim not in n_axes:
         raise DamagedError(f"{name}: expected {kind} of {n_axes} axes, found {found}")
     return found
-
-
-def known_record(text: str, key: str | None, attributes: dict[str, str], tokens: str) -> Record:
-    """A record as a file has it; `tokens` are JSON, or "" where white space separates them."""
-    return Record(text, json.loads(tokens) if tokens else text.split(), key, attributes)
 
 
 def check_count(n_found: int, n_expected: int) -> None:

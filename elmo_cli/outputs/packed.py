@@ -20,7 +20,6 @@ from elmo_cli.outputs.hdf5 import (
     Hdf5Writer,
     check_count,
     checked_dataset,
-    known_record,
 )
 from elmo_cli.text.lines import Record
 
@@ -170,7 +169,12 @@ class PackedFile:
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
         return [
-            known_record(text, key or None, json.loads(facts or "{}"), tokens)
+            Record(
+                text,
+                json.loads(tokens) if tokens else text.split(),
+                key or None,
+                json.loads(facts or "{}"),
+            )
             for text, key, facts, tokens in zip(*columns, strict=True)
         ]
 

@@ -3,7 +3,7 @@
 import glob
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, SupportsIndex, overload
@@ -33,22 +33,6 @@ _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
 
 
-def open_activations(*paths: str | Path) -> "Activations":
-    """Open files that `elmo embed` or `allennlp elmo` wrote, or a folder of `elmo distribute`.
-
-    Several files are read as one: the shards of an input in the order of its lines, others one
-    after another.
-
-    Args:
-        paths: files of HDF5, or patterns of their names such as `"part-*.hdf5"`; or folders of
-            `elmo distribute`, also by URIs.
-
-    Raises:
-        InputError: a file is missing, or is none of these; or the files do not fit together.
-    """
-    return Activations(*paths)
-
-
 class Activations:
     """The activations of a file, or of several as one, read when they are asked for.
 
@@ -64,6 +48,15 @@ class Activations:
 
     A context manager. It can be pickled and used after a fork: each process opens the files for
     itself.
+
+    Args:
+        paths: files of HDF5 that `elmo embed` or `allennlp elmo` wrote, or patterns of their
+            names such as `"part-*.hdf5"`; or folders of `elmo distribute`, also by URIs. Several
+            are read as one: the shards of an input in the order of its lines, others one after
+            another.
+
+    Raises:
+        InputError: a file is missing, or is none of these; or the files do not fit together.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -184,8 +177,8 @@ class Activations:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., "Activations"], tuple[Path | str, ...]]:
-        return open_activations, tuple(self.paths)
+    def __reduce__(self) -> tuple[type["Activations"], tuple[Path | str, ...]]:
+        return Activations, tuple(self.paths)
 
     def _known(self, which: SupportsIndex) -> Record:
         """All that is known of a record but its values."""
@@ -217,6 +210,9 @@ class Activations:
             if place is not None:
                 found.append(file.numbers[place])
         return max(found, default=None)
+
+
+open_activations = Activations
 
 
 class ActivationsFile:

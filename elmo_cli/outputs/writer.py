@@ -17,30 +17,24 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
+from elmo_cli.outputs import streams
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, Attributes, FormatWriter, OutputFormat
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES
 from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.outputs.streams import (
-    JsonlWriter,
-    NpyWriter,
-    NpzWriter,
-    ParquetWriter,
-    WordsNpzWriter,
-)
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Place, shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
 """Attributes that are known at the end only."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
-    "jsonl": JsonlWriter,
-    "npz": NpzWriter,
-    "npz of words": WordsNpzWriter,
-    "npy": NpyWriter,
-    "parquet": ParquetWriter,
+    "jsonl": streams.JsonlWriter,
+    "npz": streams.NpzWriter,
+    "npz of words": streams.WordsNpzWriter,
+    "npy": streams.NpyWriter,
+    "parquet": streams.ParquetWriter,
 }
 
 
@@ -124,11 +118,7 @@ class ActivationsWriter:
             self._opened().skip(self._shard.place(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
-        """Add the activations of the next record.
-
-        Args:
-            record: its key, if it has one, is not there yet.
-            values: float, (L, T, W) or (T, W), without the T where tokens are pooled.
+        """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
 
         Raises:
             InputError: its text should be the name of a dataset, and cannot.
@@ -239,7 +229,7 @@ def end_attributes(
         n_records: what the output holds.
         place: the end of the input.
         skipped: what was wrong with records that were skipped, by their names.
-        has_keys: whether the records of a format that may have keys have them.
+        has_keys: whether records have keys, in a format where they may have none.
     """
     return {
         "records": str(n_records),
