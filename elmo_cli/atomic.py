@@ -64,7 +64,9 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
     try:
         partial.unlink(missing_ok=True)  # a link, perhaps
         yield partial
-        rename_synced(partial, path)
+        sync(partial)
+        os.replace(partial, path)
+        sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -77,13 +79,6 @@ def replaced(path: str | Path) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-
-
-def rename_synced(partial: Path, path: Path) -> None:
-    """Fsync a complete file, and rename it."""
-    sync(partial)
-    os.replace(partial, path)
-    sync(path.parent)
 
 
 def sync(path: Path) -> None:

@@ -62,3 +62,5 @@ def assert_equal(found: str | Path, expected: str | Path) -> None:
     assert data.keys() == expected_data.keys()
     for key, values in data.items():
         np.testing.assert_allclose(values, expected_data[key], rtol=0, atol=tolerance)
+    with h5py.File(found) as one, h5py.File(expected) as other:
+        assert all(dict(one[name].attrs) == dict(other[name].attrs) for name in other)

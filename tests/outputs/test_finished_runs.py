@@ -110,17 +110,6 @@ def test_a_symbolic_link_is_followed(text: Path) -> None:
     assert embed(text, output).was_complete
 
 
-@pytest.mark.parametrize("name", ["out.partial", "out.partial.log"])
-def test_an_input_of_the_name_of_the_unfinished_output_is_left_alone(
-    name: str, tmp_path: Path
-) -> None:
-    path = tmp_path / name
-    path.write_text(LINES)
-    with pytest.raises(OutputError, match=r"is no .*unfinished output of `elmo embed`; move it"):
-        embed(path, tmp_path / "out")
-    assert path.read_text() == LINES
-
-
 def test_a_model_is_known_by_its_content(text: Path, tmp_path: Path) -> None:
     """Of the same content under another name; and of another content under the same name."""
     import shutil

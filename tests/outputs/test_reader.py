@@ -17,7 +17,6 @@ from layouts import (
     corpora,
     layouts,
     lines,
-    open_writer,
     write,
 )
 from numpy.testing import assert_array_equal
@@ -84,13 +83,6 @@ def test_a_file_without_sentences_is_read_by_number(layout: str, tmp_path: Path)
         assert activations.sentence(0) is None
         assert "a" not in activations
         assert int(activations[2][0, 0, 0]) == 2
-
-
-@layouts
-def test_a_file_of_no_records_is_read(layout: str, tmp_path: Path) -> None:
-    write(lines(), tmp_path / "out", layout)
-    with open_activations(tmp_path / "out") as activations:
-        assert (len(activations), list(activations), activations[:]) == (0, [], [])
 
 
 def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
@@ -190,12 +182,6 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
     with pytest.raises(InputError) as caught:
         open_activations(path)
     assert str(caught.value) == f"{path}: {expected[name]}"
-
-
-def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^layout 'rows': expected allennlp or packed$"):
-        open_writer(tmp_path / "out", layout="rows")
-    assert list(tmp_path.iterdir()) == []
 
 
 @layouts

@@ -174,14 +174,6 @@ def test_a_log_without_a_file_is_of_a_run_that_was_killed_as_it_finished(tmp_pat
     again.close()
 
 
-def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
-    first = ResumableFile(tmp_path / "a")
-    with pytest.raises(BlockingIOError):
-        ResumableFile(tmp_path / "a")
-    first.close()
-    ResumableFile(tmp_path / "a").close()
-
-
 def test_an_error_is_kept_and_nothing_is_written_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

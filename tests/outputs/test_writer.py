@@ -56,24 +56,6 @@ def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
         assert json.loads(index[0]) == {"a b": "3", "naïve 東京": "1", 'quoted " \\ one': "4"}
 
 
-def test_a_file_of_no_lines_holds_an_empty_index(tmp_path: Path) -> None:
-    write(tmp_path / "out")
-    with h5py.File(tmp_path / "out", "r") as file:
-        assert list(file) == ["sentence_to_index"]
-        assert file["sentence_to_index"][0] == b"{}"
-
-
-def test_attributes_are_written(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "out", {"model": "mini", "layers": "all"}) as writer:
-        finish(writer)
-    with h5py.File(tmp_path / "out", "r") as file:
-        assert dict(file.attrs) == {
-            **{"model": "mini", "layers": "all", "layout": "allennlp", "dtype": "float32"},
-            **{"sentence_keys": "False", "forget_sentences": "False"},
-            **{"records": "0", "input_records": "0", "input_sha256": "0" * 64},
-        }
-
-
 # Sentences as names
 
 
@@ -105,15 +87,6 @@ def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
 
 
 # A file that is complete, or none
-
-
-def test_a_file_has_another_name_until_it_is_complete(tmp_path: Path) -> None:
-    with open_writer(tmp_path / "out") as writer:
-        writer.write(line_record("a"), values())
-        assert not (tmp_path / "out").exists()
-        assert (tmp_path / "out.partial").exists()
-        finish(writer)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
