@@ -35,12 +35,6 @@ def test_the_same_command_again_does_nothing(text: Path, layout: str, state: str
     assert folder_of(text) == {"input.txt", "out"}
 
 
-def test_an_empty_input_is_embedded_once(text: Path) -> None:
-    text.write_text("")
-    assert not embed(text, text.parent / "out").was_complete
-    assert embed(text, text.parent / "out").was_complete
-
-
 def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     output = text.parent / "out"
     embed(text, output)

@@ -190,14 +190,8 @@ def test_shards_that_do_not_make_one_output_are_refused(
     assert not list(folder.glob("merged*"))
 
 
-def test_an_output_is_replaced_where_asked_only_and_never_a_shard() -> None:
+def test_a_shard_is_never_replaced() -> None:
     shards = embed_shards("text", 2)
-    Path("merged").write_text("old")
-    with pytest.raises(OutputError, match="merged exists already"):
-        merge_shards("merged", shards)
-    merge_shards("merged", shards, overwrite=True)
-    embed("text", "whole")
-    assert_equal("merged", "whole")
     with pytest.raises(OutputError, match="is the input"):
         merge_shards("shard-1", shards, overwrite=True)
 

@@ -5,8 +5,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import h5py
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,29 +111,6 @@ def _reopen(path: Path) -> tuple[int, bytes]:
     found = file.state["n"], _content(file)
     file.close()
     return found
-
-
-def test_hdf5_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    sink = ResumableFile(path)
-    with h5py.File(sink, "w") as file:
-        for line in range(120):
-            file.create_dataset(str(line), data=np.full((3, 2, 5), line, np.float32))
-            if line % 50 == 49:
-                file.flush()
-                sink.checkpoint({"lines": line + 1})
-        killed = _copy(path, tmp_path / "b")
-    sink.close()
-    assert killed.state == {"lines": 100}
-    with h5py.File(killed, "r+") as file:
-        assert len(file) == 100
-        for line in range(100, 150):
-            file.create_dataset(str(line), data=np.full((3, 2, 5), line, np.float32))
-    killed.finish({"lines": 150})
-    with h5py.File(tmp_path / "b") as file:
-        assert sorted(map(int, file)) == list(range(150))
-        assert all((file[str(line)][:] == line).all() for line in range(150))
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["a.partial", "a.partial.log", "b"]
 
 
 def _foreign_log(folder: Path) -> None:

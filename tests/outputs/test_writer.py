@@ -89,19 +89,6 @@ def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
 # A file that is complete, or none
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("old", [(), ("old",)])
-def test_a_run_that_fails_leaves_what_was_there(
-    kind: type[BaseException], old: tuple[str, ...], tmp_path: Path
-) -> None:
-    if old:
-        write(tmp_path / "out", *old)
-    before = [path.read_bytes() for path in tmp_path.iterdir()]
-    with pytest.raises(kind):
-        write(tmp_path / "out", "new", fault=kind, overwrite=True)
-    assert [path.read_bytes() for path in tmp_path.iterdir()] == before
-
-
 @pytest.mark.parametrize("n_good", [0, 5, 30])
 @pytest.mark.parametrize(
     ("number", "advice"),
@@ -148,30 +135,6 @@ def test_writes_that_take_a_part_only_are_continued(
 
 
 # Before anything is computed
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("file", "{path} exists already; --overwrite replaces it"),
-        ("folder", "{path}: expected an output file, found a directory"),
-        ("pipe", "{path}: expected an output file, found a device or a pipe"),
-        ("gone/out", "{path}: the folder {path.parent} does not exist; make it first"),
-        ("x" * 300, "{path}: cannot write the output: File name too long"),
-    ],
-)
-def test_an_output_that_cannot_be_written_is_refused(
-    name: str, message: str, tmp_path: Path
-) -> None:
-    (tmp_path / "file").write_bytes(b"old")
-    (tmp_path / "folder").mkdir()
-    os.mkfifo(tmp_path / "pipe")
-    path = tmp_path / name
-    for overwrite in (False,) if name == "file" else (False, True):
-        with pytest.raises(OutputError) as caught:
-            write(path, overwrite=overwrite)
-        assert str(caught.value) == message.format(path=path)
-    assert (tmp_path / "file").read_bytes() == b"old"
 
 
 def test_a_folder_that_is_not_writable_is_refused(
