@@ -65,7 +65,7 @@ class NpzWriter(_StreamWriter):
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self._archive = zipfile.ZipFile(file, "w")
         self._records: list[str] = []
 
     def write(self, number: int, record: Record, values: Array) -> None:
@@ -104,7 +104,7 @@ class WordsNpzWriter(FormatWriter):
 
     def finish(self, attributes: Attributes) -> None:
         """Write an array a word, without rows for one that is not used."""
-        with zipfile.ZipFile(self._file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with zipfile.ZipFile(self._file, "w") as archive:
             for word, rows in self._uses.items():
                 _write_array(archive, word, np.stack(rows) if rows else self._nothing)
 
