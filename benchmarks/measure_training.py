@@ -19,8 +19,7 @@ from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import Row, TrainingText, make_batch, n_steps, portions
 from elmo_cli.training.options import PRESETS, training_options
-from elmo_cli.training.processes import Processes
-from elmo_cli.training.run import Run
+from elmo_cli.training.run import Processes, Run
 from elmo_cli.training.start import Start, start_weights
 
 N_WORDS = 25_000

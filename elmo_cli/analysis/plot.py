@@ -87,7 +87,9 @@ def plot_uses(
         ElmoError: a package is not installed.
     """
     output = Path(output)
-    check_picture(output, overwrite=overwrite)
+    if output.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"{output}: expected a name that ends in {', '.join(SUFFIXES)}")
+    check_output(output, overwrite=overwrite)
     check_choice("method", method, METHODS)
     for package in ("matplotlib", "sklearn"):
         load_extra("plot", package, "plot")
@@ -114,13 +116,6 @@ def plot_uses(
     with replaced(output) as partial, open(partial, "xb") as file:
         _write(file, drawing, output.suffix.lower())
     return Picture(n_uses, len(uses), variance)
-
-
-def check_picture(path: Path, *, overwrite: bool) -> None:
-    """Check that a picture can be written."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
-    check_output(path, overwrite=overwrite)
 
 
 def _check_number(

@@ -83,7 +83,7 @@ def write_token_vectors(
         ElmoError: the model or its softmax is missing or invalid.
     """
     output = Path(output)
-    check_vector_file(output, words_file, overwrite=overwrite)
+    _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
     named = (model, options_file, weight_file, vocabulary_file, softmax_file)
     files = choose_model(*named, with_softmax=softmax)
@@ -170,7 +170,7 @@ def write_average_vectors(
         OutputError: see `write_token_vectors`.
     """
     output = Path(output)
-    check_vector_file(output, words_file, corpus, overwrite=overwrite)
+    _check_output(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
     input_format = find_format(corpus, tokenizer=tokenizer)
 
@@ -277,7 +277,7 @@ def _uses(
 # The formats.
 
 
-def check_vector_file(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
+def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
     """Check that a file of vectors can be written, and is none of the inputs."""
     if _suffix(path) not in _WRITERS:
         raise OutputError(

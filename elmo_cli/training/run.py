@@ -3,27 +3,79 @@
 All that a step needs beyond the weights is known from its number and the place in the
 text: random numbers are seeded anew for each step. So a run that resumes from a
 checkpoint is the run that was never stopped, to the bit on one machine's CPU.
+
+Several processes may train one model, as `torchrun` starts them. Each has its share of every
+batch; gradients are averaged over all. Nothing may keep the group of processes beyond its end:
+its threads let go of tensors some time after they were summed, for which they need Python, and
+where it ends meanwhile they abort the process. Torch's `DistributedDataParallel` keeps the
+group, so it must go first: see `Run.close`.
 """
 
 import gc
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors import ElmoError
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.checkpoint import save_checkpoint
 from elmo_cli.training.corpus import Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.loss import Objective, Samples, draw_words
 from elmo_cli.training.options import TrainingOptions
-from elmo_cli.training.processes import Processes
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among all."""
+
+    device: torch.device
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes what is written once."""
+        return self.rank == 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """The value of each process; it waits for all."""
+        values: list[Any] = [value]
+        if self.count > 1:
+            values = [None] * self.count
+            distributed.all_gather_object(values, value)
+        return values
+
+
+@contextmanager
+def all_processes(name: Device) -> Iterator[Processes]:
+    """This process with its device: alone, or as `torchrun` says, which gives each its GPU."""
+    device = choose_device(name)
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield Processes(device)
+        return
+    # Before there is a group: its default arguments would keep it.
+    import torch.distributed.nn
+
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        device = choose_device(int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if on_gpu else "gloo")
+    try:
+        yield Processes(device, distributed.get_rank(), count)
+    finally:
+        distributed.destroy_process_group()
 
 
 class Run:

@@ -21,8 +21,7 @@ import torch
 
 from elmo_cli.training.corpus import Position, portions
 from elmo_cli.training.options import TrainingOptions
-from elmo_cli.training.processes import all_processes
-from elmo_cli.training.run import Run
+from elmo_cli.training.run import Run, all_processes
 from elmo_cli.training.start import choose_start, start_weights
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.model.vocabulary import Vocabulary
