@@ -92,7 +92,7 @@ def write_token_vectors(
         on_progress(len(words))
     else:
         vectors = _of_encoder(words, files, choose_device(device), on_progress)
-    _write_vectors(output, words, vectors)
+    _WRITERS[_suffix(output)](output, words, vectors, None)
     return len(words)
 
 
@@ -185,7 +185,7 @@ def write_average_vectors(
     )
     if not found.words:
         raise InputError(f"{corpus}: expected words that occur {min_count:,} times, found none")
-    _write_vectors(output, found.words, found.vectors, found.counts)
+    _WRITERS[_suffix(output)](output, found.words, found.vectors, found.counts)
     return len(found.words)
 
 
@@ -288,13 +288,6 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
     for file in (path, _metadata(path)) if _suffix(path) == ".tsv" else (path,):
         for source in sources:
             check_output(file, overwrite=overwrite, source=source)
-
-
-def _write_vectors(
-    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None = None
-) -> None:
-    """Write words, their vectors, shape (V, W), and how often each was used."""
-    _WRITERS[_suffix(path)](path, words, vectors, counts)
 
 
 def _suffix(path: Path) -> str:

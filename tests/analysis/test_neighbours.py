@@ -215,13 +215,6 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
         word_neighbours(embedder, activations, query)
 
 
-def test_files_of_different_states_are_not_one(tmp_path: Path) -> None:
-    write(corpus([1], state="zero"), tmp_path / "a.hdf5")
-    write(corpus([1], state="warm"), tmp_path / "b.hdf5")
-    with pytest.raises(ElmoError, match=r"state is warm, not zero$"):
-        open_activations(tmp_path / "a.hdf5", tmp_path / "b.hdf5")
-
-
 @layouts
 def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: str) -> None:
     text, path = tmp_path / "text.jsonl", tmp_path / "v.hdf5"

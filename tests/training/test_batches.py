@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -144,13 +143,3 @@ def test_batches_go_on_from_any_position_over_several_passes(
     for number, (_, position) in enumerate(whole[:30], start=1):
         assert list(islice(portions(text, options, position), 8)) == whole[number : number + 8]
     assert whole[-1][1].epoch > 1
-
-
-@pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
-def test_another_seed_gives_another_order(text: TrainingText, options: TrainingOptions) -> None:
-    def order(seed: int) -> list[list[Row]]:
-        stream = portions(text, replace(options, seed=seed), Position())
-        return [rows for rows, _ in islice(stream, 12)]
-
-    assert order(0) == order(0)
-    assert order(0) != order(1)

@@ -454,10 +454,6 @@ def test_a_preset_is_an_architecture() -> None:
     assert embedder.options == ElmoEmbedder().options
 
 
-def test_wrong_usage_is_wrong_usage() -> None:
-    assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
-
-
 def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -467,14 +463,6 @@ def test_a_size_of_a_vocabulary_that_is_there_already_is_heard(
     assert result.exit_code == 0
     message = "Warning: the words to predict are those of model, and none are counted"
     assert caplog.messages.count(message) == 1
-
-
-def test_text_that_is_not_there_is_named() -> None:
-    assert_fails(
-        elmo("train", "no-*.txt", "--preset", "mini", "--output", "model"),
-        "no-*.txt: expected a text file or a pattern of some, found none",
-    )
-    assert not Path("model").exists()
 
 
 def test_without_the_package_of_tensorboard_nothing_is_begun(
@@ -488,7 +476,8 @@ def test_without_the_package_of_tensorboard_nothing_is_begun(
     assert not Path("new").exists()
 
 
-def test_settings_that_cannot_be_are_named() -> None:
+def test_wrong_usage_is_wrong_usage() -> None:
+    assert_misused(elmo(*COMMAND), "expected --preset, --options-file or --init-from")
     for name, value, allowed in (("dropout", "1", "0<=x<1"), ("learning-rate", "0", "x>0")):
         result = elmo(*COMMAND, "--preset", "mini", f"--{name}", value)
         message = f"Invalid value for '--{name}': {float(value)} is not in the range {allowed}."
