@@ -76,8 +76,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
         pooled=settings.pooling is not None,
         forget_sentences=is_fasta,
     )
-    attributes = embedder.attributes(selection, DEFAULT_BATCH_SIZE)
-    attributes |= {"dtype": settings.dtype, "part": str(part.number), "first": str(part.first)}
+    attributes = embedder.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
     records = RunInput(read_part(part, settings))

@@ -58,17 +58,24 @@ def embed_on_ray(
     parts: Sequence[Part], embed: Callable[..., PartResult], resources: Resources
 ) -> Iterator[PartResult | None]:
     """Embed parts by workers of Ray, an `Engine`: what became of each, or None while none ends."""
-    ray = load_ray()
+    ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
     with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
-        _connect(ray, resources.address or os.environ.get("RAY_ADDRESS"))
+        _connect(ray, address)
         try:
-            yield from _results(ray, list(parts), embed, resources)
+            n_workers = min(resources.workers or len(parts), len(parts))
+            if address is None or resources.workers is None:  # else nodes may join later
+                n_workers = min(n_workers, _room(ray.cluster_resources(), resources))
+            yield from _results(ray, n_workers, list(parts), embed, resources)
         finally:
             ray.shutdown()
 
 
 def _results(
-    ray: Any, parts: list[Part], embed: Callable[..., PartResult], resources: Resources
+    ray: Any,
+    n_workers: int,
+    parts: list[Part],
+    embed: Callable[..., PartResult],
+    resources: Resources,
 ) -> Iterator[PartResult | None]:
     actor = ray.remote(_Worker).options(
         num_cpus=resources.cpus_per_worker,
@@ -77,8 +84,7 @@ def _results(
         max_task_retries=resources.attempts - 1,
         max_concurrency=2,  # so that it answers while it embeds
     )
-    n_workers = resources.workers or _room(ray.cluster_resources(), resources)
-    workers = [actor.remote(embed, resources) for _ in range(min(n_workers, len(parts)))]
+    workers = [actor.remote(embed, resources) for _ in range(n_workers)]
     # A worker gets a part once it is there, so that none waits for a worker that has no room.
     calls: dict[Any, tuple[Any, Part | None]] = {
         worker.embed.remote(None): (worker, None) for worker in workers

@@ -204,8 +204,9 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
     assert said[1].startswith(error)
 
 
-@pytest.mark.parametrize("kind", ["CPU", "GPU"])
-def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str) -> None:
-    option = f"--{kind.lower()}s-per-worker"
-    status, said = end_of(start_elmo(*RUN, option, "9", "--address", address))
-    assert (status, said[1:]) == (1, [f"Error: {option} 9: the cluster has 2 {kind}s in all"])
+@pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])
+def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
+    option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
+    status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
+    error = f"Error: {option} 9: the cluster has {0 if is_own else 2} {kind}s in all"
+    assert (status, said[1:]) == (1, [error])
