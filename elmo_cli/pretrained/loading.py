@@ -181,12 +181,12 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
     is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
     # What cannot be a name there is a path that is not here, or no name.
-    if is_here or not re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
-        if revision is not None:
-            raise ModelError(f"{name}: a revision is of a model of the hub; leave it out")
-        return find_model(name)
-    in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
-    return find_model(in_hub if revision is None else f"{in_hub}@{revision}")
+    if not is_here and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
+        in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
+        return find_model(f"{in_hub}@{revision}" if revision else in_hub)
+    if revision is not None:
+        raise ModelError(f"{name}: a revision is of a model of the hub; leave it out")
+    return find_model(name)
 
 
 def remove_model(name: str) -> tuple[Path, int]:
