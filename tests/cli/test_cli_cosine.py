@@ -76,17 +76,6 @@ def test_another_word_may_be_named_for_the_second_sentence() -> None:
     assert_allclose([*answer["layers"], answer["average"]], expected, atol=2e-6)
 
 
-def test_sentences_are_cut_into_tokens_as_asked() -> None:
-    sentence = "I don't bank, you know."
-    tokens_by = {
-        "moses": ["I", "don", "'t", "bank", ",", "you", "know", "."],
-        "whitespace": ["I", "don't", "bank,", "you", "know."],
-    }
-    for tokenizer, tokens in tokens_by.items():
-        result = elmo("cosine", "I", sentence, sentence, "--json", "--tokenizer", tokenizer, *MODEL)
-        assert json.loads(result.stdout)["first"]["tokens"] == tokens
-
-
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
@@ -176,12 +165,3 @@ def test_sentences_that_are_too_few_or_too_many_are_wrong_usage() -> None:
 def test_a_layer_that_is_not_there_is_wrong_usage(layer: str) -> None:
     result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
     assert_misused(result, f"--layer {layer!r}: expected a number from 0 to 2, or average")
-
-
-def test_pairs_before_a_wrong_one_are_answered() -> None:
-    line, rest = "a bank\tthe bank\n", "a bank\n"
-    whole = elmo("cosine", "bank", "-", *MODEL, stdin=line)
-    result = elmo("cosine", "bank", "-", *MODEL, stdin=line + rest)
-    assert (result.exit_code, result.stdout) == (1, whole.stdout)
-    assert whole.stdout.count("\n") == 1
-    assert "standard input, line 2: expected two sentences" in result.stderr

@@ -22,7 +22,6 @@ from commands import (
     assert_misused,
     elmo,
     start_elmo,
-    without_size,
 )
 from conftest import Golden
 from numpy.testing import assert_allclose
@@ -51,17 +50,6 @@ def datasets(path: str | Path) -> dict[str, Any]:
 
 
 # Layouts
-
-
-def test_a_packed_file_holds_all_lines_in_one_dataset() -> None:
-    assert elmo("embed", "text", "out.hdf5", *TINY_MODEL, "--layout", "packed").exit_code == 0
-    elmo("embed", "text", "lines.hdf5", *TINY_MODEL)
-    found, lines = datasets("out.hdf5"), datasets("lines.hdf5")
-    assert found["activations"].shape == (4, 3, 32)
-    assert list(found["offsets"]) == [0, 3, 3, 4]
-    assert_allclose(found["activations"][:3], np.moveaxis(lines["0"], 1, 0))
-    assert bytes(found["sentences"]) == b"The cat satbank"
-    assert list(found["sentence_offsets"]) == [0, 11, 11, 15]
 
 
 # What allennlp wrote
@@ -122,12 +110,6 @@ def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
     Path("one.fasta").write_text(">id\nM\n")
     _, _, outcome = elmo("embed", "one.fasta", "out.h5", *TINY_MODEL).stderr.splitlines()
     assert outcome.startswith("out.h5: 1 sequence, 1 token, ")
-
-
-def test_quiet_says_nothing() -> None:
-    result = elmo("embed", "-q", "text", "out.hdf5", "--vocab-path", "x", *TINY_MODEL)
-    assert (result.exit_code, result.output) == (0, "")
-    assert Path("out.hdf5").exists()
 
 
 def test_the_bundled_model_is_used_where_none_is_named_and_says_so() -> None:
@@ -265,25 +247,6 @@ def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
     assert (result.exit_code, warning in result.stderr) == (0, False)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--dtype", "float8"),
-        ("--state", "cold"),
-        ("--precision", "double"),
-        ("--batch-size", "0"),
-        ("--batch-tokens", "0"),
-        ("--nothing",),
-        ("third",),
-    ],
-)
-def test_options_that_make_no_sense_are_wrong_usage(arguments: tuple[str, ...]) -> None:
-    result = elmo("embed", "text", "out.hdf5", *arguments, *TINY_MODEL)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("Usage: ")
-    assert_no_output()
-
-
 # Errors: input and output
 
 
@@ -291,14 +254,6 @@ def test_an_input_that_cannot_be_read_is_an_error() -> None:
     Path("loop").symlink_to("loop")
     result = elmo("embed", "loop", "out.hdf5", *TINY_MODEL)
     assert_fails(result, "loop: cannot read the input: Too many levels of symbolic links")
-    assert_no_output()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
-def test_an_input_without_permission_is_an_error() -> None:
-    Path("text").chmod(0)
-    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert_fails(result, "text: cannot read the input: Permission denied")
     assert_no_output()
 
 
@@ -320,17 +275,6 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
     with h5py.File("out.hdf5") as file:
         assert len(file) == 101 + 1
     assert not list(Path().glob("out.hdf5.*"))
-
-
-def test_gzip_data_that_is_cut_off_is_an_error() -> None:
-    whole = gzip.compress(b"".join(b"line %d\n" % i for i in range(5000)))
-    Path("text.gz").write_bytes(whole[: len(whole) // 2])
-    result = elmo("embed", "text.gz", "out.hdf5", *TINY_MODEL)
-    assert result.exit_code == 1
-    errors = without_size(result.stderr)
-    assert errors.startswith(f"{LOADED}Error: text.gz, line ")
-    assert errors.count("\n") == 2
-    assert not Path("out.hdf5").exists()  # what came before is kept, for the whole file
 
 
 def test_an_output_that_cannot_be_written_is_an_error() -> None:
@@ -371,16 +315,6 @@ def test_a_device_that_is_not_there_is_an_error(
 # Runs that are cut short
 
 
-def test_an_interrupt_leaves_no_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("elmo_cli.cli.progress.show_summary", interrupted)
-    result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert (result.exit_code, without_size(result.stderr)) == (130, f"{LOADED}Interrupted.\n")
-    assert_no_output()
-
-
 def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
     process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -403,21 +337,3 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_is_done() -> None:
     assert elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=text).exit_code == 0
     with h5py.File("out.hdf5") as file:
         assert len(file) == 5 + 1
-
-
-def test_a_disk_that_is_full_is_one_line_and_leaves_no_output() -> None:
-    # HDF5 by itself would go on, lose the data and end in a segmentation fault.
-    Path("text").write_text("The cat sat on the mat\n" * 300, encoding="utf-8")
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
-        "from elmo_cli.cli import main; main()"
-    )
-    command = [sys.executable, "-c", limited, "embed", "text", "out.hdf5", *TINY_MODEL]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    message = (
-        "Error: out.hdf5: cannot write the output: File too large; raise the limit on the size of "
-        "files (ulimit -f) and run the command again\n"
-    )
-    assert found.returncode == 1
-    assert found.stderr == LOADED + message
-    assert_no_output()

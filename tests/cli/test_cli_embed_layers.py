@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from commands import TINY, assert_fails, assert_misused, elmo
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
@@ -89,12 +89,6 @@ def test_a_sentence_may_be_one_vector(pooling: str, function: Any, choice: tuple
         assert pooled.shape == expected.shape
         assert_allclose(pooled, expected, atol=TOLERANCE)
     assert attributes["pooling"] == pooling
-
-
-def test_a_blank_line_is_pooled_to_zeros_of_the_type_of_the_others() -> None:
-    datasets, _ = embed("--layers", "sum", "--pooling", "mean", "--dtype", "float16")
-    assert {values.dtype for values in datasets} == {np.dtype(np.float16)}
-    assert_array_equal(datasets[1], np.zeros(32))
 
 
 def test_the_tokens_of_pooled_sentences_are_counted() -> None:

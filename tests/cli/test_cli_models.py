@@ -117,10 +117,6 @@ def test_download_prints_the_folder(cache: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"{folder}\n", "")
 
 
-def test_download_of_the_bundled_model(tmp_path: Path) -> None:
-    assert run(download, "mini").stdout == f"{tmp_path / 'mini'}\n"
-
-
 def test_download_of_an_unknown_name() -> None:
     with pytest.raises(ModelError, match=r"no model smal; did you mean small\?"):
         run(download, "smal")

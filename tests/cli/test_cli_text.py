@@ -119,13 +119,6 @@ def test_forgotten_sentences_leave_no_tokens_either() -> None:
         assert activations.tokens(0) is None
 
 
-def test_text_that_white_space_separates_has_its_tokens_in_its_sentence() -> None:
-    elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin="a b\na b\n")
-    with open_activations("out.hdf5") as activations:
-        assert [activations.tokens(i) for i in (0, 1)] == [None, ["a", "b"]]
-        assert set(activations.attributes) & {"tokenizer", "split_sentences"} == set()
-
-
 def test_shards_of_sentences_are_merged_with_their_tokens() -> None:
     pytest.importorskip("sentencex")
     cut = ("--tokenizer", "moses", "--split-sentences")
@@ -195,13 +188,7 @@ def test_word_vectors_are_those_of_the_tokens() -> None:
     assert_misused(result, "--tokenizer requires --corpus")
 
 
-def test_surprisal_is_that_of_the_tokens() -> None:
-    text = "".join(" ".join(sentence) + "\n" for sentence in MOSES)
-    expected = elmo("surprisal", "-", stdin=text)
-    assert elmo("surprisal", "raw.txt", "--tokenizer", "moses").stdout == expected.stdout
-
-
-@pytest.mark.parametrize("command", ["embed", "perplexity", "cosine", "predict", "train"])
+@pytest.mark.parametrize("command", ["embed", "train"])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -229,9 +216,6 @@ def test_a_tokenizer_that_makes_no_sense_is_wrong_usage(
 ) -> None:
     named = {
         "embed": ("raw.txt", "out.hdf5"),
-        "perplexity": ("raw.txt",),
-        "cosine": ("bank", "a bank", "the bank"),
-        "predict": ("The bank",),
         "train": ("raw.txt", "--preset", "mini", "--output", "out"),
     }[command]
     assert_misused(elmo(command, *named, *arguments), message)

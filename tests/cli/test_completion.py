@@ -1,13 +1,5 @@
 """TAB in a shell, and what shells are told to complete."""
 
-import os
-import pty
-import select
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 from commands import elmo
@@ -23,52 +15,6 @@ def completed(line: str) -> list[str]:
         "_ELMO_COMPLETE": "bash_complete",
     }
     return CliRunner(env=environment).invoke(main, prog_name="elmo").stdout.splitlines()
-
-
-def typed_in_bash(line: str, folder: Path, expected: str) -> str:
-    """What a terminal shows after a line, with its TABs, is typed in bash."""
-    (folder / "bin").mkdir(exist_ok=True)
-    command = folder / "bin" / "elmo"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m elmo_cli "$@"\n')
-    command.chmod(0o755)
-    (folder / "rc").write_text("PS1='$ '; eval \"$(elmo completion bash)\"; echo ready\n")
-    reading, writing = pty.openpty()
-    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TERM": "dumb"}
-    shell = ["bash", "--noprofile", "--rcfile", str(folder / "rc"), "-i"]
-    with subprocess.Popen(
-        shell, stdin=writing, stdout=writing, stderr=writing, cwd=folder, env=environment
-    ) as bash:
-        os.close(writing)
-        read_until("ready", reading)
-        os.write(reading, line.encode())
-        shown = read_until(expected, reading)
-        bash.kill()
-    os.close(reading)
-    return shown
-
-
-def read_until(expected: str, descriptor: int) -> str:
-    shown, end = "", time.monotonic() + 20
-    while expected not in shown and time.monotonic() < end:
-        if select.select([descriptor], [], [], 1)[0]:
-            shown += os.read(descriptor, 1000).decode()
-    return shown
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("elmo perpl\t", "elmo perplexity "),
-        ("elmo embed sen\t", "elmo embed sentences.txt "),
-        ("elmo embed sentences.txt out --model pub\t", "--model pubmed "),
-        ("elmo info fol\t", "elmo info folder/"),
-        ("elmo embed a b --precision bf\t", "--precision bfloat16 "),
-    ],
-)
-def test_tab_completes_in_bash(line: str, expected: str, tmp_path: Path) -> None:
-    (tmp_path / "sentences.txt").touch()
-    (tmp_path / "folder").mkdir()
-    assert expected in typed_in_bash(line, tmp_path, expected)
 
 
 @pytest.mark.parametrize(
