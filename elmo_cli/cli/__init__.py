@@ -75,10 +75,6 @@ class ElmoGroup(click.Group):
             sys.stdout = io.StringIO()  # at its exit, Python would flush the other, and fail again
             sys.exit(1)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands."""
-        return COMMANDS
-
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, if there is one."""
         name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
@@ -168,6 +164,7 @@ The documentation is in the folder docs of the source.
 @click.group(
     "elmo",
     cls=ElmoGroup,
+    commands=dict.fromkeys(COMMANDS),  # their names; `get_command` imports one
     epilog=_EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],

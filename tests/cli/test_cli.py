@@ -41,7 +41,7 @@ def test_help_names_every_command(option: str) -> None:
 def test_help_is_a_command_too() -> None:
     assert elmo("help").stdout == elmo("--help").stdout
     assert elmo("help", "merge").stdout == elmo("merge", "--help").stdout
-    assert_misused(elmo("help", "embdd"), "No such command 'embdd'.")
+    assert "Error: No such command 'embdd'." in elmo("help", "embdd").stderr
 
 
 def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:

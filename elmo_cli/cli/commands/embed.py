@@ -1,7 +1,7 @@
 """`elmo embed`: a text or FASTA file to activations."""
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +17,9 @@ from elmo_cli.outputs.formats import (
 from elmo_cli.quantities import counted
 from elmo_cli.text.lines import check_input, size_in_bytes
 from elmo_cli.text.records import FORMATS, TEXT
+
+if TYPE_CHECKING:
+    from elmo_cli.file_plan import FilePlan
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 _OF_MODEL = (
@@ -94,7 +97,6 @@ def embed(
     mix: tuple[float, ...] | None,
     gamma: float | None,
     normalize: bool,
-    words: str | None,
     batch_size: int,
     file_friendly_logging: bool,
     **named: Any,
@@ -123,27 +125,17 @@ def embed(
     old = [name for name in ("all", "top", "average") if named.pop(name)]
     layers = named.pop("layers") or next(iter(old), "all")
 
-    from elmo_cli.cli.progress import progress_bar, show_summary
-    from elmo_cli.cli.signals import stop_on_signal
-    from elmo_cli.file_plan import FilePlan
-    from elmo_cli.text.targets import read_targets
-
-    named["words"] = None if words is None else read_targets(words)
     named["tokenizer"] = loading.take_tokenizer(named)
     of_model = {name: named.pop(name) for name in _OF_MODEL}
-    with loading.usage_errors():
-        plan = FilePlan(input_file, output_file, state=of_model["state"], **named)
-    check_input(input_file)  # before the model is loaded, which can take a while
-    if named["file_format"] is None and has_unknown_suffix(output_file):
-        messages.say(
-            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
-        )
+    plan = _plan(input_file, output_file, state=of_model["state"], **named)
     embedder = loading.load_embedder(**of_model)
     if embedder.state != "carry" and options.given("--batch-size"):
         messages.say(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
 
+    from elmo_cli.cli.progress import progress_bar, show_summary
+    from elmo_cli.cli.signals import stop_on_signal
     from elmo_cli.embed_file import embed_file
     from elmo_cli.inference.selection import select
 
@@ -162,3 +154,19 @@ def embed(
             f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
             f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
         )
+
+
+def _plan(input_file: str, output_file: str, words: str | None, **named: Any) -> "FilePlan":
+    """Choose what is read and written, before the model is loaded, which can take a while."""
+    from elmo_cli.file_plan import FilePlan
+    from elmo_cli.text.targets import read_targets
+
+    named["words"] = None if words is None else read_targets(words)
+    with loading.usage_errors():
+        plan = FilePlan(input_file, output_file, **named)
+    check_input(input_file)
+    if named["file_format"] is None and has_unknown_suffix(output_file):
+        messages.say(
+            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
+        )
+    return plan

@@ -91,9 +91,9 @@ def neighbours(
             for query, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
                 if as_json:
-                    facts = {"query": _use(activations, query), "mean_cosine": found.mean_cosine}
                     neighbours = [_facts(activations, near) for near in nearest]
-                    click.echo(as_json_line(facts | {"neighbours": neighbours}))
+                    facts = {"query": _use(activations, query), "mean_cosine": found.mean_cosine}
+                    click.echo(as_json_line({**facts, "neighbours": neighbours}))
                 else:
                     _print(activations, nearest, number if n_before == 1 else None)
 
