@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -129,7 +130,7 @@ class LexiconEncoder(TokenEncoder):
         """
         characters, words = self.lexicons
         n_characters = self._max_characters if characters else 0
-        ids = torch.zeros(len(tokens), 1 + n_characters, dtype=torch.int64)
+        ids = np.zeros((len(tokens), 1 + n_characters), dtype=np.int64)
         for row, token in zip(ids, tokens, strict=True):
             is_boundary = token in self.boundaries
             cut = token if is_boundary else token[: self._max_characters - 2]
@@ -138,8 +139,8 @@ class LexiconEncoder(TokenEncoder):
             if characters:
                 symbols = [_WORD_START, *([cut] if is_boundary else cut), _WORD_END]
                 symbols += [_PADDING] * (n_characters - len(symbols))
-                row[1:] = torch.tensor([characters.row(symbol) for symbol in symbols])
-        return ids + 1
+                row[1:] = [characters.row(symbol) for symbol in symbols]
+        return torch.from_numpy(ids + 1)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode tokens, int64, shape (N, 1 + C): `token_ids`, as float, shape (N, P)."""
