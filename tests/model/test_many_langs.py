@@ -133,8 +133,7 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
     assert isinstance(options, ManyLangsOptions)
     assert (options.n_layers, options.width, options.word_dim) == (3, 1024, 100)
     assert options.lstm.use_skip_connections
-    n_words, n_characters = 150_000, 3_000
-    parts = parameters_by_part(options, n_words, n_characters)
+    parts = parameters_by_part(options, n_words=150_000, n_characters=3_000)
     assert parts["projection"] == (2048 + 100 + 1) * 512
     assert parts["word embedding"] == 15_000_000
 

@@ -1,4 +1,3 @@
-import copy
 import json
 import re
 from pathlib import Path
@@ -14,7 +13,7 @@ from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options,
 
 def replaced(name: str, value: Any) -> dict[str, Any]:
     """A good architecture with the value under a dotted name replaced."""
-    content = copy.deepcopy(small_architecture())
+    content = small_architecture()
     *sections, key = name.split(".")
     section = content
     for part in sections:
