@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
@@ -88,6 +88,7 @@ def test_a_gap_is_filled_from_both_sides(
 def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
+    assume(not any(GAP in sentence for sentence in sentences))  # which hypothesis draws from here
     found = list(substitute_words(model, sentences, top=4))
     assert [substitutes.tokens for substitutes in found] == sentences
     for sentence, (_, candidates) in zip(sentences, found, strict=True):
