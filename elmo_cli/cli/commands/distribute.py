@@ -132,8 +132,6 @@ def distribute(
         return
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
-    if named["state"] == "carry":
-        raise click.UsageError("--state carry requires all lines in their order; see `elmo embed`")
 
     from elmo_cli.cli.progress import progress_bar, show_parts
     from elmo_cli.cli.signals import stop_on_signal
