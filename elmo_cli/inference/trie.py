@@ -13,6 +13,7 @@ The nodes lie step after step, and nothing is padded.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -41,11 +42,7 @@ class Trie:
 
 
 def build_trie(
-    tokens: NDArray[np.int64],
-    roots: NDArray[np.int64],
-    device: torch.device,
-    *,
-    backward: bool = False,
+    tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
 ) -> Trie:
     """Build the trie of sentences; its tensors are int64, on a device.
 
@@ -62,10 +59,8 @@ def build_trie(
         steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
         tokens = np.take_along_axis(tokens, steps, axis=1)
     n_tokens = tokens.max(initial=0) + 1
-    nodes = np.empty_like(tokens)
-    keys, ended, ends = [], [], []
-    n_nodes = 0
-    places = roots.copy()  # of each sentence, in the step before
+    nodes, n_nodes, keys = np.empty_like(tokens), 0, []
+    places = roots.copy()  # of the last node of each sentence, in its step
     for step in range(tokens.shape[1]):
         running = np.flatnonzero(lengths > step)
         distinct, places[running] = np.unique(
@@ -74,21 +69,16 @@ def build_trie(
         nodes[running, step] = n_nodes + places[running]
         n_nodes += len(distinct)
         keys.append(distinct)
-        ended.append(np.flatnonzero(lengths == step + 1))
-        ends.append(places[ended[-1]])
     parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
-    nodes = np.take_along_axis(nodes, steps, axis=1)[mask]
-    sizes, n_ended = list(map(len, keys)), list(map(len, ended))
-
-    def moved(values: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(values).to(device)
-
+    ended = lengths.argsort(kind="stable")  # the sentences in the order in which they end
+    sizes, n_ended = list(map(len, keys)), np.bincount(lengths)[1:].tolist()
+    moved = partial(torch.as_tensor, device=device)
     return Trie(
         sizes,
         node_tokens,
         torch.split(moved(parents), sizes),
-        moved(nodes),
+        moved(np.take_along_axis(nodes, steps, axis=1)[mask]),
         n_ended,
-        torch.split(moved(np.concatenate(ends)), n_ended),
-        moved(np.concatenate(ended).argsort()),
+        torch.split(moved(places[ended]), n_ended),
+        moved(ended.argsort()),
     )
