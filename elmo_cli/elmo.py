@@ -7,7 +7,7 @@ from typing import TypeAlias, TypedDict
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError, ModelError, check_at_least
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.characters import character_ids
@@ -76,10 +76,7 @@ class Elmo(nn.Module):
             ElmoError: the model is not as it should be, or arguments contradict each other.
         """
         super().__init__()
-        if num_output_representations < 1:
-            raise InputError(
-                f"num_output_representations {num_output_representations}: expected 1 or more"
-            )
+        check_at_least("num_output_representations", num_output_representations, 1)
         if module is None:
             module = load_bilm(choose_model(model, options_file, weight_file))
         elif (options_file, weight_file, model) != (None, None, None):

@@ -5,6 +5,7 @@ has the same name in both formats; "/" parts names into groups. Safetensors take
 package of that name, an extra of this one.
 """
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -146,10 +147,10 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors, which appears under its name when it is complete.
+    """Write a file of tensors, put together in memory; it appears when it is complete.
 
     Args:
-        tensors: names and values; of HDF5, one in memory at a time.
+        tensors: names and values.
         dtype: of the values in the file, `float32` or `float16`.
         metadata: text about the file; the attributes of an HDF5 file.
 
@@ -157,37 +158,18 @@ def write_tensors(
         OutputError: the file cannot be written.
     """
     path = Path(path)
+    content: bytes | memoryview
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors.numpy", "safetensors")
         values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
         content = safetensors.save(values, dict(metadata or {}) or None)
-        # Not by its `save_file`, whose files only their owner may read.
-        with replaced(path) as partial:
-            partial.write_bytes(content)
-        return
-    with replaced(path) as partial, _new_hdf5(partial) as file:
-        with _disk_named():
+    else:
+        buffer = io.BytesIO()
+        with h5py.File(buffer, "w") as file:
             file.attrs.update(metadata or {})
-        for name, array in tensors:
-            with _disk_named():
+            for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
-
-
-@contextmanager
-def _new_hdf5(path: Path) -> Iterator[h5py.File]:
-    """A new file, closed at the end."""
-    file = h5py.File(path, "x")
-    try:
-        yield file
-    finally:
-        with _disk_named():
-            file.close()
-
-
-@contextmanager
-def _disk_named() -> Iterator[None]:
-    """Turn what HDF5 raises when it cannot write into `OSError`; not around what is computed."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise OSError(str(error)) from None
+        content = buffer.getbuffer()
+    # Not by the libraries: HDF5 crashes on a full disk, and files of `save_file` are their owner's.
+    with replaced(path) as partial:
+        partial.write_bytes(content)

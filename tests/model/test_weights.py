@@ -1,4 +1,5 @@
 import re
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,10 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import WORDS, RandomModel, make_model, models, small_architecture
 
-from elmo_cli.errors import ModelError, WeightsError
-from elmo_cli.model.options import parse_options, read_options
+from elmo_cli.errors import ModelError, OutputError, WeightsError
+from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
@@ -80,6 +81,18 @@ def test_what_is_written_is_what_was_read(model: RandomModel) -> None:
     assert copy.keys() == original.keys()
     for name, values in original.items():
         assert_array_equal(copy[name], values, err_msg=name)
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    bilm = load_bilm(find_model(MODEL))
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
+    try:
+        with pytest.raises(OutputError, match=r"hdf5: cannot be written: File too large$"):
+            write_weights(tmp_path / "weights.hdf5", bilm)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not list(tmp_path.iterdir())
 
 
 # Files that are no weights
@@ -146,12 +159,6 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
         f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
         f"expected vocab.txt beside {files.weights}"
     )
-
-
-def test_options_that_ask_for_far_too_much_fail_on_shapes_and_not_on_memory() -> None:
-    content = small_architecture(dim=1 << 20, projection_dim=1 << 18)
-    with pytest.raises(WeightsError, match="does not fit the options"):
-        read_weights(MODEL / "weights.hdf5", parse_options(content))
 
 
 # Files that are damaged
