@@ -65,7 +65,8 @@ def read_uses(
             a matrix a word.
         words: the forms of the words that are wanted, and the word of each; in npz, those words.
             If not given, those that the files name.
-        layers: as in `find_uses`.
+        layers: of the files, by numbers with commas between, whose mean is taken; if not given,
+            all but the token layer.
 
     Raises:
         InputError: a file cannot be read, or the two are of different models or settings.

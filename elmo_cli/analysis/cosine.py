@@ -47,13 +47,9 @@ class Similarity:
 def find_occurrence(
     sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word among the tokens of a sentence.
+    """Find a word, exactly, among the tokens of a sentence.
 
-    Args:
-        sentence: the tokens.
-        word: the token, exactly.
-        number: number of the occurrence, from 1; required if there are several.
-        option: name of the option for the number, in error messages.
+    Where it occurs several times, `number` says which, from 1; `option` is its name in messages.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"

@@ -44,15 +44,9 @@ class Use(NamedTuple):
 def find_uses(
     activations: Activations, words: Mapping[str, str], layers: str | None = None
 ) -> dict[str, list[Use]]:
-    """Find all uses of words.
+    """Find all uses of words in a file of tokens, in its order, by the name of the word.
 
-    Args:
-        activations: of tokens.
-        words: their forms, as they are written, and the name of each.
-        layers: as in `read_vectors`.
-
-    Returns:
-        The uses by the name of the word, in the order of the file.
+    `words` are their forms, as they are written, and the name of each.
     """
     check_pooling(activations, pooled=False)
     found: dict[str, list[Use]] = {name: [] for name in words.values()}
@@ -70,10 +64,8 @@ def read_vectors(activations: Activations, layers: str | None = None) -> Iterato
     Left out are blank lines, and those whose text AllenNLP's layout does not keep: of equal
     sentences, it has that of the last one.
 
-    Args:
-        activations: of tokens, or pooled.
-        layers: numbers of layers with commas between, whose mean is taken; if not given, all but
-            the token layer.
+    The mean of `layers` is taken, numbers with commas between; if not given, of all but the
+    token layer.
     """
     rows = layer_rows(activations, layers)
     is_pooled = "pooling" in activations.attributes
