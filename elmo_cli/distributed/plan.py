@@ -87,7 +87,7 @@ def open_plan(
 
     Raises:
         InputError: an input cannot be read.
-        OutputError: the folder is of other inputs or settings.
+        OutputError: the folder is of other inputs or settings, or something else lies in it.
     """
     check_choice("state", settings.state or "zero", ("zero", "warm"))
     check_choice("dtype", settings.dtype, DTYPES)
@@ -105,6 +105,11 @@ def open_plan(
                 "--overwrite starts anew"
             )
         return stored
+    if {*folder.names()} - {"_elmo"}:  # parts without a plan, perhaps
+        raise OutputError(
+            f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
+            "found other files in it"
+        )
     n_tokens = _tokens_per_part(settings, options, part_mb)
     plan = Plan(values, cut((path for path, _ in inputs), settings, n_tokens))
     folder.write(PLAN, {"settings": values, "parts": [part._asdict() for part in plan.parts]})

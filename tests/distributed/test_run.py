@@ -135,7 +135,7 @@ def test_other_settings_are_refused_by_name() -> None:
     assert_equal_to_embed(*others)
 
 
-def test_another_input_and_another_model_are_refused() -> None:
+def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> None:
     assert elmo(*RUN).exit_code == 0
     Path("text.txt").write_text("else")
     change = r"differs in input 1 \(.*/text.txt, [^)]* there, .*/text.txt, 4 bytes of [^)]* here\)"
@@ -146,6 +146,9 @@ def test_another_input_and_another_model_are_refused() -> None:
     Path("out/part-00000000.parquet").unlink()
     with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
         embed_part("out", "0" * 64, settings, part)
+    Path("out/_elmo/plan.json").rename("out/part-00000000.parquet")
+    result = elmo(*RUN, "--overwrite")
+    assert "expected a folder of `elmo distribute`, or an empty one" in result.stderr
 
 
 def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
