@@ -27,8 +27,6 @@ order of the input. `values` gives as many from the first on as are best read at
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
 """Attributes in which files that are read as one agree."""
-_SAME_OF_SHARDS: Final = ("input_records", "input_sha256")
-"""Further ones in which the shards of an input agree."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
 
@@ -63,9 +61,10 @@ class Activations:
         self.files: list[ActivationsFile] = []
         try:
             self.files += map(ActivationsFile, _matching(paths))
+            check_same(self.files, _SAME)
             are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
-            check_same(self.files, (*_SAME, *(_SAME_OF_SHARDS if are_shards else ())))
             if are_shards:
+                check_same(self.files, ("input_records", "input_sha256"))
                 check_shards(self.files)
                 self.files.sort(key=lambda file: shard_of(file.attributes))
         except ElmoError:
@@ -82,8 +81,6 @@ class Activations:
             start += layout.n_records
         self.attributes = self.files[0].attributes
         """What the file says of its making; of several, the first one."""
-        self.layout: str = self.attributes.get("layout", "allennlp")
-        """`allennlp` or `packed`."""
         self.has_keys = layouts[0].has_keys
         """Whether records have keys."""
         self.has_sentences = all(layout.has_sentences for layout in layouts)
