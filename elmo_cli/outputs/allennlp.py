@@ -43,11 +43,11 @@ class AllenNlpWriter(Hdf5Writer):
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
-        self._use_sentence_keys = output_format.use_sentence_keys
-        self._has_index = not (output_format.forget_sentences or self._use_sentence_keys)
+        by_text = output_format.use_sentence_keys
+        self._has_index = not (output_format.forget_sentences or by_text)
         self._index: dict[str, str] = {}
         self._n_records = n_records
-        if not self._use_sentence_keys:  # where blank lines have no dataset
+        if not by_text:  # where blank lines have no dataset
             n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
             check_count(n_names, n_records)
 
@@ -55,8 +55,8 @@ class AllenNlpWriter(Hdf5Writer):
         """Note the sentence of a record that the file has already."""
         if record.key is not None:
             self._has_index = False
-        if self._has_index and record.text:
-            self._index[record.text] = record.key or str(number)
+        elif self._has_index and record.text:
+            self._index[record.text] = str(number)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the dataset of a record, if it has a name; an `InputError` if none can be made."""
@@ -68,14 +68,14 @@ class AllenNlpWriter(Hdf5Writer):
                 f"{MANY_RECORDS:,}",
             )
         name = record.key or str(number)
-        if record.key is None and self._use_sentence_keys:
+        if record.key is None and self._format.use_sentence_keys:
             if not record.text:  # a blank line has no name
                 return
             name = record.text
         try:
             self._create(name, values)
         except ValueError:
-            if not self._use_sentence_keys:
+            if not self._format.use_sentence_keys:
                 raise
             raise InputError(
                 f"line {number + 1}: the sentence {name[:60]!r} cannot name a dataset, or names "

@@ -168,15 +168,11 @@ class PackedFile:
         """Some records, all that is known of them but their values."""
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
-        return [
-            Record(
-                text,
-                json.loads(tokens) if tokens else text.split(),
-                key or None,
-                json.loads(facts or "{}"),
-            )
-            for text, key, facts, tokens in zip(*columns, strict=True)
-        ]
+        found = []
+        for text, key, attributes, tokens in zip(*columns, strict=True):
+            cut = json.loads(tokens) if tokens else text.split()
+            found.append(Record(text, cut, key or None, json.loads(attributes or "{}")))
+        return found
 
     def find(self, name: str) -> int | None:
         """The number of a record by its key, or where there are no keys, the last by its text."""

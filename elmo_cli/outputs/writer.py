@@ -247,12 +247,9 @@ def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 def finished_state(path: Path) -> dict[str, Any]:
     """The state of the writer that finished a file; an `OutputError` if the file does not say."""
-    with suppress(InputError, ValueError), open_activations(path) as activations:
-        attributes = activations.attributes
-        n_records, n_input, sha256 = (str(attributes.get(name)) for name in _END_ATTRIBUTES[:3])
-        return {
-            "settings": settings_of(attributes),
-            "n_records": int(n_records),
-            "run": {"place": Place(int(n_input), sha256)},
-        }
+    with suppress(InputError, KeyError), open_activations(path) as activations:
+        found = activations.attributes
+        place = Place(int(found["input_records"]), str(found["input_sha256"]))
+        n_records = int(found["records"])
+        return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
     raise OutputError(f"{path} exists already; --overwrite replaces it")
