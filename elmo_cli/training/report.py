@@ -54,7 +54,7 @@ class Report:
     def note(self, loss: float) -> None:
         """Log the last step with the loss in training, and tell people now and then."""
         run, now = self._run, time.monotonic()
-        speed = run.n_tokens / run.seconds
+        speed = run.n_tokens / max(run.seconds, 1e-9)
         numbers = {
             "tokens": run.n_tokens,
             "progress": run.progress,
@@ -66,7 +66,7 @@ class Report:
         self._write(numbers)
         if now - self._said >= LOG_SECONDS:
             self._said = now
-            left = timedelta(seconds=round(run.seconds * (1 / run.progress - 1)))
+            left = timedelta(seconds=round(run.seconds * (1 / max(run.progress, 1e-9) - 1)))
             logger.info(
                 "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
                 *(run.step, 100 * run.progress, run.n_tokens / 1e6, loss, f"{speed:,.0f}", left),
