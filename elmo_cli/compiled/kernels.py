@@ -26,11 +26,6 @@ def kernel(name: str, *types: type | torch.dtype) -> Callable[..., None] | None:
     return _function(name.replace("torch.", ""), types, processor)
 
 
-def kernel_for(values: Tensor, name: str, *types: type | torch.dtype) -> Callable[..., None] | None:
-    """The function of a name for values of this type, on the CPU."""
-    return kernel(f"{name}_{values.dtype}", *types) if values.device.type == "cpu" else None
-
-
 def kernel_constant(name: str) -> int:
     """A number that the source has under a name; there must be kernels."""
     library = _library(torch.backends.cpu.get_cpu_capability())

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import CompiledLinear, Linear, kernel_for, linear_kernel
+from elmo_cli.compiled.kernels import CompiledLinear, Linear, kernel, linear_kernel
 from elmo_cli.errors import ElmoError
 
 
@@ -144,8 +144,8 @@ def _function(
     name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
 ) -> Callable[..., None] | None:
     """A function in C for these types, if there is one; it takes what those below take."""
-    function = kernel_for(memory, name, int, int, *types)
-    if function is None or cells.dtype != torch.float32:
+    function = kernel(f"{name}_{memory.dtype}", int, int, *types)
+    if function is None or memory.device.type != "cpu" or cells.dtype != torch.float32:
         return None
     return lambda *values: function(*values[2].shape, *values)
 
