@@ -61,7 +61,7 @@ def build_trie(
     n_tokens = tokens.max(initial=0) + 1
     nodes, n_nodes, keys = np.empty_like(tokens), 0, []
     places = roots.copy()  # of the last node of each sentence, in its step
-    for step in range(tokens.shape[1]):
+    for step in range(lengths.max()):
         running = np.flatnonzero(lengths > step)
         distinct, places[running] = np.unique(
             places[running] * n_tokens + tokens[running, step], return_inverse=True

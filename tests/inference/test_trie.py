@@ -26,7 +26,8 @@ def test_a_node_is_a_distinct_beginning(
     sentences: list[list[int]], backward: bool, n_roots: int
 ) -> None:
     roots = np.arange(len(sentences)) % n_roots
-    trie = build_trie(padded(sentences), roots, CPU, backward=backward)
+    tokens = np.pad(padded(sentences), [(0, 0), (0, 1)], constant_values=-1)
+    trie = build_trie(tokens, roots, CPU, backward=backward)
     runs = [sentence[::-1] if backward else sentence for sentence in sentences]
     beginnings = {
         (int(root), tuple(run[:length]))
@@ -48,6 +49,7 @@ def test_a_node_is_a_distinct_beginning(
     ]
     assert [paths[node] for node in trie.nodes] == expected
     # Every sentence ends in the node that is all of it.
+    assert len(trie.sizes) == len(trie.n_ended)
     ends = [(step, int(place)) for step, places in enumerate(trie.ends) for place in places]
     for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
         assert path(trie, *ends[int(place)]) == (int(root), run)
