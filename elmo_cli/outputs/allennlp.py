@@ -74,7 +74,7 @@ class AllenNlpWriter(Hdf5Writer):
             name = record.text
         try:
             self._create(name, values)
-        except ValueError:
+        except (TypeError, ValueError):  # of h5py, where a part of it is a dataset already
             if not self._format.use_sentence_keys:
                 raise
             raise InputError(
@@ -98,7 +98,7 @@ class AllenNlpWriter(Hdf5Writer):
         super().finish(attributes)
 
     def _create(self, name: str, values: NDArray[Any]) -> None:
-        """Add a dataset; a `ValueError` if it cannot have the name."""
+        """Add a dataset; a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
         if self._settings and values.size:  # no chunk holds nothing

@@ -67,6 +67,7 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_p
         assert len(file) == 2  # nor an index
 
 
+@pytest.mark.parametrize("compression", [None, "gzip"])
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -75,10 +76,11 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(sentence: str, tmp_p
     ],
 )
 def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
-    first: str, second: str, tmp_path: Path
+    first: str, second: str, compression: str | None, tmp_path: Path
 ) -> None:
+    settings: dict[str, Any] = {"use_sentence_keys": True, "compression": compression}
     with pytest.raises(InputError) as caught:
-        write(tmp_path / "out", first, "", second, use_sentence_keys=True)
+        write(tmp_path / "out", first, "", second, **settings)
     assert str(caught.value) == (
         f"line 3: the sentence {second!r} cannot name a dataset, or names one that is there "
         "already; leave out --use-sentence-keys"
