@@ -126,7 +126,7 @@ def check_input(path: str | Path) -> None:
     Raises:
         InputError: the file is missing, a directory or not readable.
     """
-    if str(path) != STANDARD_INPUT and not Path(path).is_fifo():
+    if str(path) != STANDARD_INPUT and (is_compressed(path) or not Path(path).is_fifo()):
         with open_text(path):
             pass
 
@@ -143,6 +143,8 @@ def open_text(
     if str(path) == STANDARD_INPUT:
         yield _standard_input(should_stop)
         return
+    if is_compressed(path) and Path(path).is_fifo():
+        raise InputError(f"{path}: expected a file, found a named pipe; `zcat {path} | elmo ... -`")
     file: BinaryIO
     try:
         if Path(path).is_fifo():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.errors import StoppedError
+from elmo_cli.errors import InputError, StoppedError
 from elmo_cli.text.lines import Pipe, check_input, open_lines
 
 
@@ -115,3 +115,9 @@ def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
 def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
     with open_lines(fifo, should_stop=lambda: True) as (lines, _), pytest.raises(StoppedError):
         next(lines)
+
+
+def test_a_named_pipe_of_compressed_data_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "text.gz")
+    with pytest.raises(InputError, match="found a named pipe; `zcat .*text.gz | elmo"):
+        check_input(tmp_path / "text.gz")
