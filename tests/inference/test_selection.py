@@ -68,15 +68,6 @@ def test_every_sentence_is_pooled_by_itself(
     assert torch.equal(found, torch.cat(alone, dim=-2))
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_gpu_pools_alike(pooling: str) -> None:
-    values = torch.randn(3, 9, 5)
-    found = pool(values.to("cuda"), [2, 3, 4], pooling)
-    assert found.device.type == "cuda"
-    assert_allclose(found.cpu(), pool(values, [2, 3, 4], pooling), atol=1e-6)
-
-
 # Sentences, against plain numpy
 
 
