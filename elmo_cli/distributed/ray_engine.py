@@ -65,26 +65,22 @@ def embed_on_ray(
             n_workers = min(resources.workers or len(parts), len(parts))
             if address is None or resources.workers is None:  # else nodes may join later
                 n_workers = min(n_workers, _room(ray.cluster_resources(), resources))
-            yield from _results(ray, n_workers, list(parts), embed, resources)
+            actor = ray.remote(_Worker).options(
+                num_cpus=resources.cpus_per_worker,
+                num_gpus=resources.gpus_per_worker,
+                max_restarts=-1,
+                max_task_retries=resources.attempts - 1,
+                max_concurrency=2,  # so that it answers while it embeds
+            )
+            workers = [actor.remote(embed, resources) for _ in range(n_workers)]
+            yield from _results(ray, workers, list(parts), resources)
         finally:
             ray.shutdown()
 
 
 def _results(
-    ray: Any,
-    n_workers: int,
-    parts: list[Part],
-    embed: Callable[..., PartResult],
-    resources: Resources,
+    ray: Any, workers: list[Any], parts: list[Part], resources: Resources
 ) -> Iterator[PartResult | None]:
-    actor = ray.remote(_Worker).options(
-        num_cpus=resources.cpus_per_worker,
-        num_gpus=resources.gpus_per_worker,
-        max_restarts=-1,
-        max_task_retries=resources.attempts - 1,
-        max_concurrency=2,  # so that it answers while it embeds
-    )
-    workers = [actor.remote(embed, resources) for _ in range(n_workers)]
     # A worker gets a part once it is there, so that none waits for a worker that has no room.
     calls: dict[Any, tuple[Any, Part | None]] = {
         worker.embed.remote(None): (worker, None) for worker in workers
