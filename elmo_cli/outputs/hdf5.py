@@ -29,7 +29,8 @@ class Hdf5Writer(FormatWriter):
             kind = output_format.compression
             self._settings["compression"] = _ZSTD if kind == "zstd" else kind
             self._settings["shuffle"] = True  # the exponents of floats are alike, and little else
-        file.attrs.update(attributes)
+        if not len(file.attrs):  # writing them again would leave a hole of their size
+            file.attrs.update(attributes)
 
     def flush(self) -> None:
         """Pass on what HDF5 holds."""

@@ -193,7 +193,7 @@ class ResumableFile(FileIO):
                 _read_log(self.log)
             self._write_log(0, None, {})
             self.path.touch()
-        elif not os.path.lexists(self.log):
+        elif self.path.is_symlink() or not os.path.lexists(self.log):
             raise OutputError(f"{self.path} is no unfinished output {_ADVICE}")
         super().__init__(self.path, "r+b")
         size, self.state, pages = _read_log(self.log)

@@ -126,7 +126,14 @@ def _foreign_file(folder: Path) -> None:
     (folder / "a.partial").write_bytes(b"of the user's own")
 
 
-@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file])
+def _planted_link(folder: Path) -> None:
+    (folder / "elsewhere").write_bytes(b"of another user")
+    ResumableFile(folder / "a").close()
+    (folder / "a.partial").unlink()
+    (folder / "a.partial").symlink_to(folder / "elsewhere")
+
+
+@pytest.mark.parametrize("plant", [_foreign_log, _foreign_file, _planted_link])
 def test_a_file_that_is_no_unfinished_run_is_refused_and_left_alone(
     plant: Callable[[Path], None], tmp_path: Path
 ) -> None:
