@@ -6,7 +6,6 @@ prints; what is heavy (torch, h5py) is imported when a command runs.
 
 import errno
 import io
-import os
 import signal
 import sys
 from importlib import import_module
@@ -62,9 +61,7 @@ class ElmoGroup(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command; see `click.Group.main`."""
-        if sys.stdout is None:  # closed: here, what is written is an error
-            sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
-        messages.let_messages_be_lost()
+        messages.prepare_streams()
         try:
             return super().main(*args, **settings)
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:

@@ -1,8 +1,9 @@
-"""Messages on standard error, and -q and -v, which say how many there are."""
+"""The standard streams; messages, and -q and -v, which say how many there are."""
 
 import io
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
 from typing import Any
@@ -17,20 +18,55 @@ class _LossyFile(io.FileIO):
         return len(data)
 
 
-def let_messages_be_lost() -> None:
-    """Have standard error drop what it cannot write: a message must not end a run."""
+class _Terminal(io.TextIOWrapper):
+    def write(self, text: str, /) -> int:
+        super().write(escaped(text))
+        return len(text)
+
+
+class _LineFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return _shown(super().format(record))
+
+
+def prepare_streams() -> None:
+    """Have standard output write every byte or fail, and standard error never fail."""
+    if sys.stdout is None:  # closed: here, what is written is an error
+        sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:  # of no test
+        buffer: Any = sys.stdout.buffer
+        if isinstance(buffer, io.RawIOBase):  # PYTHONUNBUFFERED, which loses the rest of a write
+            buffer = io.BufferedWriter(buffer)
+        stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
+        sys.stdout = _like(sys.stdout, buffer, stream_type)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
-    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:  # of no test
-        file: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
-        encoding, errors = sys.stderr.encoding, sys.stderr.errors
-        sys.stderr = io.TextIOWrapper(file, encoding, errors, write_through=True)
+    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        lossy: Any = _LossyFile(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = _like(sys.stderr, lossy)
+
+
+def _like(
+    stream: io.TextIOWrapper, buffer: Any, stream_type: type[io.TextIOWrapper] = io.TextIOWrapper
+) -> io.TextIOWrapper:
+    return stream_type(buffer, stream.encoding, stream.errors, write_through=True)
+
+
+def escaped(text: str) -> str:
+    r"""A text with its control characters as `\x1b`, all but line feeds and tabs."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _shown(message: str) -> str:
+    return escaped(message) if sys.stderr.isatty() else message
 
 
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
-    logging.basicConfig(format="%(message)s")  # as `say` prints one
+    handler = logging.StreamHandler()
+    handler.setFormatter(_LineFormatter())  # as `say` prints one
+    logging.basicConfig(handlers=[handler])
     logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
     return count
 
@@ -52,4 +88,4 @@ def is_quiet() -> bool:
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
     if not is_quiet():
-        click.echo(message, err=True)
+        click.echo(_shown(message), err=True)

@@ -8,9 +8,15 @@ from torch import Tensor
 
 from elmo_cli.model.token_encoder import encode_by_length
 
+MAX_CHARACTERS = 1000
+"""Of a token that is kept, so that capacity bounds the memory of the tokens too."""
+
 
 class TokenCache:
-    """The vectors of the tokens that were used last."""
+    """The vectors of the tokens that were used last.
+
+    Tokens among which one is longer than `MAX_CHARACTERS` are not kept.
+    """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
         """Start empty.
@@ -26,7 +32,7 @@ class TokenCache:
 
     def vectors(self, tokens: Sequence[str]) -> Tensor:
         """The vectors of distinct tokens: float, shape (N, P)."""
-        if len(tokens) > self.capacity:
+        if len(tokens) > self.capacity or max(map(len, tokens), default=0) > MAX_CHARACTERS:
             return encode_by_length(self._encode, tokens)
         slots = self._slots
         for token in tokens:

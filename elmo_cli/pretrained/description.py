@@ -1,5 +1,6 @@
 """A model to what there is to know of it: its size, its files, their checksums and its card."""
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -74,7 +75,9 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         n_characters = lexicons.characters.n_rows if lexicons.characters else 0
     elif files.vocabulary and (options.char_cnn is None or files.softmax):
         n_words = len(read_vocabulary(files.vocabulary))
-    card = files.options.with_name("card.md")
+    card: list[str] = []
+    with suppress(OSError, UnicodeDecodeError):
+        card = read_text(files.options.with_name("card.md")).splitlines()[:_CARD_LINES]
     parts = parameters_by_part(options, n_words, n_characters)
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
@@ -89,5 +92,5 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
         "parts": parts,
         "options": asdict(options),
         "files": paths,
-        "card": read_text(card).splitlines()[:_CARD_LINES] if card.exists() else [],
+        "card": card,
     }

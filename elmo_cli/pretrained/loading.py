@@ -158,6 +158,8 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     source = ""
     if name is None:
         name, source = default_model(), "ELMO_MODEL: "
+    if name == "":  # whose Path is the current folder
+        raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
             logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)

@@ -35,6 +35,8 @@ _POLL_SECONDS = 0.1
 _PATIENCE_SECONDS = 0.02
 """Seconds that `Pipe.has_line` waits before it is False, so that a fast writer fills batches."""
 _PIPE_BYTES = 1 << 16
+MAX_TEXT_BYTES = 1 << 28
+"""Of a file that is read as a whole."""
 
 _OTHER_DATA = {
     b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
@@ -278,14 +280,17 @@ def read_text(path: str | Path) -> str:
     """Read a whole file as UTF-8, without its byte order mark; `.gz` is decompressed.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or has more than `MAX_TEXT_BYTES`: an endless device, perhaps.
         UnicodeDecodeError: it is not UTF-8.
     """
     try:
         with open(path, "rb") as file:
-            return decompressed(path, file).read().decode("utf-8-sig")
+            content = decompressed(path, file).read(MAX_TEXT_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise OSError(errno.EIO, f"damaged gzip data: {error}", str(path)) from None
+    if len(content) > MAX_TEXT_BYTES:
+        raise OSError(errno.EFBIG, f"more than {MAX_TEXT_BYTES:,} bytes", str(path))
+    return content.decode("utf-8-sig")
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:

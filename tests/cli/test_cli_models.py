@@ -135,6 +135,8 @@ def test_info_of_a_model(tmp_path: Path) -> None:
     assert found["parameters"] == sum(found["parts"].values())
     assert found["card"] == ["# mini", "", "A small model."]
     assert json.loads(run(info, "--json").stdout) == found
+    (tmp_path / "mini" / "card.md").write_bytes(b"\xff")
+    assert json.loads(run(info, "mini", "--json").stdout)["card"] == []
 
 
 def test_info_for_people(tmp_path: Path) -> None:

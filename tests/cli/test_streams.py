@@ -2,12 +2,14 @@
 
 import errno
 import io
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import start_elmo
+from commands import TINY, start_elmo
 from strategies import make_language_model, small_architecture
 
 from elmo_cli import open_activations
@@ -62,6 +64,33 @@ def test_a_standard_output_that_takes_nothing_is_an_error(
 ) -> None:
     (tmp_path / "text").write_text("a bank\n")
     assert run_shell(f"elmo {command} {redirection}", tmp_path) == (1, f"Error: {message}\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_a_full_disk_cuts_off_is_an_error(unbuffered: str, tmp_path: Path) -> None:
+    line = f"ulimit -f 4; PYTHONUNBUFFERED={unbuffered} elmo models --json > out"
+    message = "standard output or a temporary file: cannot write it: File too large"
+    assert run_shell(line, tmp_path) == (1, f"Error: {message}\n")
+    assert (tmp_path / "out").stat().st_size == 4096
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_control_characters_and_a_pipe_has_them(tmp_path: Path) -> None:
+    (tmp_path / "m\x1b[31m").symlink_to(TINY)
+    line = "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace --model $'./m\\x1b[31m'"
+    _, piped = run_shell(line, tmp_path)
+    assert piped.startswith("[a] \x1b[32m\n")
+    assert "Model: ./m\x1b[31m\n" in piped
+    reading, writing = pty.openpty()
+    command = ["bash", "-c", line.replace("elmo", f"{sys.executable} -m elmo_cli", 1)]
+    with subprocess.Popen(command, stdout=writing, stderr=writing, cwd=tmp_path):
+        os.close(writing)
+        shown = os.read(reading, 100)
+        while b"]" not in shown:
+            shown += os.read(reading, 100)
+    os.close(reading)
+    assert shown.startswith(b"Model: ./m\\x1b[31m\r\n")
+    assert b"[a] \\x1b[32m\r\n" in shown
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
-from elmo_cli.inference.token_cache import TokenCache
+from elmo_cli.inference.token_cache import MAX_CHARACTERS, TokenCache
 from elmo_cli.model import token_encoder
 from elmo_cli.model.token_encoder import encode_by_length
 
@@ -35,6 +35,13 @@ def vector(token: str) -> Tensor:
 
 def expected(tokens: Sequence[str]) -> Tensor:
     return torch.stack([vector(token) for token in tokens])
+
+
+def test_no_very_long_token_is_kept() -> None:
+    cache = TokenCache(Encoder(), capacity=4)
+    tokens = ["a", "b" * (MAX_CHARACTERS + 1)]
+    assert torch.equal(cache.vectors(tokens), expected(tokens))
+    assert not cache._slots
 
 
 @given(

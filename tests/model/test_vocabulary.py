@@ -52,3 +52,9 @@ def test_a_row_is_a_line_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "words.txt"
     path.write_text("\nthe\n\ncat\n", encoding="utf-8")
     assert read_words(path) == ["", "the", "", "cat"]
+
+
+def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.text.lines.MAX_TEXT_BYTES", 1000)
+    with pytest.raises(InputError, match=r"/dev/zero: cannot read the vocabulary: more than 1,000"):
+        read_vocabulary("/dev/zero")

@@ -73,6 +73,7 @@ def test_the_environment_names_another_default(
     [
         ("orignal", r"no model orignal; did you mean original\?.* mini, small.*"),
         ("nlpl-209", r"no model nlpl-209; did you mean nlpl-209-english\?.* mini, small.*"),
+        ("", "model '': expected a name, a folder or a zip file"),
         ("xyzzy", r"no model xyzzy; known are mini, small, .*folder"),
         *(
             (name, f"{name}: no such model folder or zip file")
