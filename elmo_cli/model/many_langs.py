@@ -28,7 +28,7 @@ They are pickles, and read as tensors and nothing else.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -212,7 +212,7 @@ def _read(path: Path) -> Take:
     """Read a file of tensors: a function that gives one of them, in float32."""
     try:
         # Which runs nothing that a pickle names.
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
     except MemoryError:

@@ -105,7 +105,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         content = json.loads(read_text(path))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
-    except ValueError as error:  # of bytes that are not UTF-8 too
+    except (ValueError, RecursionError) as error:  # of bytes that are not UTF-8 too
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
         raise OptionsError(f"{path}: expected a JSON object, found {_shown(content)}")

@@ -154,7 +154,7 @@ def json_entries(
         elif line:
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):  # which a row of many brackets is
                 row = None
             if isinstance(row, dict):
                 yield Entry(number, *row_record(row, fields, tokenizer))

@@ -241,6 +241,8 @@ def open_lines(
 
 
 def _lines_of(source: IO[str]) -> Iterator[str]:
+    with suppress(AttributeError, io.UnsupportedOperation):  # of no file, or one read in part
+        source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     for number, line in enumerate(source):
         yield line.removeprefix("" if number else "\ufeff").strip()
 

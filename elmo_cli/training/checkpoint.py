@@ -30,7 +30,10 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
         with zipfile.ZipFile(path) as archive:
             if broken := archive.testzip():
                 raise zipfile.BadZipFile(f"wrong checksum of {broken}")
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if "identity" not in state:
+            raise pickle.UnpicklingError("not of a run")
+        return state
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
     except (zipfile.BadZipFile, pickle.UnpicklingError) as error:

@@ -114,6 +114,7 @@ def test_fasta_that_is_written_is_read(
         ("conllu", "1\ta\n\n# sent_id = b\n1\tb\n", "line 3: expected no id, as before, found 'b'"),
         ("jsonl", '{"text": ""}\n{"text"', 'line 2: expected a JSON object, found {"text"'),
         ("jsonl", "[1]", "line 1: expected a JSON object, found [1]"),
+        ("jsonl", "[" * 100_000, f"line 1: expected a JSON object, found {'[' * 60}"),
         ("jsonl", "{}", "line 1: expected a field 'tokens' or 'text', found none"),
         (
             "jsonl",

@@ -48,6 +48,13 @@ def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     assert lines_of(f"a{separator}b\nc\n".encode()) == [f"a{separator}b", "c"]
 
 
+def test_only_a_line_feed_ends_a_line_of_an_open_file(tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    path.write_bytes(b"a\rb\r\nc\n")
+    with path.open() as file, open_lines(file) as (lines, _):
+        assert list(lines) == ["a\rb", "c"]
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
     text = "\ufeffa b\n\ufeffc\n"
     assert lines_of(text.encode()) == ["a b", "\ufeffc"]

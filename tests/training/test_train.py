@@ -354,7 +354,7 @@ def test_a_full_disk_keeps_the_checkpoint_before() -> None:
     train("model", steps=5)
 
 
-@pytest.mark.parametrize("damage", ["replaced", "cut off", "changed", "code"])
+@pytest.mark.parametrize("damage", ["replaced", "cut off", "changed", "code", "another"])
 def test_a_damaged_checkpoint_is_named(damage: str) -> None:
     train("model", steps=1)
     path = Path("model/checkpoint.pt")
@@ -362,6 +362,8 @@ def test_a_damaged_checkpoint_is_named(damage: str) -> None:
     half = len(whole) // 2
     if damage == "code":
         torch.save({"step": Path("x")}, path)
+    elif damage == "another":
+        torch.save([1.0], path)
     elif damage == "changed":
         path.write_bytes(whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :])
     else:
