@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from elmo_cli.integrations.torch_dataset import ActivationsDataset as ActivationsDataset
     from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
     from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
+    from elmo_cli.language_model.perplexity import measure_surprisal as measure_surprisal
     from elmo_cli.language_model.prediction import predict_words as predict_words
     from elmo_cli.language_model.prediction import sample_sentences as sample_sentences
     from elmo_cli.language_model.prediction import substitute_words as substitute_words
     from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
-    from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
     from elmo_cli.model.bilm import BiLm as BiLm
     from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
     from elmo_cli.outputs.reader import open_activations as open_activations
@@ -54,7 +54,7 @@ _MODULES = {
     "batch_to_ids": "elmo_cli.elmo",
     "measure_change": "elmo_cli.analysis.change",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
-    "measure_surprisal": "elmo_cli.language_model.surprisal",
+    "measure_surprisal": "elmo_cli.language_model.perplexity",
     "neighbours": "elmo_cli.analysis.neighbours",
     "open_activations": "elmo_cli.outputs.reader",
     "plot_uses": "elmo_cli.analysis.plot",

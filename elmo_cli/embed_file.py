@@ -31,8 +31,14 @@ from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.quantities import counted, size_text
 from elmo_cli.text.lines import Record, Sentence, size_in_bytes
-from elmo_cli.text.records import WHOLE, Place, RunInput, open_records
-from elmo_cli.text.targets import target_positions, target_record
+from elmo_cli.text.records import (
+    WHOLE,
+    Place,
+    RunInput,
+    open_records,
+    target_positions,
+    target_record,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,13 @@ from elmo_cli.inference.batching import (
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import Device, choose_device, result_or_raise
-from elmo_cli.inference.precision import Precision, compute_types
+from elmo_cli.inference.device import (
+    Device,
+    Precision,
+    choose_device,
+    compute_types,
+    result_or_raise,
+)
 from elmo_cli.inference.selection import Selection, select
 from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
 from elmo_cli.model.bilm import BiLm

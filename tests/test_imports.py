@@ -30,7 +30,6 @@ TORCH_FREE = (
     "text.entries",
     "text.records",
     "outputs.formats",
-    "model.characters",
     "model.vocabulary",
     "model.options",
     "pretrained.loading",

@@ -14,7 +14,7 @@ from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.errors import InputError, shown
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.lines import Record
-from elmo_cli.text.targets import target_positions
+from elmo_cli.text.records import target_positions
 
 Array = NDArray[Any]
 

@@ -27,9 +27,8 @@ from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
-from elmo_cli.inference.device import Device, choose_device, result_or_raise
+from elmo_cli.inference.device import Device, choose_device, compute_types, result_or_raise
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
-from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options

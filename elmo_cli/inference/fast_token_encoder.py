@@ -1,18 +1,19 @@
-"""The fast token encoder: the same as the readable one, for inference.
+"""The fast token encoder: the same as the readable one, and a cache of what it gave.
 
-Its parts are replaced by functions of the same meaning. Where there are kernels, the vector of a
-token does not depend, to the bit, on the tokens that are encoded with it.
+The encoder's parts are replaced by functions of the same meaning. Where there are kernels, the
+vector of a token does not depend, to the bit, on the tokens that are encoded with it.
 """
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from elmo_cli.compiled.kernels import kernel
+from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.linear import linear
-from elmo_cli.inference.precision import ComputeTypes
-from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder
+from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_by_length
 
 _Function = Callable[[Tensor], Tensor]
 _FLOAT = torch.float32
@@ -89,3 +90,54 @@ def _tanh() -> _Function | None:
         return values
 
     return forward
+
+
+MAX_CHARACTERS = 1000
+"""Of a token that is kept, so that capacity bounds the memory of the tokens too."""
+
+
+class TokenCache:
+    """The vectors of the tokens that were used last.
+
+    Tokens among which one is longer than `MAX_CHARACTERS` are not kept.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
+        """Start empty.
+
+        Args:
+            encode: tokens to token vectors, float, shape (N, P).
+            capacity: tokens kept.
+        """
+        self.capacity = capacity
+        self._encode = encode
+        self._slots: OrderedDict[str, int] = OrderedDict()  # from the least to the most recent
+        self._vectors = torch.empty(0)
+
+    def vectors(self, tokens: Sequence[str]) -> Tensor:
+        """The vectors of distinct tokens: float, shape (N, P)."""
+        if len(tokens) > self.capacity or max(map(len, tokens), default=0) > MAX_CHARACTERS:
+            return encode_by_length(self._encode, tokens)
+        slots = self._slots
+        for token in tokens:
+            if token in slots:
+                slots.move_to_end(token)  # now the most recently used
+        if missing := [token for token in tokens if token not in slots]:
+            self._add(missing)
+        rows = torch.tensor([slots[token] for token in tokens], dtype=torch.int64)
+        return self._vectors[rows.to(self._vectors.device)]
+
+    def _add(self, tokens: list[str]) -> None:
+        vectors = encode_by_length(self._encode, tokens)
+        if not len(self._vectors):
+            self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
+        n_used = len(self._slots)
+        free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
+        try:
+            while len(free) < len(tokens):
+                free.append(self._slots.popitem(last=False)[1])
+            self._vectors[torch.tensor(free, device=vectors.device)] = vectors
+            self._slots.update(zip(tokens, free, strict=True))
+        except BaseException:  # Ctrl-C, or want of memory: slots in use may have other vectors
+            self._slots.clear()
+            raise

@@ -18,10 +18,9 @@ from torch.nn import functional
 
 from elmo_cli.errors import check_choice
 from elmo_cli.inference.batching import index_tokens
+from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
-from elmo_cli.inference.precision import ComputeTypes
-from elmo_cli.inference.token_cache import TokenCache
+from elmo_cli.inference.fast_token_encoder import TokenCache, prepare_token_encoder
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.text.lines import Sentence
 

@@ -21,15 +21,19 @@ from elmo_cli.inference.batching import (
     sentence_windows,
     tokens_per_batch,
 )
-from elmo_cli.inference.device import Device, choose_device, result_or_raise
+from elmo_cli.inference.device import (
+    Device,
+    Precision,
+    choose_device,
+    compute_types,
+    result_or_raise,
+)
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.inference.precision import Precision, compute_types
 from elmo_cli.inference.sentence_encoder import CarriedStates, State, check_state, make_encoder
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
-from elmo_cli.model.characters import END_TOKEN, START_TOKEN
 from elmo_cli.model.options import start_of_sentences
-from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, read_vocabulary
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence, checked_sentence

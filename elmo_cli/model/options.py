@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
 from elmo_cli.errors import OptionsError, shown
-from elmo_cli.model.characters import N_CHARACTERS
+from elmo_cli.model.vocabulary import N_CHARACTERS
 from elmo_cli.text.lines import read_text
 
 

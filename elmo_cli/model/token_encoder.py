@@ -13,9 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from elmo_cli.model.characters import END_TOKEN, N_CHARACTERS, START_TOKEN, character_ids
 from elmo_cli.model.options import CharacterOptions
-from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.vocabulary import (
+    END_TOKEN,
+    N_CHARACTERS,
+    START_TOKEN,
+    Vocabulary,
+    character_ids,
+)
 from elmo_cli.text.lines import checked_sentence
 
 CHUNK_TOKENS = 256

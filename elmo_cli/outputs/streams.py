@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
 from elmo_cli.text.entries import LINE
 from elmo_cli.text.lines import Record
-from elmo_cli.text.targets import target_positions
+from elmo_cli.text.records import target_positions
 
 Array = NDArray[Any]
 

@@ -5,7 +5,6 @@ options.py          the settings of a run
 start.py            what it starts from: architecture, vocabulary, weights
 corpus.py           files -> windows of sentences -> batches, from any place
 loss.py             a batch -> losses, by the softmax or a sample of it
-run.py              gradients -> weights, a step at a time, in one process or several
-checkpoint.py       a run -> a file from which it resumes
+run.py              gradients -> weights, a step at a time, in one process or several; checkpoints
 report.py           what a run says of itself, and of its model
 """

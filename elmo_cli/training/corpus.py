@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import batches_by_length
-from elmo_cli.model.characters import END_TOKEN, START_TOKEN
-from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.lines import (
     Sentence,
     check_input,

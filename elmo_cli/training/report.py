@@ -17,9 +17,8 @@ from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.lines import Sentence
 from elmo_cli.text.tokenizers import read_sentences
-from elmo_cli.training.checkpoint import write_lines
 from elmo_cli.training.corpus import TrainingText
-from elmo_cli.training.run import Run
+from elmo_cli.training.run import Run, write_lines
 from elmo_cli.training.start import Start
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,8 @@
 
 All that a step needs beyond the weights is known from its number and the place in the
 text: random numbers are seeded anew for each step. So a run that resumes from a
-checkpoint is the run that was never stopped, to the bit on one machine's CPU.
+checkpoint is the run that was never stopped, to the bit on one machine's CPU. A checkpoint is one
+file, whole or not at all, whatever ends the process.
 
 Several processes may train one model, as `torchrun` starts them. Each has its share of every
 batch; gradients are averaged over all. Nothing may keep the group of processes beyond its end:
@@ -14,7 +15,9 @@ group, so it must go first: see `Run.close`.
 import gc
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import pickle
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,14 +27,99 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from elmo_cli.errors import ElmoError
+from elmo_cli.atomic import lock, replaced, unlock
+from elmo_cli.errors import ElmoError, ModelError, OutputError, first_line, system_reason
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.checkpoint import save_checkpoint
+from elmo_cli.pretrained.model_files import candidates
 from elmo_cli.training.corpus import Position, Row, make_batch, n_steps, n_tokens
 from elmo_cli.training.loss import Objective, Samples, draw_words
-from elmo_cli.training.options import TrainingOptions
+from elmo_cli.training.options import RUN_LENGTH, TrainingOptions, shown
+
+CHECKPOINT = "checkpoint.pt"
+LOCK = ".lock"
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """The state of a folder's checkpoint, on the CPU; None where there is none.
+
+    Nothing but tensors, numbers and text is read: a checkpoint cannot run code.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if broken := archive.testzip():
+                raise zipfile.BadZipFile(f"wrong checksum of {broken}")
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if "identity" not in state:
+            raise pickle.UnpicklingError("not of a run")
+        return state
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
+    except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise ModelError(
+            f"{path}: the checkpoint is damaged ({first_line(error)}); name another folder, or "
+            f"remove {folder} to train from the start"
+        ) from None
+
+
+def check_same_run(
+    state: Mapping[str, Any], identity: Mapping[str, Any], options: TrainingOptions, folder: Path
+) -> None:
+    """Make sure that a checkpoint is of this run, but for its length."""
+    changed = [name for name in identity if state["identity"].get(name) != identity[name]]
+    settings = {
+        name: value
+        for name, value in state["options"].items()
+        if name not in RUN_LENGTH and value != getattr(options, name, None)
+    }
+    if changed or settings:
+        found = f"another {' and '.join(changed)}" if changed else shown(settings)
+        raise ModelError(
+            f"{folder}: the run that was begun there has {found}; give the same command to resume "
+            f"it, or another folder and --init-from {folder} for a new run"
+        )
+
+
+def save_checkpoint(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write the checkpoint of a folder: tensors, numbers, text, and containers of them."""
+    with replaced(folder / CHECKPOINT) as partial, open(partial, "xb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # of torch, while it handles that of the file
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a file of text, whole or not at all."""
+    with replaced(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from training into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = lock(folder / LOCK)
+    except BlockingIOError:
+        raise OutputError(f"{folder}: another process trains into it") from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {system_reason(error)}") from None
+    try:
+        # A model without its checkpoint would be lost.
+        if not (folder / CHECKPOINT).exists() and (found := candidates(folder, "weights")):
+            raise ModelError(
+                f"{folder}: expected a new folder or one of a run, found {found[0].name} and no "
+                f"{CHECKPOINT}; name another folder, and --init-from {folder} to start from that "
+                "model"
+            )
+        yield
+    finally:
+        unlock(held)
 
 
 @dataclass(frozen=True)

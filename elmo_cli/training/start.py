@@ -16,10 +16,10 @@ from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabular
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.quantities import counted
-from elmo_cli.training.checkpoint import write_lines
 from elmo_cli.training.corpus import TrainingText, lines_from
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.options import PRESETS, TrainingOptions
+from elmo_cli.training.run import write_lines
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,17 @@ from elmo_cli.inference.device import Device
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.records import TEXT, open_records
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, read_sentences
-from elmo_cli.training.checkpoint import check_same_run, load_checkpoint, owned
 from elmo_cli.training.corpus import TrainingText, find_files, portions
 from elmo_cli.training.options import TrainingOptions, training_options
 from elmo_cli.training.report import Report, summary_writer
-from elmo_cli.training.run import Processes, Run, all_processes
+from elmo_cli.training.run import (
+    Processes,
+    Run,
+    all_processes,
+    check_same_run,
+    load_checkpoint,
+    owned,
+)
 from elmo_cli.training.start import VALIDATION, Start, choose_start, count_tokens, start_weights
 
 logger = logging.getLogger(__name__)

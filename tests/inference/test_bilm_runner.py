@@ -11,7 +11,7 @@ from strategies import make_model, small_architecture
 from torch import Tensor
 
 from elmo_cli import batch_to_ids
-from elmo_cli.inference.bilm_runner import BiLmRunner
+from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.loading import load_bilm
 

@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from elmo_cli.inference import fast_bilm as fast_bilms
+from elmo_cli.inference.device import compute_types
 from elmo_cli.inference.fast_bilm import FastBiLm, group_by_tokens
 from elmo_cli.inference.linear import MAX_ROWS
-from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.loading import load_bilm

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
+from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows
-from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm
 from elmo_cli.model.options import LstmOptions
 

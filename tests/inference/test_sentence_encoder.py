@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from states import carried_layers
 from strategies import WORDS, RandomModel, batches, models, sentences
 
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.device import compute_types
 from elmo_cli.inference.sentence_encoder import (
     WARM_TEXT,
     CarriedStates,

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from strategies import batches, odd_tokens
 
 from elmo_cli import batch_to_ids
-from elmo_cli.model.characters import character_ids
+from elmo_cli.model.vocabulary import character_ids
 
 
 def test_a_token_is_its_bytes_between_marks_all_raised_by_one() -> None:

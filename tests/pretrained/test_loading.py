@@ -9,9 +9,8 @@ from website import OPTIONS, Site, breaks_off, folder_with, status, weights_file
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import download as downloads
 from elmo_cli.pretrained import registry
-from elmo_cli.pretrained.description import describe_model
 from elmo_cli.pretrained.download import cache_folder
-from elmo_cli.pretrained.loading import choose_model, find_model
+from elmo_cli.pretrained.loading import choose_model, describe_model, find_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 
 pytestmark = pytest.mark.usefixtures("cache")

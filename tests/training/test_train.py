@@ -39,9 +39,8 @@ from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.checkpoint import owned
 from elmo_cli.training.options import training_options
-from elmo_cli.training.run import Processes
+from elmo_cli.training.run import Processes, owned
 from elmo_cli.training.train import train_model
 
 SETTINGS: dict[str, Any] = {

@@ -159,7 +159,7 @@ def embed(
 def _plan(input_file: str, output_file: str, words: str | None, **named: Any) -> "FilePlan":
     """Choose what is read and written, before the model is loaded, which can take a while."""
     from elmo_cli.file_plan import FilePlan
-    from elmo_cli.text.targets import read_targets
+    from elmo_cli.text.records import read_targets
 
     named["words"] = None if words is None else read_targets(words)
     with loading.usage_errors():

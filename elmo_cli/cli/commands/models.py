@@ -39,7 +39,7 @@ def models(
         messages.say(f"{folder}: removed, {size_text(n_bytes)}")
         return
 
-    from elmo_cli.pretrained.description import describe_models
+    from elmo_cli.pretrained.loading import describe_models
 
     with loading.usage_errors():
         found = describe_models(language, downloaded=downloaded)
@@ -96,7 +96,7 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
     """
-    from elmo_cli.pretrained.description import describe_model
+    from elmo_cli.pretrained.loading import describe_model
 
     found = describe_model(model)
     click.echo(json.dumps(found, indent=1, ensure_ascii=False) if as_json else _text(found))

@@ -13,9 +13,8 @@ from elmo_cli.quantities import counted
 from elmo_cli.text.lines import check_input, size_in_bytes
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.perplexity import Perplexity
+    from elmo_cli.language_model.perplexity import Perplexity, Surprisals
     from elmo_cli.language_model.scoring import SentenceScore
-    from elmo_cli.language_model.surprisal import Surprisals
     from elmo_cli.text.tokenizers import Tokenizer
 
 _OF_SENTENCES = (
@@ -118,7 +117,7 @@ def surprisal(
     tokenizer = loading.take_tokenizer(named)
     model = loading.load_language_model(**named)
 
-    from elmo_cli.language_model.surprisal import measure_surprisal
+    from elmo_cli.language_model.perplexity import measure_surprisal
 
     measure = partial(
         measure_surprisal,
@@ -177,7 +176,7 @@ def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any
 
 
 def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
-    from elmo_cli.model.characters import END_TOKEN, START_TOKEN
+    from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN
 
     if not score.tokens:
         return
