@@ -16,7 +16,7 @@ from setting import HERE, Row, Setting
 from elmo_cli import neighbours, open_activations
 from elmo_cli.outputs.formats import choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import line_record
+from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Place
 
 TARGET = 5.0
@@ -53,7 +53,7 @@ def write_random(path: Path, n_tokens: int) -> None:
             n = min(LINE_TOKENS, n_tokens - start)
             at = start % len(rows)
             text = " ".join(f"w{token}" for token in range(start, start + n))
-            writer.write(line_record(text), rows[at : at + n])
+            writer.write(Record(text, text.split()), rows[at : at + n])
         place = Place(writer.n_records, "")
         writer.finish({"place": place}, end_attributes(writer.n_records, place, {}))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import substitute_words as substitute_words
     from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
     from elmo_cli.model.bilm import BiLm as BiLm
-    from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+    from elmo_cli.model.bilm import ScalarMix as ScalarMix
     from elmo_cli.outputs.reader import open_activations as open_activations
     from elmo_cli.text.tokenizers import tokenize as tokenize
 
@@ -49,7 +49,7 @@ _MODULES = {
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "HubElmo": "elmo_cli.integrations.tfhub",
     "LanguageModel": "elmo_cli.language_model.scoring",
-    "ScalarMix": "elmo_cli.model.scalar_mix",
+    "ScalarMix": "elmo_cli.model.bilm",
     "average_vectors": "elmo_cli.analysis.word_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "measure_change": "elmo_cli.analysis.change",

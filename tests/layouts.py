@@ -14,13 +14,18 @@ from numpy.typing import NDArray
 from elmo_cli import open_activations
 from elmo_cli.outputs.formats import LAYOUTS, choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import Record, line_record
+from elmo_cli.text.lines import Record
 from elmo_cli.text.records import Place
 
 Array = NDArray[Any]
 
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+def line_record(line: str) -> Record:
+    """The record of a line, whose tokens white space separates."""
+    return Record(line, line.split())
 
 
 class Corpus(NamedTuple):

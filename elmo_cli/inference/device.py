@@ -20,9 +20,6 @@ def choose_device(device: Device) -> torch.device:
     Args:
         device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,
             else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
-
-    Raises:
-        DeviceError: there is no such device.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     here = _devices()

@@ -102,9 +102,6 @@ def select(
     """Read a selection for a model that has `n_layers`, the token layer included.
 
     The arguments are those of `ElmoEmbedder.embed_sentences`.
-
-    Raises:
-        InputError: there is no such choice, or two contradict each other.
     """
     if pooling is not None and pooling not in POOLINGS:
         raise InputError(f"pooling {pooling!r}: expected {', '.join(POOLINGS)}")

@@ -146,11 +146,7 @@ def substitute_words(
 
 
 def check_text(text: Sentence) -> Sentence:
-    """Make sure that a text, of tokens, has one gap at most, and hand it back.
-
-    Raises:
-        InputError: it has several.
-    """
+    """Make sure that a text, of tokens, has one gap at most, and hand it back."""
     found = list(checked_sentence(text))
     n_gaps = found.count(GAP)
     if n_gaps > 1:

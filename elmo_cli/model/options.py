@@ -80,8 +80,7 @@ class ManyLangsOptions(ModelOptions):
 def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
-    Raises:
-        OptionsError: it is missing, or describes no model; all errors are named at once.
+    All errors are named at once.
     """
     content = read_json(path)
     if "config_path" in content:

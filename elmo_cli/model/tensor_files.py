@@ -92,11 +92,7 @@ class TensorFile:
 
 @contextmanager
 def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Open a file of tensors to read.
-
-    Raises:
-        WeightsError: the file is missing, of another kind or damaged.
-    """
+    """Open a file of tensors to read; a `WeightsError` if it is missing or damaged."""
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors", "safetensors")
@@ -149,13 +145,7 @@ def write_tensors(
 ) -> None:
     """Write a file of tensors, put together in memory; it appears when it is complete.
 
-    Args:
-        tensors: names and values.
-        dtype: of the values in the file, `float32` or `float16`.
-        metadata: text about the file; the attributes of an HDF5 file.
-
-    Raises:
-        OutputError: the file cannot be written.
+    Its values are `float32` or `float16`; `metadata` are the attributes of an HDF5 file.
     """
     path = Path(path)
     content: bytes | memoryview

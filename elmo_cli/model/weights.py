@@ -98,9 +98,7 @@ def read_weights(
 ) -> BiLm:
     """Build the biLM of `options` with the weights of a file, in float32.
 
-    Raises:
-        WeightsError: the file is damaged, does not fit the options (all mismatches are
-            named) or holds values that are not finite.
+    All tensors that do not fit the options are named at once, and all that are not finite.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)

@@ -123,11 +123,7 @@ class Pipe(io.FileIO):
 
 
 def check_input(path: str | Path) -> None:
-    """Make sure that a text file can be read, without opening a pipe, which opens only once.
-
-    Raises:
-        InputError: the file is missing, a directory or not readable.
-    """
+    """Make sure that a text file can be read, without opening a pipe, which opens only once."""
     if str(path) != STANDARD_INPUT and (is_compressed(path) or not Path(path).is_fifo()):
         with open_text(path):
             pass
@@ -137,11 +133,7 @@ def check_input(path: str | Path) -> None:
 def open_text(
     path: str | Path, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[BinaryIO]:
-    """Open a text file for `read_lines`: `-` is standard input. For `should_stop` see `Pipe`.
-
-    Raises:
-        InputError: the file is missing, a directory or not readable.
-    """
+    """Open a text file for `read_lines`: `-` is standard input. For `should_stop` see `Pipe`."""
     if str(path) == STANDARD_INPUT:
         yield _standard_input(should_stop)
         return
@@ -189,9 +181,6 @@ def read_lines(
         on_bytes: called with the number of bytes of each line in the file, compressed or not.
         first: the number of the next line.
         skip_errors: give a line that is not UTF-8 as an `InvalidLine`.
-
-    Raises:
-        InputError: a line is not UTF-8, or the compressed data is damaged.
     """
     stream = decompressed(path, file)
     position = 0
@@ -248,11 +237,7 @@ def _lines_of(source: IO[str]) -> Iterator[str]:
 
 
 def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
-    """The next line of an open file with the end of line, empty after the last one.
-
-    Raises:
-        InputError: it cannot be read, or compressed data is damaged.
-    """
+    """The next line of an open file with the end of line, empty after the last one."""
     try:
         return stream.readline()
     except (EOFError, OSError, zlib.error) as error:
@@ -262,10 +247,7 @@ def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
 def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool = False) -> str:
     """A line as text, without the white space at its ends; its number counts from 1.
 
-    With `skip_errors`, one that is not UTF-8 is an `InvalidLine`.
-
-    Raises:
-        InputError: it is not UTF-8.
+    One that is not UTF-8 is an `InputError`, or with `skip_errors` an `InvalidLine`.
     """
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -318,17 +300,8 @@ def name_of(source: object) -> str:
     return "standard input" if str(source) == STANDARD_INPUT else str(source)
 
 
-def line_record(line: str) -> Record:
-    """The record of a line, whose tokens white space separates."""
-    return Record(line, line.split())
-
-
 def checked_sentence(sentence: _Tokens) -> _Tokens:
-    """Check that a sentence is a sequence of strings, and no string, and return it.
-
-    Raises:
-        InputError: it is a string, no sequence, or of something else than strings.
-    """
+    """Check that a sentence is a sequence of strings, and no string, and return it."""
     if isinstance(sentence, (str, bytes)):
         raise InputError(
             f"expected a sentence as a list of tokens, found the string {sentence[:40]!r}; split "

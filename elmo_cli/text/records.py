@@ -58,11 +58,7 @@ FORMATS = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES
 def find_format(
     source: object, name: str | None = None, tokenizer: Tokenizer = WHITESPACE
 ) -> InputFormat:
-    """The format of an input, by its name, or by the suffix of a path; else text.
-
-    Raises:
-        InputError: there is no format of that name, or the tokenizer has no effect with it.
-    """
+    """The format of an input, by its name, or by the suffix of a path; else text."""
     if name is None:
         path = str(source).lower().removesuffix(".gz") if isinstance(source, (str, Path)) else ""
         found = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), TEXT)
@@ -119,10 +115,8 @@ def open_records(
 def checked_records(entries: Iterable[Entry], name: str, skip_errors: bool) -> Iterator[Record]:
     """The records of the entries of an input, whose `name` is for error messages.
 
-    With `skip_errors`, an entry that is wrong is a record with its error, without tokens and key.
-
-    Raises:
-        InputError: an entry is wrong. It comes after the records before it.
+    An entry that is wrong is an `InputError`, after the records before it; with `skip_errors`, a
+    record with its error, without tokens and key.
     """
     lines: dict[str | None, int] = {}
     for line, record, error in entries:
@@ -181,11 +175,7 @@ WHOLE = Shard()
 
 
 def parse_shard(text: str) -> Shard:
-    """Read `3/16`.
-
-    Raises:
-        InputError: it is no such thing.
-    """
+    """Read `3/16`."""
     found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
     shard = Shard(*map(int, found.groups())) if found else Shard(0, 0)
     if not 1 <= shard.number <= shard.total:
@@ -244,16 +234,9 @@ POSITIONS: Final = "positions"
 
 
 def read_targets(path: str | Path) -> dict[str, str]:
-    """Read a file of target words.
+    """The word of each form in a file of target words; a word is a form of itself.
 
-    Args:
-        path: a word a line, or a word and its forms with commas between: `lemma,form,form`.
-
-    Returns:
-        The word of each form; a word is a form of itself.
-
-    Raises:
-        InputError: the file cannot be read, has no word, or a form belongs to two words.
+    A line has a word, or a word and its forms with commas between: `lemma,form,form`.
     """
     targets: dict[str, str] = {}
     with open_lines(path) as (lines, _):

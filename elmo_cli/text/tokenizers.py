@@ -72,10 +72,6 @@ def make_tokenizer(
         name: one of `TOKENIZERS`; `:` and the code of a language may follow, as in `spacy:de`.
         language: the code, where the name has none; English if not given either.
         split_sentences: split texts into sentences, by the rules of that language.
-
-    Raises:
-        InputError: there is no such tokenizer or language.
-        ElmoError: a package for it is not installed.
     """
     kind, _, code = name.partition(":")
     if kind not in TOKENIZERS or name.startswith("whitespace:"):

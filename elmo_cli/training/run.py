@@ -179,13 +179,9 @@ class Run:
         *,
         text_tokens: int | None = None,
     ) -> None:
-        """Start a run.
+        """Start a run of an identity, which must be the same for a checkpoint to fit.
 
-        Args:
-            objective, vocabulary, options: the model, the words to predict, the settings.
-            identity: what must be the same for a checkpoint to fit, by its name.
-            processes: this process among all.
-            text_tokens: of a pass over the text; where the length is in epochs.
+        `text_tokens` are those of a pass over the text, where the length is in epochs.
         """
         self.vocabulary, self.options, self.processes = vocabulary, options, processes
         self._identity, self._text_tokens = identity, text_tokens

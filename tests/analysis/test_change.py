@@ -10,12 +10,11 @@ import pytest
 from commands import elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, layouts, write
+from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import measure_change, read_uses
-from elmo_cli.text.lines import line_record
 from elmo_cli.text.records import read_targets
 
 Array = NDArray[Any]

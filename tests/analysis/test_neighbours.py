@@ -8,7 +8,7 @@ import pytest
 from commands import TINY
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Corpus, layouts, write
+from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
@@ -16,7 +16,6 @@ from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import settings_of, word_neighbours
 from elmo_cli.analysis.uses import check_pooling, record_name
-from elmo_cli.text.lines import line_record
 
 Array = NDArray[Any]
 

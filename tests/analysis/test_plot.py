@@ -9,13 +9,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from commands import assert_fails, assert_misused, elmo
-from layouts import Corpus, write
+from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError, open_activations
 from elmo_cli.analysis import plot as module
 from elmo_cli.analysis.plot import Picture, plot_uses
-from elmo_cli.text.lines import line_record
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 

@@ -12,13 +12,12 @@ import pytest
 from commands import TINY, assert_misused, elmo, start_elmo
 from hypothesis import given
 from hypothesis import strategies as st
-from layouts import Array, Corpus, assert_holds, corpora, open_writer, write
+from layouts import Array, Corpus, assert_holds, corpora, line_record, open_writer, write
 from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import ElmoError, InputError, OutputError
 from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS
-from elmo_cli.text.lines import line_record
 
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 

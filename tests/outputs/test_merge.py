@@ -12,12 +12,12 @@ import runs
 from commands import TINY, assert_fails, assert_misused, elmo
 from hypothesis import given
 from hypothesis import strategies as st
+from layouts import line_record
 from runs import assert_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
 from elmo_cli.outputs.merge import merge_shards
-from elmo_cli.text.lines import line_record
 from elmo_cli.text.records import RunInput, Shard, parse_shard
 
 embed = partial(runs.embed, skip_errors=True)

@@ -8,14 +8,13 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from layouts import finish, open_writer
+from layouts import finish, line_record, open_writer
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, OutputError
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.lines import line_record
 
 
 def values(number: float = 0, n_tokens: int = 2) -> NDArray[np.float32]:
