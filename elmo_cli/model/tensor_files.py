@@ -131,7 +131,8 @@ def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> 
             reason = os.strerror(error.errno)
             raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)
-        raise WeightsError(f"{path}: the weights file is damaged: {reason}; get it again") from None
+        message = f"{path}: the weights file is damaged, or is none: {reason}; get it again"
+        raise WeightsError(message) from None
 
 
 # Writing.

@@ -94,6 +94,9 @@ _PUBLISHED_KEYS: Final = {
 }
 """Training keys of bilm-tf's options.json, and what they are called here."""
 
+_LEAST: Final = {"epochs": 1, "batch_size": 1, "unroll": 1, "negative_samples": 0}
+"""Of the whole numbers among them."""
+
 RUN_LENGTH: Final = {"steps", "epochs"}
 """The settings that may change when a run is resumed: it is made longer or shorter."""
 
@@ -119,7 +122,23 @@ def _published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
         found["negative_samples"] = 0
     if found:
         logger.info("settings from options.json: %s", shown(found))
+    for name, value in found.items():
+        _check_number(name, value)
     return found
+
+
+def _check_number(name: str, value: Any) -> None:
+    """Raise an `OptionsError` for a value that the command line would not take."""
+    is_number = type(value) in (int, float)
+    if name in _LEAST:
+        least = _LEAST[name]
+        expected, fits = f"a whole number, {least} or more", type(value) is int and value >= least
+    elif name == "dropout":
+        expected, fits = "a number from 0 to below 1", is_number and 0 <= value < 1
+    else:
+        expected, fits = "a number above 0", is_number and value > 0
+    if not fits:
+        raise OptionsError(f"{name} in options.json: expected {expected}, found {value!r}")
 
 
 def shown(settings: Mapping[str, Any]) -> str:

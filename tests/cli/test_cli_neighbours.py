@@ -127,7 +127,7 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
 
     with h5py.File("v.hdf5", "r+") as file:
         file.attrs["model"] = "gone/model"
-    message = "gone/model: no such model folder or zip file"
+    message = "the model of v.hdf5: gone/model: no such model folder or zip file; or --model"
     assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
     with h5py.File("v.hdf5", "r+") as file:

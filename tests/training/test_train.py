@@ -501,6 +501,13 @@ def test_the_training_settings_of_bilm_tf_are_taken() -> None:
     for refused in ({"bidirectional": False}, {"share_embedding_softmax": True}):
         with pytest.raises(OptionsError, match=r"^\w+: found (true|false), which is not offered$"):
             training_options(refused)
+    for key, value, message in (
+        ("n_epochs", "3", "epochs in options.json: expected a whole number, 1 or more, found '3'"),
+        ("dropout", 1, "dropout in options.json: expected a number from 0 to below 1, found 1"),
+        ("learning_rate", 0, "learning_rate in options.json: expected a number above 0, found 0"),
+    ):
+        with pytest.raises(OptionsError, match=f"^{message}$"):
+            training_options({key: value}, optimizer="adagrad")
 
 
 def test_the_example_of_the_page_runs() -> None:

@@ -7,12 +7,13 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, ModelError
 from elmo_cli.text.lines import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence
     from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.lines import Sentence
 
@@ -81,7 +82,7 @@ def neighbours(
         _take_settings(activations, named)
         cut = loading.take_tokenizer(named).cut
         queries = _read_queries(arguments, sentence, occurrence, cut)
-        embedder = loading.load_embedder(**named)
+        embedder = _load_embedder(activations, named)
         number = 0
         for chunk in queries:
             found = word_neighbours(embedder, activations, chunk, **searching)
@@ -139,6 +140,15 @@ def _take_settings(activations: "Activations", named: dict[str, Any]) -> None:
     if made_by is not None and not options.given("--tokenizer", "--language"):
         settings["tokenizer"] = made_by
     named |= settings
+
+
+def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
+    try:
+        return loading.load_embedder(**named)
+    except ModelError as error:
+        if options.given("--model", "--options-file"):
+            raise
+        raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
 
 
 def _print(activations: "Activations", nearest: "list[Neighbour]", number: int | None) -> None:
