@@ -20,7 +20,9 @@ from elmo_cli.errors import (
     OtherInputError,
     OutputError,
     StoppedError,
+    counted,
     first_line,
+    size_text,
 )
 from elmo_cli.file_plan import FilePlan
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
@@ -29,7 +31,6 @@ from elmo_cli.inference.selection import Selection
 from elmo_cli.inference.sentence_encoder import Encoder
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.quantities import counted, size_text
 from elmo_cli.text.lines import Record, Sentence, size_in_bytes
 from elmo_cli.text.records import (
     WHOLE,

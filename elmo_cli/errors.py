@@ -2,6 +2,7 @@
 
 Each carries one ready-made line: the thing, what was expected, what was found
 and what to try. The command line prints that line and exits with status 1.
+At the end, how messages show numbers and values.
 """
 
 import os
@@ -88,3 +89,17 @@ def shown(value: object) -> str:
     """A value of a file as messages show it, however long it is."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def counted(number: int, unit: str) -> str:
+    """A number of things: `1 line`, `2,000 lines`."""
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"
+
+
+def size_text(n_bytes: float) -> str:
+    """A number of bytes in powers of 1000: `1.5 GB`."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if n_bytes < 1000 or unit == "TB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:,.0f} {unit}" if n_bytes >= 10 or unit == "bytes" else f"{n_bytes:.1f} {unit}"

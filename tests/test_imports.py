@@ -90,7 +90,7 @@ def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
 
 
 ROOMS = (
-    *("errors", "quantities", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
+    *("errors", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
     *("inference", "language_model", "elmo", "file_plan", "embed_file", "encode", "embedder"),
     *("analysis", "integrations", "training", "distributed", "cli"),
 )

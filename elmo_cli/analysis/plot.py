@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.uses import Use, find_uses, record_name
 from elmo_cli.atomic import check_output, replaced
-from elmo_cli.errors import InputError, OutputError, check_choice, load_extra
+from elmo_cli.errors import InputError, OutputError, check_choice, counted, load_extra
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.quantities import counted
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 METHODS: Final = ("pca", "tsne")

@@ -1,4 +1,4 @@
-"""The command `elmo`: a command a file in `commands`, the options they share in `options`.
+"""The command `elmo`: commands in `commands`, the options they share in `options`.
 
 Only this package imports click. A command parses, makes one library call and
 prints; what is heavy (torch, h5py) is imported when a command runs.
@@ -48,10 +48,16 @@ COMMAND_GROUPS = {
 }
 """What each command does, by heading, common first.
 
-Each is in the file of its name in `commands`, or of `_MODULES`, which is imported when it runs:
+Each is in the file of `_MODULES` in `commands`, or of its name, which is imported when it runs:
 half the time of `--help`.
 """
-_MODULES = {"download": "models", "info": "models", "perplexity": "scores", "surprisal": "scores"}
+_MODULES = {
+    "merge": "embed",
+    **dict.fromkeys(("cosine", "neighbours"), "similarity"),
+    **dict.fromkeys(("plot", "word-vectors", "change"), "words"),
+    **dict.fromkeys(("perplexity", "surprisal", "predict"), "language_models"),
+    **dict.fromkeys(("info", "download", "convert"), "models"),
+}
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
 COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
@@ -108,9 +114,8 @@ class ElmoGroup(click.Group):
 
 def find_command(name: str) -> click.Command:
     """The command of a name in `COMMANDS`."""
-    function = name.replace("-", "_")
-    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, function)}")
-    command: click.Command = getattr(module, function)
+    module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, name)}")
+    command: click.Command = getattr(module, name.replace("-", "_"))
     return command
 
 

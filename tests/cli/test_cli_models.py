@@ -7,11 +7,10 @@ from commands import assert_fails, assert_misused, elmo
 from website import weights_file
 
 from elmo_cli.cli.commands.models import download, info, models
-from elmo_cli.errors import ModelError
+from elmo_cli.errors import ModelError, size_text
 from elmo_cli.pretrained import download as downloads
 from elmo_cli.pretrained.model_files import sha256
 from elmo_cli.pretrained.registry import MODELS
-from elmo_cli.quantities import size_text
 
 OPTIONS = {
     "lstm": {"dim": 8, "projection_dim": 4, "n_layers": 2},

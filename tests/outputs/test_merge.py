@@ -17,7 +17,7 @@ from runs import assert_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
-from elmo_cli.outputs.merge import merge_shards
+from elmo_cli.outputs.writer import merge_shards
 from elmo_cli.text.records import RunInput, Shard, parse_shard
 
 embed = partial(runs.embed, skip_errors=True)

@@ -1,1 +1,1 @@
-"""A command a file: each parses, makes one library call and prints."""
+"""The commands: each parses, makes one library call and prints."""

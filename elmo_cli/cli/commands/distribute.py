@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, count, flag, option, option_group
-from elmo_cli.quantities import counted
+from elmo_cli.errors import counted
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.run import Engine, Progress
@@ -133,8 +133,7 @@ def distribute(
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
 
-    from elmo_cli.cli.progress import progress_bar, show_parts
-    from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.cli.runs import progress_bar, show_parts, stop_on_signal
     from elmo_cli.distributed.plan import Settings, open_plan
     from elmo_cli.distributed.run import run_parts
     from elmo_cli.outputs.parts import Folder

@@ -1,4 +1,4 @@
-"""`elmo embed`: a text or FASTA file to activations."""
+"""`elmo embed`: a text or FASTA file to activations; `elmo merge`: its shards to one file."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, flag, option, option_group
+from elmo_cli.errors import counted
 from elmo_cli.outputs.formats import (
     COMPRESSIONS,
     LAYOUTS,
@@ -14,7 +15,6 @@ from elmo_cli.outputs.formats import (
     STANDARD_OUTPUT,
     has_unknown_suffix,
 )
-from elmo_cli.quantities import counted
 from elmo_cli.text.lines import check_input, size_in_bytes
 from elmo_cli.text.records import FORMATS, TEXT
 
@@ -134,8 +134,7 @@ def embed(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
 
-    from elmo_cli.cli.progress import progress_bar, show_summary
-    from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.cli.runs import progress_bar, show_summary, stop_on_signal
     from elmo_cli.embed_file import embed_file
     from elmo_cli.inference.selection import select
 
@@ -170,3 +169,27 @@ def _plan(input_file: str, output_file: str, words: str | None, **named: Any) ->
             f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
         )
     return plan
+
+
+@options.command()
+@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@click.argument("shards", metavar="SHARD...", type=options.PATH, nargs=-1, required=True)
+@options.flag("--overwrite", help="Replace OUTPUT if it exists.")
+def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
+    """Copy the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
+
+    OUTPUT is what `elmo embed` would have written without --shard. All shards have to
+    be there, of the same input and settings; they are left as they are. Few need to
+    merge: `open_activations` reads all shards as one file.
+
+    \b
+    $ elmo embed corpus.txt shard-1.hdf5 --shard 1/2
+    $ elmo embed corpus.txt shard-2.hdf5 --shard 2/2
+    $ elmo merge vectors.hdf5 shard-*.hdf5
+    """
+    from elmo_cli.cli.runs import stop_on_signal
+    from elmo_cli.outputs.writer import merge_shards
+
+    with stop_on_signal() as should_stop:
+        n_records = merge_shards(output_file, shards, overwrite=overwrite, should_stop=should_stop)
+    messages.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

@@ -185,7 +185,7 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
         raise click.UsageError("expected --preset, --options-file or --init-from")
     tokenizer = loading.take_tokenizer(settings)
 
-    from elmo_cli.cli.signals import stop_on_signal
+    from elmo_cli.cli.runs import stop_on_signal
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()

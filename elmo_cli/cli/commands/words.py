@@ -1,0 +1,218 @@
+"""`elmo plot`, `elmo word-vectors` and `elmo change`: all uses of words in corpora together."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.errors import counted
+
+
+@options.command()
+@click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
+@options.choice("--method", ["pca", "tsne"], default="pca", help="How vectors become points.")
+@options.count(
+    "--clusters",
+    least=2,
+    help="Colour by so many clusters of k-means. [default: by FILE]",
+)
+@options.mean_layers_option("drawn")
+@options.overwrite_option
+def plot(
+    arguments: tuple[str, ...],
+    method: str,
+    clusters: int | None,
+    layers: str | None,
+    overwrite: bool,
+) -> None:
+    """Draw the uses of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
+
+    FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
+    such names. Uses that ELMo takes for alike lie close together; those that differ, as
+    the two senses of "bank", part. Some have a label; in SVG and HTML each one shows its
+    sentence when it is pointed at. An HTML page needs nothing else. Of more than 2,000 uses,
+    2,000 are drawn. Needs pip install "elmo-cli[plot]".
+
+    \b
+    $ elmo plot bank corpus.hdf5 bank.svg
+    $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
+    $ elmo plot bank old.hdf5 new.hdf5 change.png
+    """
+    if len(arguments) < 3:
+        raise click.UsageError("expected WORD FILE... OUT")
+    word, *files, output = arguments
+
+    from elmo_cli.analysis.plot import plot_uses
+    from elmo_cli.analysis.uses import has_token_layer
+    from elmo_cli.outputs.reader import open_activations
+
+    with open_activations(*files) as activations:
+        if has_token_layer(activations, layers):
+            messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
+        picture = plot_uses(
+            *(activations, word, output),
+            method=method,
+            clusters=clusters,
+            layers=layers,
+            overwrite=overwrite,
+        )
+    shares = " and ".join(f"{share:.0%}" for share in picture.variance)
+    messages.say(
+        f"{output}: {counted(picture.n_drawn, 'use')} of {picture.n_uses:,}"
+        + (f"; the axes show {shares} of the variance" if shares else "")
+    )
+
+
+@options.command("word-vectors")
+@click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
+@options.flag(
+    "--softmax",
+    excludes="--corpus",
+    help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
+)
+@options.overwrite_option
+@options.option_group(
+    "Averaging",
+    options.option(
+        "--corpus",
+        type=options.PATH,
+        metavar="TEXT",
+        help="Average the vectors of each word over its uses in TEXT, a sentence a line.",
+    ),
+    options.option(
+        "--layers",
+        metavar="CHOICE",
+        requires="--corpus",
+        help="Layers whose mean is taken, as in `elmo embed`. [default: all but layer 0]",
+    ),
+    options.count(
+        "--min-count",
+        default=5,
+        requires="--corpus",
+        help="Minimum number of uses; rarer words are left out.",
+    ),
+    options.count(
+        "--at-most",
+        requires="--corpus",
+        help="Maximum number of uses of a word that are averaged, the first ones. [default: all]",
+    ),
+)
+@options.text_options("whitespace", requires="--corpus")
+@options.file_options
+@options.option_group("Model", options.softmax_option(requires="--softmax"))
+@options.option_group("Speed", options.device_option(excludes="--softmax"))
+def word_vectors(
+    arguments: tuple[str, ...],
+    softmax: bool,
+    overwrite: bool,
+    corpus: str | None,
+    device: str,
+    **named: Any,
+) -> None:
+    """Write one vector a word to OUT, for the words in VOCABULARY, one a line.
+
+    With --corpus, the vector of a word is the mean over its uses in a text: its meaning
+    there. VOCABULARY may then be left out, for all words that are frequent enough, the most
+    frequent first. Without, it is that of the token encoder, which does not depend on a
+    sentence: layer 0 of `elmo embed`, which knows the spelling of a word and little else.
+
+    The suffix of OUT is its format: word2vec's text (.txt, .vec, .w2v, optionally followed by
+    .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for the Embedding
+    Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
+    "embedding", as in bilm-tf. OUT appears when it is complete.
+
+    \b
+    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt spelling.hdf5
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
+    """
+    if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
+        raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
+    output = arguments[-1]
+    tokenizer = loading.take_tokenizer(named)
+    averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
+
+    from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
+    from elmo_cli.cli.runs import progress_bar
+
+    write: Callable[..., int]
+    if corpus is None:
+        files = loading.take_files(named, with_softmax=softmax)
+        write = partial(
+            write_token_vectors, arguments[0], output, softmax=softmax, model=files, device=device
+        )
+    else:
+        embedder = loading.load_embedder(device=device, **named)
+        words_file = arguments[0] if len(arguments) == 2 else None
+        averaging |= {"tokenizer": tokenizer}
+        write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
+    with progress_bar(" words" if corpus is None else " tokens") as bar:
+        n_words = write(overwrite=overwrite, on_progress=bar.update)
+    messages.say(f"{output}: {counted(n_words, 'word')}")
+
+
+@options.command()
+@click.argument("old")
+@click.argument("new")
+@options.choice(
+    "--measure",
+    ["apd", "prt", "jsd"],
+    default="apd",
+    help="Mean cosine distance of all pairs of uses; inverse cosine of the means; or "
+    "Jensen-Shannon divergence over clusters.",
+)
+@options.count(
+    "--permutations",
+    help="Number of random divisions of the uses of a word, to tell change from noise. "
+    "[default: none]",
+)
+@options.option(
+    "--words",
+    metavar="FILE",
+    help="Words to compare, one a line, with their forms: lemma,form,form. [default: those of "
+    "`elmo embed --words`]",
+)
+@options.mean_layers_option("compared", "Layers")
+@options.json_option("an object a word")
+def change(
+    old: str,
+    new: str,
+    measure: str,
+    permutations: int | None,
+    words: str | None,
+    layers: str | None,
+    as_json: bool,
+) -> None:
+    """Measure how much words have changed from OLD to NEW, the most changed first.
+
+    OLD and NEW are what `elmo embed --words` wrote for two corpora, npz or HDF5; or with
+    --words, HDF5 of all tokens. Prints a line a word, separated by tabs: the word, its
+    change, the number of its uses in OLD and in NEW; with --permutations also p, the share
+    of random divisions of all its uses that change as much. Words with fewer than 3 uses in
+    one of them are left out.
+
+    \b
+    $ elmo embed old.txt old.npz --words targets.txt --layers top
+    $ elmo embed new.txt new.npz --words targets.txt --layers top
+    $ elmo change old.npz new.npz --permutations 1000
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
+    """
+    from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
+    from elmo_cli.text.records import read_targets
+
+    targets = None if words is None else read_targets(words)
+    changes = measure_change(
+        *read_uses(old, new, targets, layers), measure, permutations=permutations or 0
+    )
+    for found in changes:
+        if found.change is None:
+            uses = f"{counted(found.n_old, 'use')} and {found.n_new:,}"
+            messages.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
+            continue
+        facts = {name: value for name, value in found._asdict().items() if value is not None}
+        named = {"word": found.word, "measure": measure}
+        click.echo(as_json_line(named | facts) if as_json else as_row(facts.values()))
