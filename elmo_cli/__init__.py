@@ -41,31 +41,24 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    "ActivationsDataset": "elmo_cli.integrations.torch_dataset",
-    "BiLm": "elmo_cli.model.bilm",
-    "Elmo": "elmo_cli.elmo",
-    "ElmoEmbedder": "elmo_cli.embedder",
-    "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
-    "HubElmo": "elmo_cli.integrations.tfhub",
-    "LanguageModel": "elmo_cli.language_model.scoring",
-    "ScalarMix": "elmo_cli.model.bilm",
-    "average_vectors": "elmo_cli.analysis.word_vectors",
-    "batch_to_ids": "elmo_cli.elmo",
-    "measure_change": "elmo_cli.analysis.change",
-    "measure_perplexity": "elmo_cli.language_model.perplexity",
-    "measure_surprisal": "elmo_cli.language_model.perplexity",
-    "neighbours": "elmo_cli.analysis.neighbours",
-    "open_activations": "elmo_cli.outputs.reader",
-    "plot_uses": "elmo_cli.analysis.plot",
-    "predict_words": "elmo_cli.language_model.prediction",
-    "read_uses": "elmo_cli.analysis.change",
-    "sample_sentences": "elmo_cli.language_model.prediction",
-    "substitute_words": "elmo_cli.language_model.prediction",
-    "tokenize": "elmo_cli.text.tokenizers",
-    "write_average_vectors": "elmo_cli.analysis.word_vectors",
-    "write_token_vectors": "elmo_cli.analysis.word_vectors",
+_NAMES = {
+    "analysis.change": "measure_change read_uses",
+    "analysis.neighbours": "neighbours",
+    "analysis.plot": "plot_uses",
+    "analysis.word_vectors": "average_vectors write_average_vectors write_token_vectors",
+    "elmo": "Elmo batch_to_ids",
+    "embedder": "ElmoEmbedder",
+    "integrations.tfhub": "HubElmo",
+    "integrations.torch_dataset": "ActivationsDataset",
+    "integrations.vectorizer": "ElmoVectorizer",
+    "language_model.perplexity": "measure_perplexity measure_surprisal",
+    "language_model.prediction": "predict_words sample_sentences substitute_words",
+    "language_model.scoring": "LanguageModel",
+    "model.bilm": "BiLm ScalarMix",
+    "outputs.reader": "open_activations",
+    "text.tokenizers": "tokenize",
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 # Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it needs.
 __all__ = sorted({"ElmoError", "__version__", *_MODULES} - {"ElmoVectorizer"})
@@ -74,7 +67,7 @@ __all__ = sorted({"ElmoError", "__version__", *_MODULES} - {"ElmoVectorizer"})
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_MODULES[name]), name)
+    return getattr(import_module(f"elmo_cli.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

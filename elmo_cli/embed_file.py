@@ -257,7 +257,6 @@ class _Run:
         self.summary.n_bytes += n_bytes
 
     def _told(self) -> Summary:
-        """What the run has done."""
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def _resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
@@ -291,7 +290,6 @@ class _Run:
         return records.read()
 
     def _write(self, window: Iterator[Embedded]) -> None:
-        """Write the records of a window, as they are embedded."""
         self.is_ahead = self.embedder.state == "carry"
         for record, place, values in window:
             if record.error is not None:
@@ -326,7 +324,6 @@ class _Run:
             self.writer.checkpoint(self._state(self.place))
 
     def _finish(self, place: Place) -> None:
-        """Complete the output, at the end of the input."""
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))

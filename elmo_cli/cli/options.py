@@ -1,6 +1,7 @@
 """Options: what they require and exclude, their headings in the help, and those that are shared."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -62,7 +63,6 @@ class Option(click.Option):
 
 
 def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
-    """Whether an option is on the command line."""
     return ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
 
 
@@ -137,14 +137,9 @@ def option_group(heading: str, *decorators: Decorator) -> Decorator:
     return add
 
 
-def option(*names: str, **settings: Any) -> Decorator:
-    """Add an option, whose help says its default; see `click.option`."""
-    return click.option(*names, cls=Option, **{"show_default": True, **settings})
-
-
-def flag(*names: str, **settings: Any) -> Decorator:
-    """Add an option without a value."""
-    return option(*names, is_flag=True, **settings)
+option = partial(click.option, cls=Option, show_default=True)
+flag = partial(option, is_flag=True)
+url_option = partial(option, type=PATH, metavar="FILE|URL")
 
 
 def choice(name: str, values: Sequence[str], **settings: Any) -> Decorator:
@@ -190,33 +185,24 @@ def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
     )
 
 
-def softmax_option(**settings: Any) -> Decorator:
-    """Add --softmax-file."""
-    return option(
-        "--softmax-file",
-        type=PATH,
-        metavar="FILE|URL",
-        help="softmax.hdf5 of a model. [default: that beside the weights]",
-        **settings,
-    )
-
-
-def device_option(**settings: Any) -> Decorator:
-    """Add --device."""
-    return option(
-        *("--device", "--cuda", "--cuda-device", "device"),
-        default="cpu",
-        metavar="DEVICE",
-        shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
-        help="Device: cpu, cuda:N or N, mps, or auto, which is a GPU if there is one.",
-        **settings,
-    )
+softmax_option = partial(
+    url_option,
+    "--softmax-file",
+    help="softmax.hdf5 of a model. [default: that beside the weights]",
+)
+device_option = partial(
+    option,
+    *("--device", "--cuda", "--cuda-device", "device"),
+    default="cpu",
+    metavar="DEVICE",
+    shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
+    help="Device: cpu, cuda:N or N, mps, or auto, which is a GPU if there is one.",
+)
 
 
 def _numbers(
     ctx: click.Context, parameter: click.Parameter, text: str | None
 ) -> tuple[float, ...] | None:
-    """Read numbers with commas between."""
     try:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -234,17 +220,13 @@ file_options = option_group(
         help="A model of `elmo models`, hf:OWNER/NAME, or a folder or zip that holds one. "
         "[default: the bundled one, or ELMO_MODEL]",
     ),
-    option(
+    url_option(
         "--options-file",
-        type=PATH,
-        metavar="FILE|URL",
         requires="--weight-file",
         help="options.json of a model, together with --weight-file.",
     ),
-    option(
+    url_option(
         "--weight-file",
-        type=PATH,
-        metavar="FILE|URL",
         requires="--options-file",
         help="weights.hdf5 or weights.safetensors of a model.",
     ),
@@ -303,24 +285,20 @@ selection_options = option_group(
     ),
     choice("--dtype", DTYPES, default="float32", help="Data type of the stored values."),
 )
-
-
-def batch_size_option(**settings: Any) -> Decorator:
-    """Add --batch-size."""
-    return count(
-        "--batch-size", default=64, help="Sentences in a batch, with --state carry.", **settings
-    )
-
-
-def checkpoint_option(*, default: float) -> Decorator:
-    """Add --checkpoint-seconds."""
-    return option(
-        "--checkpoint-seconds",
-        type=click.FloatRange(min=0),
-        default=default,
-        metavar="N",
-        help="Seconds between checkpoints.",
-    )
+batch_size_option = partial(
+    count, "--batch-size", default=64, help="Sentences in a batch, with --state carry."
+)
+batch_tokens_option = count(
+    "--batch-tokens",
+    help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
+)
+checkpoint_option = partial(
+    option,
+    "--checkpoint-seconds",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Seconds between checkpoints.",
+)
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:
@@ -353,12 +331,6 @@ def text_options(default: str, **settings: Any) -> Decorator:
         **settings,
     )
     return option_group("Text", tokenizer_options(default, **settings), split)
-
-
-batch_tokens_option = count(
-    "--batch-tokens",
-    help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
-)
 
 
 def run_options(function: Any) -> Any:

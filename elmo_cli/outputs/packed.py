@@ -95,7 +95,6 @@ class PackedWriter(Hdf5Writer):
             self._held[f"{PREFIXES[name]}offsets"] = [np.zeros(self._n_records + 1, np.int64)]
 
     def _add(self, name: str, rows: Array) -> None:
-        """Add the rows of a record."""
         self._begin(name, rows)
         self._ends[name] += len(rows)
         offsets = np.array([self._ends[name]])
@@ -104,7 +103,6 @@ class PackedWriter(Hdf5Writer):
         self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
     def _write_held(self) -> None:
-        """Write the rows that are held."""
         for name, parts in self._held.items():
             rows = np.concatenate(parts)
             if name not in self._file:

@@ -295,7 +295,6 @@ def _damage_named(path: str | Path) -> Iterator[None]:
 
 
 def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
-    """The files of these names and patterns."""
     found: list[Path | str] = []
     for path in paths:
         if "://" in str(path):  # a `Path` would lose a slash

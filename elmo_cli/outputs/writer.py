@@ -323,7 +323,6 @@ def _check_shards(activations: Activations) -> None:
 
 
 def _end(activations: Activations, n_records: int) -> dict[str, str]:
-    """What is known at the end of the whole input."""
     attributes = activations.attributes
     place = Place(int(attributes["input_records"]), attributes["input_sha256"])
     skipped: dict[str, str] = {}

@@ -202,7 +202,6 @@ def _surprisal_rows(number: int, score: "Surprisals") -> Iterator[Sequence[Any]]
 
 
 def _table(found: "Perplexity") -> str:
-    """All of it for people."""
     lines = [
         f"sentences    {found.sentences:>12,}",
         f"tokens       {found.tokens:>12,}",
@@ -329,26 +328,20 @@ def _lines(found: "Prediction | Substitutes", number: int | None) -> Iterator[st
     """The lines of an answer: for people, or a table with the number of its text."""
     from elmo_cli.language_model.prediction import Prediction
 
+    answers: Iterable[tuple[tuple[Any, ...], list[Candidate]]]
     if isinstance(found, Prediction):
-        yield from _words(found.candidates, number)
-        return
-    places = zip(found.tokens, found.candidates, strict=True)
-    for position, (token, candidates) in enumerate(places, start=1):
+        answers = [((), found.candidates)]
+    else:
+        answers = zip(enumerate(found.tokens, start=1), found.candidates, strict=True)
+    for place, candidates in answers:
         if number is None:
-            yield token
-        yield from _words(candidates, number, position, token)
-
-
-def _words(candidates: "list[Candidate]", number: int | None, *place: Any) -> Iterator[str]:
-    for word, probability in candidates:
-        if number is None:
-            yield f"{probability:8.4f}  {word}"
-        else:
-            yield as_row([number, *place, probability, word])
+            yield from place[1:]
+        for word, probability in candidates:
+            row = [number, *place, probability, word]
+            yield f"{probability:8.4f}  {word}" if number is None else as_row(row)
 
 
 def _facts(found: "Prediction | Substitutes") -> dict[str, Any]:
-    """An answer as an object."""
     from elmo_cli.language_model.prediction import Prediction
 
     if isinstance(found, Prediction):

@@ -70,7 +70,6 @@ def cosine(
 
 
 def _shown(found: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
-    """An answer as it is printed."""
     if as_json:
         pair = {"first": _place(found.first), "second": _place(found.second)}
         return as_json_line({**pair, "layers": found.layers, "average": found.average})
@@ -234,8 +233,7 @@ def _print(activations: "Activations", nearest: "list[Neighbour]", number: int |
 
 
 def _use(activations: "Activations", found: "Occurrence") -> dict[str, Any]:
-    word = {"word": found.token, "index": found.index}
-    return {"tokens": found.sentence} | ({} if "pooling" in activations.attributes else word)
+    return {"tokens": found.sentence} if "pooling" in activations.attributes else _place(found)
 
 
 def _facts(activations: "Activations", found: "Neighbour") -> dict[str, Any]:

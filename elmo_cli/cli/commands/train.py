@@ -1,6 +1,7 @@
 """`elmo train`: text to a model."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,14 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.options import choice, count, flag, option, option_group
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
 _BELOW_ONE = click.FloatRange(0, 1, max_open=True)
 
-
-def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decorator:
-    return option(name, type=kind, metavar="X", **settings)
+_number = partial(option, metavar="X")
+_file = partial(
+    option, metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
 
 
 @options.command()
@@ -36,10 +37,8 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
         excludes="--options-file or --init-from",
         help="Architecture of the bundled model or of one of AllenNLP's.",
     ),
-    option(
+    _file(
         "--options-file",
-        metavar="FILE",
-        type=_FILE,
         help="options.json: the architecture, and bilm-tf's settings if it has them.",
     ),
     option(
@@ -49,10 +48,8 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
         help="Start from the weights of this model: fine-tuning. A file of weights requires "
         "--options-file.",
     ),
-    option(
+    _file(
         "--vocabulary-file",
-        metavar="FILE",
-        type=_FILE,
         help="Words to predict: <S>, </S>, <UNK>, then by falling count. [default: those of the "
         "model of --init-from, else counted]",
     ),
@@ -66,10 +63,10 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
 @options.text_options("whitespace")
 @option_group(
     "Validation",
-    option("--validation-file", metavar="FILE", type=_FILE, help="Text to measure perplexity on."),
+    _file("--validation-file", help="Text to measure perplexity on."),
     _number(
         "--validation-share",
-        _BELOW_ONE,
+        type=_BELOW_ONE,
         default=0.0,
         show_default=False,
         excludes="--validation-file",
@@ -117,7 +114,7 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
     "Optimization",
     _number(
         "--dropout",
-        _BELOW_ONE,
+        type=_BELOW_ONE,
         help="Dropout of the LSTMs' inputs and of their output. [default: 0.1]",
     ),
     count(
@@ -129,11 +126,13 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
         "--optimizer", ["adamw", "adagrad"], help="AdamW, or Adagrad as published. [default: adamw]"
     ),
     _number(
-        "--learning-rate", _POSITIVE, help="Maximum learning rate. [default: 0.002; Adagrad: 0.2]"
+        "--learning-rate",
+        type=_POSITIVE,
+        help="Maximum learning rate. [default: 0.002; Adagrad: 0.2]",
     ),
     _number(
         "--weight-decay",
-        _SHARE,
+        type=_SHARE,
         excludes="--optimizer adagrad",
         help="Weight decay of AdamW. [default: 0]",
     ),
@@ -145,13 +144,13 @@ def _number(name: str, kind: click.FloatRange, **settings: Any) -> options.Decor
     ),
     _number(
         "--decay-share",
-        _SHARE,
+        type=_SHARE,
         help="Share of the run, at its end, over which the learning rate falls to 0. [default: "
         "0.333; Adagrad: 0]",
     ),
     _number(
         "--max-grad-norm",
-        _POSITIVE,
+        type=_POSITIVE,
         help="Maximum norm of the gradients. [default: 1; Adagrad: 10]",
     ),
     choice(
