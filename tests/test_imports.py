@@ -20,7 +20,7 @@ MAY_IMPORT_H5PY = {
     "outputs/packed.py",
     "outputs/reader.py",
     "outputs/writer.py",
-    "model/tensor_files.py",
+    "model/weights.py",
 }
 """The files of the package that read or write HDF5."""
 

@@ -32,9 +32,9 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
-from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.token_encoder import encode_by_length
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
+from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.lines import Sentence

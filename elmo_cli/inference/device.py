@@ -4,9 +4,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import torch
 
-from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.kernels import has_int8, processor_has
 from elmo_cli.errors import ComputationError, DeviceError, InputError, check_choice
-from elmo_cli.inference.linear import has_int8
 
 Device: TypeAlias = str | int | torch.device
 """The name of a device, or the number of a GPU; -1 is the CPU. See `choose_device`."""

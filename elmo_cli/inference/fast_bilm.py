@@ -2,7 +2,7 @@
 
 What makes it faster than the readable one: equal beginnings run once (a `Trie`), W_ih x of
 the lowest layer is computed once for each distinct token, and weights and elementwise work
-are prepared for the processor (`fast_lstm`, `linear`).
+are prepared for the processor (`fast_lstm`, `kernels`).
 """
 
 import sys
@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.compiled.kernels import Linear
+from elmo_cli.compiled.kernels import MAX_ROWS, Linear
 from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows, Trie, build_trie
-from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
 
@@ -92,23 +91,13 @@ class FastBiLm:
     def _run_stack(
         self,
         lstms: Sequence[FastLstm],
-        vectors: Tensor,
+        vectors: Tensor,  # rows for the tokens of the trie
         trie: Trie,
-        starts: Sequence[LstmState],
-        results: Tensor,
-        workspace: Tensor,
+        starts: Sequence[LstmState],  # of each root, for each layer
+        results: Tensor,  # the hidden states, float, (L - 1, N, P): written
+        workspace: Tensor,  # for gates, float, (m, 4 D)
     ) -> list[LstmState]:
-        """Run one direction, from the lowest layer up.
-
-        Args:
-            trie: its tokens are rows of `vectors`.
-            starts: where each root starts, for each layer.
-            results: the hidden states, float, shape (L - 1, N, P): written.
-            workspace: for gates, float, shape (m, 4 D).
-
-        Returns:
-            Where each sentence ended, for each layer.
-        """
+        """Run one direction, from the lowest layer up; where each sentence ended, for each."""
         inputs, finals = vectors, []
         tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
@@ -133,21 +122,13 @@ class FastBiLm:
 
 
 def input_gates(
-    layer: Linear,
-    inputs: Tensor,
-    tokens: NDArray[np.int64] | None,
-    sizes: Sequence[int],
-    workspace: Tensor,
+    layer: Linear,  # from P to 4 D values
+    inputs: Tensor,  # float, (V, P)
+    tokens: NDArray[np.int64] | None,  # of each node, rows of `inputs`; None: nodes are the rows
+    sizes: Sequence[int],  # the nodes of each step
+    workspace: Tensor,  # for the gates that are held at once, float, (m, 4 D)
 ) -> Iterator[TableRows]:
-    """W_ih x + b for the nodes of each step, computed for several steps at once.
-
-    Args:
-        layer: from P to 4 D values.
-        inputs: float, shape (V, P).
-        tokens: of each node, rows of `inputs`, which repeat; None: the nodes are the rows.
-        sizes: the nodes of each step.
-        workspace: for the gates that are held at once, float, shape (m, 4 D).
-    """
+    """W_ih x + b for the nodes of each step, computed for several steps at once."""
     if tokens is None:
         groups = group_by_rows(sizes, MAX_ROWS)
     else:

@@ -29,9 +29,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.compiled.kernels import kernel, kernel_constant
+from elmo_cli.compiled.kernels import kernel, kernel_constant, linear
 from elmo_cli.inference.device import ComputeTypes
-from elmo_cli.inference.linear import linear
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 
 
@@ -157,14 +156,8 @@ class FastLstm:
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
-        Args:
-            input_gates: W_ih x + b, float, shape (n, 4 D), for each step.
-            trie: how nodes follow each other.
-            state: where each root starts.
-
-        Returns:
-            The hidden states, float, shape (M, P), and the states in which sentences ended, in
-            that order.
+        From W_ih x + b, float, shape (n, 4 D), for each step, and where each root starts, to the
+        hidden states, float, shape (M, P), and the states in which sentences ended, in that order.
         """
         hidden, cells = state.hidden, state.cell.contiguous()
         # All that stays is allocated first: between what comes and goes it would break up memory.
@@ -193,17 +186,14 @@ class FastLstm:
         return hidden_states, ended
 
     def take_step(
-        self, input_gates: TableRows, hidden: Tensor, cells: TableRows, after: Tensor, out: Tensor
+        self,
+        input_gates: TableRows,  # W_ih x + b, float, (n, 4 D)
+        hidden: Tensor,  # before, float, (n, P)
+        cells: TableRows,  # before, float32, (n, D)
+        after: Tensor,  # the cells after it, float32, (n, D): written
+        out: Tensor,  # what is projected, float, (n, D): written
     ) -> None:
-        """Take n nodes one step further.
-
-        Args:
-            input_gates: W_ih x + b, float, shape (n, 4 D).
-            hidden: the hidden states before, float, shape (n, P).
-            cells: the cells before, float32, shape (n, D).
-            after: the cells after it, float32, shape (n, D): written.
-            out: what is projected, float, shape (n, D): written.
-        """
+        """Take n nodes one step further."""
         n, dim = out.shape
         rest = *cells, self._cell_clip, after, out
         if self._step is not None:
@@ -224,9 +214,8 @@ class FastLstm:
 def _in_blocks(values: Tensor) -> Tensor:
     """Weights of gates or their bias, (4 D, ...), as the step in C takes them.
 
-    Returns:
-        They come in blocks of n = `n_lanes` values of each gate, with zeros to fill the last block:
-        (ceil(D / n) * 4 * n, ...).
+    They come in blocks of n = `n_lanes` values of each gate, with zeros to fill the last block:
+    (ceil(D / n) * 4 * n, ...).
     """
     n_lanes = kernel_constant("n_lanes")
     gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import kernel, linear
 from elmo_cli.inference.device import ComputeTypes
-from elmo_cli.inference.linear import linear
 from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_by_length
 
 _Function = Callable[[Tensor], Tensor]

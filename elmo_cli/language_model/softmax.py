@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.errors import WeightsError
-from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
+from elmo_cli.model.weights import SOFTMAX, open_tensors, write_tensors
 
 Array = NDArray[np.float32]
 

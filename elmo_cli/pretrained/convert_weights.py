@@ -11,15 +11,15 @@ import numpy as np
 import elmo_cli
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, check_choice
-from elmo_cli.model.tensor_files import (
+from elmo_cli.model.weights import (
     BILM,
     SOFTMAX,
     SUFFIXES,
     Array,
+    not_finite,
     open_tensors,
     write_tensors,
 )
-from elmo_cli.model.weights import not_finite
 from elmo_cli.pretrained.model_files import ModelFiles, sha256
 
 

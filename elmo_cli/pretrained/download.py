@@ -189,7 +189,7 @@ def _check(path: Path, role: str, known: str | None = None) -> None:
     elif role == "vocabulary":
         read_vocabulary(path)
     else:
-        from elmo_cli.model.tensor_files import open_tensors
+        from elmo_cli.model.weights import open_tensors
 
         with open_tensors(path):
             pass

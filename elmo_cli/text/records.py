@@ -218,8 +218,7 @@ class RunInput:
     def read(self, n_records: int | None = None) -> Iterator[tuple[Record, Place]]:
         """Read on, until so many records of the input are read, or to its end.
 
-        Yields:
-            Those of the shard, each with the place where it ends.
+        It gives those of the shard, each with the place where it ends.
         """
         rest = None if n_records is None else n_records - self._n_read
         for record in islice(self._records, rest):

@@ -11,8 +11,8 @@ from elmo_cli.errors import InputError, ModelError, OptionsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
-from elmo_cli.model.tensor_files import SUFFIXES
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
+from elmo_cli.model.weights import SUFFIXES
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.training.corpus import TrainingText, lines_from

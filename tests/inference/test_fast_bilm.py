@@ -23,10 +23,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from elmo_cli.compiled.kernels import MAX_ROWS
 from elmo_cli.inference import fast_bilm as fast_bilms
 from elmo_cli.inference.device import compute_types
 from elmo_cli.inference.fast_bilm import FastBiLm, group_by_tokens
-from elmo_cli.inference.linear import MAX_ROWS
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.loading import load_bilm
@@ -117,7 +117,7 @@ def test_the_fast_bilm_needs_no_projections(tmp_path: Path) -> None:
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
     min_packed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.inference.linear.MIN_PACKED_WEIGHTS", min_packed)
+    monkeypatch.setattr("elmo_cli.compiled.kernels.MIN_PACKED_WEIGHTS", min_packed)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
     # The first step alone is more than one product, and tokens repeat between tables.

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
-from elmo_cli.compiled.kernels import CompiledLinear, Linear, linear_kernel
-from elmo_cli.inference.linear import (
+from elmo_cli.compiled.kernels import (
     MAX_ROWS,
+    CompiledLinear,
     Int8Linear,
+    Linear,
     OneDnnLinear,
     linear,
+    linear_kernel,
 )
 
 TOLERANCE = 1e-5

@@ -13,8 +13,7 @@ from numpy.testing import assert_array_equal
 from strategies import RandomModel, models, sentences
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.kernels import linear_kernel
-from elmo_cli.inference.linear import has_int8
+from elmo_cli.compiled.kernels import has_int8, linear_kernel
 
 PRECISIONS = [
     ("float32", True),

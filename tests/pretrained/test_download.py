@@ -24,7 +24,7 @@ from website import (
 
 from elmo_cli.errors import ModelError
 from elmo_cli.model.options import read_options
-from elmo_cli.model.tensor_files import open_tensors
+from elmo_cli.model.weights import open_tensors
 from elmo_cli.pretrained.download import download
 
 CONTENT = bytes(range(256)) * 4000

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import GOLDEN
 
-from elmo_cli.model.tensor_files import open_tensors
+from elmo_cli.model.weights import open_tensors
 
 SCRIPT = """
 import sys

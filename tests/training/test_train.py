@@ -36,8 +36,8 @@ from elmo_cli.errors import (
 )
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.model.weights import open_tensors
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.options import training_options
 from elmo_cli.training.run import Processes, owned
