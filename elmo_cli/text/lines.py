@@ -249,6 +249,11 @@ def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool
 
     One that is not UTF-8 is an `InputError`, or with `skip_errors` an `InvalidLine`.
     """
+    if number == 1 and len(line) > 1 and not (any(line[::2]) and any(line[1::2])):
+        raise InputError(
+            f"{name_of(path)}, line 1: expected UTF-8, found every other byte zero, as in UTF-16; "
+            "convert it with `iconv -f utf-16le -t utf-8`, or utf-16be"
+        )
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:

@@ -100,6 +100,8 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_place(
         (b"\x28\xb5\x2f\xfd\x04", "it is zstd data, which is not read; pipe in `zstdcat`"),
         ("\ufeffa b\n".encode("utf-16le"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
         ("\ufeffa b\n".encode("utf-16be"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
+        ("a b\n".encode("utf-16le"), "every other byte zero, as in UTF-16; convert it with"),
+        ("a b\n".encode("utf-16be"), "every other byte zero, as in UTF-16; convert it with"),
     ],
 )
 def test_other_data_in_place_of_text_is_named_with_the_way_to_read_it(
