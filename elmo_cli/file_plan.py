@@ -39,10 +39,6 @@ class FilePlan:
         """Choose the formats, by the arguments of `ElmoEmbedder.embed_file`.
 
         The `state` is None where the initial state of sentences is not known yet.
-
-        Raises:
-            ElmoError: there is no such choice, two contradict each other, the output cannot be
-                written, or a package for it is not installed.
         """
         self.source, self.output = source, output
         self.tokenizer, self.words = tokenizer, words

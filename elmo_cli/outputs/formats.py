@@ -64,12 +64,7 @@ def choose_output_format(
     dtype: str = "float32",
     **flags: bool,
 ) -> OutputFormat:
-    """Choose the format of an output; the `flags` are the other fields of `OutputFormat`.
-
-    Raises:
-        InputError: there is no such format, or its parts contradict each other.
-        ElmoError: a package for it is not installed.
-    """
+    """Choose the format of an output; the `flags` are the other fields of `OutputFormat`."""
     check_choice("dtype", dtype, DTYPES)
     name = name or _SUFFIXES.get(Path(path).suffix.lower(), "hdf5")
     check_choice("format", name, OUTPUT_FORMATS)

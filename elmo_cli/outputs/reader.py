@@ -228,11 +228,7 @@ class ActivationsFile:
 
     @contextmanager
     def reading(self) -> Iterator[LayoutFile]:
-        """Give the file; errors of HDF5 in the block name it as damaged.
-
-        Raises:
-            InputError: the file is damaged, or closed.
-        """
+        """Give the file, if it is not closed; errors of HDF5 in the block name it as damaged."""
         if not self._handle:
             raise InputError(f"{self.path}: the file is closed; open it again")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process

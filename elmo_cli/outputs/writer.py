@@ -233,11 +233,8 @@ def end_attributes(
 ) -> dict[str, str]:
     """The attributes that are known at the end only.
 
-    Args:
-        n_records: what the output holds.
-        place: the end of the input.
-        skipped: what was wrong with records that were skipped, by their names.
-        has_keys: whether records have keys, in a format where they may have none.
+    `skipped` says what was wrong with records, by their names; `has_keys` is for a format whose
+    records may have none.
     """
     return {
         "records": str(n_records),
@@ -272,16 +269,8 @@ def merge_shards(
 ) -> int:
     """Copy the outputs of `elmo embed --shard`, in any order, to one file of HDF5.
 
-    Args:
-        should_stop: asked after each record; True ends it, and nothing is written.
-
-    Returns:
-        The number of records.
-
-    Raises:
-        InputError: a shard is missing, is there twice or is none, or they do not fit together.
-        OutputError: the output is there already or cannot be written.
-        StoppedError: it was told to stop.
+    `should_stop` is asked after each record; True ends it, and nothing is written. Returns the
+    number of records.
     """
     if str(output) == STANDARD_OUTPUT or choose_output_format(output, pooled=True).name != "hdf5":
         raise InputError(f"{output}: expected a file of HDF5, as the shards are")

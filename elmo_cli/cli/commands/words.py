@@ -21,13 +21,7 @@ from elmo_cli.errors import counted
 )
 @options.mean_layers_option("drawn")
 @options.overwrite_option
-def plot(
-    arguments: tuple[str, ...],
-    method: str,
-    clusters: int | None,
-    layers: str | None,
-    overwrite: bool,
-) -> None:
+def plot(arguments: tuple[str, ...], **named: Any) -> None:
     """Draw the uses of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
 
     FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
@@ -50,15 +44,9 @@ def plot(
     from elmo_cli.outputs.reader import open_activations
 
     with open_activations(*files) as activations:
-        if has_token_layer(activations, layers):
+        if has_token_layer(activations, named["layers"]):
             messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
-        picture = plot_uses(
-            *(activations, word, output),
-            method=method,
-            clusters=clusters,
-            layers=layers,
-            overwrite=overwrite,
-        )
+        picture = plot_uses(activations, word, output, **named)
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     messages.say(
         f"{output}: {counted(picture.n_drawn, 'use')} of {picture.n_uses:,}"
