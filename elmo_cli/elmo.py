@@ -172,6 +172,8 @@ class Elmo(nn.Module):
         n_ids = encoder.token_ids(encoder.boundaries).shape[1]
         if inputs.dim() < 3 or inputs.shape[-1] != n_ids:
             raise InputError(f"inputs: expected shape (B, T, {n_ids}), found {(*inputs.shape,)}")
+        if inputs.is_floating_point():
+            raise InputError(f"inputs: expected int64, found {inputs.dtype}")
         expected = inputs.shape[:-1]
         if word_inputs is not None and word_inputs.shape != expected:
             raise InputError(

@@ -241,6 +241,7 @@ def with_id(value: int) -> Tensor:
     [
         ((IDS[..., 0],), r"inputs: expected shape \(B, T, 50\), found \(3, 4\)$"),
         ((IDS[..., :12],), r"inputs: expected shape \(B, T, 50\), found \(3, 4, 12\)$"),
+        ((IDS.float(),), r"inputs: expected int64, found torch.float32$"),
         ((IDS.flip(1),), r"inputs: expected padding after the tokens"),
         ((with_id(1000),), r"inputs: expected ids that .*, found 0 to 1000$"),
         ((with_id(-2),), r"inputs: expected ids that .*, found -2 to 261$"),

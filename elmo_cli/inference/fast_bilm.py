@@ -5,9 +5,10 @@ the lowest layer is computed once for each distinct token, and weights and eleme
 are prepared for the processor (`fast_lstm`, `kernels`).
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,13 @@ FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
 """Directions to run."""
 
 
+@cache
+def _prepare_for_forks() -> None:
+    """Have a process that is forked from now on not wait for threads that it does not have."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
+
+
 class FastBiLm:
     """Both stacks of LSTMs, prepared for inference on a device, in a precision."""
 
@@ -38,6 +46,7 @@ class FastBiLm:
         They are taken out of it one by one, so that memory never holds all of them twice, and it
         must not be used afterwards; `keeps_bilm` leaves it as it is.
         """
+        _prepare_for_forks()
         self.options = bilm.options
         self.device = types.device
         self._values = types.values

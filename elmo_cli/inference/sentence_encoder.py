@@ -6,7 +6,6 @@
 import base64
 import os
 from collections.abc import Sequence
-from functools import cache
 from io import BytesIO
 from threading import Lock
 from typing import Literal, get_args
@@ -31,18 +30,13 @@ _one_at_a_time = Lock()
 """Threads share the cache of an encoder, and the cores."""
 
 
-@cache
-def _prepare_for_forks() -> None:
-    """Have a process that is forked from now on not wait for a thread that it does not have."""
+def _unlock() -> None:
+    global _one_at_a_time
+    _one_at_a_time = Lock()
 
-    def after_in_child() -> None:
-        global _one_at_a_time
-        _one_at_a_time = Lock()
-        torch.set_num_threads(1)  # OpenMP would wait for the others for ever
 
-    if hasattr(os, "register_at_fork"):  # not on Windows
-        os.register_at_fork(after_in_child=after_in_child)
-
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_unlock)  # a thread that is not there may hold it
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
@@ -60,7 +54,6 @@ class SentenceEncoder:
 
         Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
         """
-        _prepare_for_forks()
         self.boundaries = bilm.token_encoder.boundaries
         token_encoder = prepare_token_encoder(bilm.token_encoder, types)
 

@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+import pytest
 import reference
 import torch
 from hypothesis import assume, given, settings
@@ -88,6 +89,7 @@ def test_carried_states_are_those_of_the_readable_bilm_passed_by_hand(
 
 IN_FORK = """
 import os
+import pytest
 import torch
 from elmo_cli import ElmoEmbedder
 from elmo_cli.inference import sentence_encoder as sentence_states
@@ -106,10 +108,25 @@ if not child:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 assert torch.get_num_threads() == 2
 """
+ELMO_IN_FORK = """
+import os
+import pytest
+import torch
+from elmo_cli import Elmo, batch_to_ids
+torch.set_num_threads(2)
+elmo, ids = Elmo(), batch_to_ids([["the", "cat", "sat"]] * 40)
+elmo(ids)
+child = os.fork()
+if not child:
+    elmo(ids)
+    os._exit(torch.get_num_threads() != 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
 
 
-def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
-    command = [sys.executable, "-W", "ignore", "-c", IN_FORK]
+@pytest.mark.parametrize("program", [IN_FORK, ELMO_IN_FORK])
+def test_a_forked_process_waits_for_no_thread_of_its_parent(program: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", program]
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     found = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60, env=environment
