@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.prediction import substitute_words as substitute_words
     from elmo_cli.language_model.scoring import LanguageModel as LanguageModel
     from elmo_cli.model.bilm import BiLm as BiLm
-    from elmo_cli.model.bilm import ScalarMix as ScalarMix
+    from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
     from elmo_cli.outputs.reader import open_activations as open_activations
     from elmo_cli.text.tokenizers import tokenize as tokenize
 
@@ -54,7 +54,8 @@ _NAMES = {
     "language_model.perplexity": "measure_perplexity measure_surprisal",
     "language_model.prediction": "predict_words sample_sentences substitute_words",
     "language_model.scoring": "LanguageModel",
-    "model.bilm": "BiLm ScalarMix",
+    "model.bilm": "BiLm",
+    "model.scalar_mix": "ScalarMix",
     "outputs.reader": "open_activations",
     "text.tokenizers": "tokenize",
 }

@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.inference.fast_bilm import BiLmRunner
-from elmo_cli.model.bilm import BiLm, ScalarMix
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import find_model, load_bilm
 from elmo_cli.text.lines import Sentence, checked_sentence
 

@@ -17,7 +17,8 @@ from torch.nn import functional
 
 from elmo_cli.compiled.kernels import kernel
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
-from elmo_cli.model.lstm import autocast_dtype, pack
+from elmo_cli.model.lstm import pack
+from elmo_cli.model.packed_lstm import autocast_dtype
 from elmo_cli.training.corpus import Batch
 
 

@@ -1,0 +1,78 @@
+"""biLM layers to ELMo vectors: the weighted sum of layers that a task learns.
+
+AllenNLP's module (Peters et al., 2018, section 3.2).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from elmo_cli.errors import InputError
+
+
+class ScalarMix(nn.Module):
+    """gamma * sum_k softmax(s)_k * layer_k, with s and gamma learned."""
+
+    def __init__(
+        self,
+        mixture_size: int,
+        do_layer_norm: bool = False,
+        initial_scalar_parameters: Sequence[float] | None = None,
+        trainable: bool = True,
+    ) -> None:
+        """Start with equal weights, or those given.
+
+        Args:
+            mixture_size: the number of layers, L.
+            do_layer_norm: normalise each layer first, by the mean and the variance of
+                all its values under the mask.
+            initial_scalar_parameters: s, before the softmax; zeros if not given.
+            trainable: whether s and gamma get gradients.
+        """
+        super().__init__()
+        self.mixture_size = mixture_size
+        self.do_layer_norm = do_layer_norm
+        values = initial_scalar_parameters
+        if values is None:
+            values = [0.0] * mixture_size
+        if len(values) != mixture_size:
+            raise InputError(f"expected {mixture_size} mix parameters, found {len(values)}")
+        # One parameter a layer, of shape (1,): the names in AllenNLP's state dicts.
+        self.scalar_parameters = nn.ParameterList(
+            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in values
+        )
+        self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
+
+    def forward(self, tensors: Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
+        """Mix layers.
+
+        Args:
+            tensors: L layers, float, shape (B, T, W) each; any dimensions before the last.
+            mask: int64 or bool, shape (B, T): the positions that count in the mean and
+                the variance; all of them if not given. Not used without layer norm.
+
+        Returns:
+            float, shape (B, T, W).
+        """
+        if len(tensors) != self.mixture_size:
+            raise InputError(f"expected {self.mixture_size} layers to mix, found {len(tensors)}")
+        if self.do_layer_norm:
+            counted = tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
+            tensors = [_normalise(tensor, counted) for tensor in tensors]
+        weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[:, None]
+        pieces = [weight * tensor for weight, tensor in zip(weights, tensors, strict=True)]
+        mixed: Tensor = self.gamma * sum(pieces)
+        return mixed
+
+
+def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
+    """Take the mean off a layer and divide by the root of the variance, both under the mask."""
+    # In half precision the sum of the squares of a batch would overflow.
+    tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    counted = mask.to(tensor.dtype)[..., None]
+    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)  # no NaN if all is padding
+    mean = (tensor * counted).sum() / n_values
+    variance = (((tensor - mean) * counted) ** 2).sum() / n_values
+    return (tensor - mean) / torch.sqrt(variance + 1e-12)
