@@ -3,6 +3,7 @@
 import copy
 import gc
 import json
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ settings.register_profile(
     "elmo", max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("elmo")
+
+# In the background of a script it is ignored, also by the commands that tests start and stop.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The models are so small that threads would only wait for one another.
 torch.set_num_threads(1)
