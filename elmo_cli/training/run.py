@@ -18,7 +18,7 @@ import os
 import pickle
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,9 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from training into it."""
+    """Make a folder, and keep other processes from training into it; no empty one stays."""
     try:
+        made = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         held = lock(folder / LOCK)
     except BlockingIOError:
@@ -120,6 +121,9 @@ def owned(folder: Path) -> Iterator[None]:
         yield
     finally:
         unlock(held)
+        with suppress(OSError):
+            for path in made:
+                path.rmdir()
 
 
 @dataclass(frozen=True)

@@ -557,9 +557,10 @@ def test_streams_that_cannot_be_shared_out_are_named(monkeypatch: pytest.MonkeyP
         train("new", state="carry", batch_size=3)
 
 
-def test_a_share_that_holds_nothing_out_is_named_before_training() -> None:
+def test_a_share_that_holds_nothing_out_is_named_and_leaves_no_folder() -> None:
     with pytest.raises(InputError, match=r"validation_share 1e-06: expected a line to hold out"):
-        train("new", validation_file=None, validation_share=1e-6)
+        train("new/model", validation_file=None, validation_share=1e-6)
+    assert not Path("new").exists()
 
 
 def test_a_model_without_its_checkpoint_is_not_trained_over() -> None:
