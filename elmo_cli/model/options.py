@@ -118,6 +118,9 @@ def parse_options(content: Mapping[str, Any], path: str | Path = "the options") 
     char_cnn = None
     if content.get("char_cnn") is not None:
         char_cnn = _read(content, "char_cnn", _EMBEDDING | _CHARACTERS, errors)
+        longest = char_cnn.get("max_characters_per_token")
+        if not errors and (widest := max(char_cnn["filters"])[0]) > longest:
+            errors.append(f"char_cnn.filters: expected widths up to {longest}, found {widest}")
     if errors:
         raise OptionsError(f"{path}: {'; '.join(errors)}")
     return ModelOptions(
@@ -159,21 +162,26 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else shown(json.dumps(value, ensure_ascii=False))
 
 
-def _is_whole(value: Any, least: int) -> bool:
-    return type(value) is int and value >= least  # True is an int too
+_MAX_LAYERS: Final = 1000
+_MAX_SIZE: Final = 100_000
+"""What no model has, and what would fill the memory before its weights are seen not to fit."""
+
+
+def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
+    return type(value) is int and least <= value <= most  # True is an int too
 
 
 def _are_filters(value: Any) -> bool:
     return (
         isinstance(value, list)
-        and len(value) > 0
+        and 0 < len(value) <= _MAX_LAYERS
         and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
         and all(_is_whole(number, 1) for pair in value for number in pair)
     )
 
 
-def _whole(least: int) -> _Check:
-    return f"a whole number, {least} or more", lambda value: _is_whole(value, least)
+def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
+    return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
 _CLIP: Final = (
@@ -183,22 +191,22 @@ _CLIP: Final = (
 _LSTM: Final = {
     "dim": _whole(1),
     "projection_dim": _whole(1),
-    "n_layers": _whole(1),
+    "n_layers": _whole(1, _MAX_LAYERS),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
     "use_skip_connections": ("true or false", lambda value: isinstance(value, bool)),
 }
 _EMBEDDING: Final = {
     "embedding": (
-        '{"dim": a whole number, 1 or more}',
+        f'{{"dim": a whole number, 1 to {_MAX_SIZE:,}}}',
         lambda value: isinstance(value, dict) and _is_whole(value.get("dim"), 1),
     )
 }
 # Not n_characters, 261 in training and 262 in inference files: the same model.
 _CHARACTERS: Final = {
-    "max_characters_per_token": _whole(3),
+    "max_characters_per_token": _whole(3, 1000),
     "filters": ("a list of [width, count] pairs", _are_filters),
-    "n_highway": _whole(0),
+    "n_highway": _whole(0, _MAX_LAYERS),
     "activation": ('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
 }
 _DEFAULTS: Final = {"use_skip_connections": False, "max_characters_per_token": 50}

@@ -52,18 +52,20 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "fault"),
     [
-        ("lstm.dim", 0, "expected a whole number, 1 or more, found 0"),
-        ("lstm.dim", True, "expected a whole number, 1 or more, found true"),
-        ("lstm.projection_dim", 1.5, "expected a whole number, 1 or more, found 1.5"),
-        ("lstm.n_layers", "2", 'expected a whole number, 1 or more, found "2"'),
+        ("lstm.dim", 0, "expected a whole number, 1 to 100,000, found 0"),
+        ("lstm.dim", True, "expected a whole number, 1 to 100,000, found true"),
+        ("lstm.projection_dim", 1.5, "expected a whole number, 1 to 100,000, found 1.5"),
+        ("lstm.n_layers", "2", 'expected a whole number, 1 to 1,000, found "2"'),
+        ("lstm.n_layers", 10**6, "expected a whole number, 1 to 1,000, found 1000000"),
         ("lstm.cell_clip", -1, "expected a number, 0 or more, or null, found -1"),
         ("lstm.use_skip_connections", None, "expected true or false, found nothing"),
-        ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 or more}, found {}'),
-        ("char_cnn.n_highway", -1, "expected a whole number, 0 or more, found -1"),
+        ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 to 100,000}, found {}'),
+        ("char_cnn.n_highway", -1, "expected a whole number, 0 to 1,000, found -1"),
         ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
-        ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 or more, found 2"),
+        ("char_cnn.max_characters_per_token", 2, "expected a whole number, 3 to 1,000, found 2"),
         ("char_cnn.filters", [], "expected a list of [width, count] pairs, found []"),
         ("char_cnn.filters", [[1, 0]], "expected a list of [width, count] pairs, found [[1, 0]]"),
+        ("char_cnn.filters", [[60, 4], [2, 8]], "expected widths up to 50, found 60"),
         ("lstm", [], "expected an object, found []"),
         ("char_cnn", "x", 'expected an object, found "x"'),
     ],
@@ -77,8 +79,8 @@ def test_all_faults_are_named_at_once() -> None:
     del content["lstm"]["projection_dim"]
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
     assert faults_of(content) == (
-        "lstm.dim: expected a whole number, 1 or more, found 0; "
-        "lstm.projection_dim: expected a whole number, 1 or more, found nothing; "
+        "lstm.dim: expected a whole number, 1 to 100,000, found 0; "
+        "lstm.projection_dim: expected a whole number, 1 to 100,000, found nothing; "
         "char_cnn.filters: expected a list of [width, count] pairs, found nothing; "
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
