@@ -82,7 +82,7 @@ def read_uses(
         with open_activations(path) as activations:
             wanted = words or json.loads(activations.attributes.get("words", "{}"))
             if not wanted:
-                raise InputError(f"{path}: expected words, which the file does not name; --words")
+                raise InputError(f"{path}: expected words, found none; --words names some")
             made.append(activations.attributes)
             uses = find_uses(activations, wanted, layers)
             found.append({w: np.stack([u.vector for u in us]) for w, us in uses.items() if us})

@@ -145,8 +145,8 @@ def test_what_goes_wrong(folder: Path) -> None:
     Path("words.txt").write_bytes(b"")
     with pytest.raises(InputError, match=r"words.txt: expected a word a line, found nothing"):
         write_token_vectors(words, "out.hdf5", model="model")
-    missing = elmo("word-vectors", "no.txt", "out.hdf5", *MODEL, "-q")
-    assert_fails(missing, "no.txt: cannot read the vocabulary: No such file or directory")
+    missing = elmo("word-vectors", "no.txt", "out.hdf5", "--model", "none")
+    assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     with pytest.raises(OutputError, match=r"cannot be written|does not exist"):
         write_token_vectors("model/vocab.txt", "no/out.hdf5", model="model")
 

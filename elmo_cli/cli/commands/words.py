@@ -9,6 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row
 from elmo_cli.errors import counted
+from elmo_cli.text.lines import check_input
 
 
 @options.command()
@@ -120,7 +121,9 @@ def word_vectors(
     """
     if len(arguments) > 2 or (len(arguments) < 2 and corpus is None):
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
-    output = arguments[-1]
+    words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
+    for source in filter(None, (words_file, corpus)):
+        check_input(source)  # before a model is loaded, or downloaded
     tokenizer = loading.take_tokenizer(named)
     averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
 
@@ -135,7 +138,6 @@ def word_vectors(
         )
     else:
         embedder = loading.load_embedder(device=device, **named)
-        words_file = arguments[0] if len(arguments) == 2 else None
         averaging |= {"tokenizer": tokenizer}
         write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
     with progress_bar(" words" if corpus is None else " tokens") as bar:
