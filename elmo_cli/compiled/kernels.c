@@ -199,11 +199,12 @@ enum {
     SLICE = 256,           /* rows whose sums stay in a core's cache */
     DEPTH = 256,           /* units summed by themselves: the fewer, the less is lost */
     AHEAD = 2048,          /* units from the weights that are asked for ahead to those in use */
-    EVERY = 8,             /* units of an input row after which one more place is asked for */
-    PANELS = 4 / WIDTH,    /* of the gates of LANES cells */
+    LINE = 16,             /* floats that memory is asked for at once */
+    BLOCK = LINE,          /* cells of a step that are computed together */
+    PANELS = 4 * BLOCK / PANEL, /* of their gates */
 };
 
-const int64_t n_lanes = LANES, panel = PANEL;
+const int64_t block = BLOCK, panel = PANEL;
 
 #define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
@@ -258,8 +259,8 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 #endif
 
 /* A step of n nodes in one go: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS
- * does, while the sums are in the cache of a core. Gates come in blocks of LANES of each, with zeros to
- * fill the last one: (blocks, 4, LANES). All else is as in `struct cells`. */
+ * does, while the sums are in the cache of a core. Gates come in blocks of BLOCK of each, with zeros to
+ * fill the last one: (blocks, 4, BLOCK). All else is as in `struct cells`. */
 struct step {
     int64_t n, dim, hidden_dim;
     const float *input_gates;
@@ -273,7 +274,7 @@ struct step {
 /* The gates of a node from its cell `first` on, and the cells before. */
 static inline const float *step_gates(const struct step *s, int64_t node, int64_t first)
 {
-    const int64_t width = (s->dim + LANES - 1) / LANES * LANES;
+    const int64_t width = (s->dim + BLOCK - 1) / BLOCK * BLOCK;
     return s->input_gates + 4 * (width * (s->input_rows ? s->input_rows[node] : node) + first);
 }
 static inline const float *step_cells(const struct step *s, int64_t node, int64_t first)
@@ -281,7 +282,7 @@ static inline const float *step_cells(const struct step *s, int64_t node, int64_
     return s->cells + s->dim * (s->cell_rows ? s->cell_rows[node] : node) + first;
 }
 
-/* Up to LANES cells of a node from `first` on; hidden_gates: (4, LANES). */
+/* Up to BLOCK cells of a node from `first` on; hidden_gates: (4, BLOCK). */
 static inline __attribute__((always_inline)) void next_cells(
     const struct step *s, int64_t node, int64_t first, int count, const float *hidden_gates)
 {
@@ -290,45 +291,40 @@ static inline __attribute__((always_inline)) void next_cells(
     float *after = s->new_cells + s->dim * node + first, *out = s->out + s->dim * node + first;
     #pragma omp simd
     for (int i = 0; i < count; i++) {
-        const int j = i + LANES, f = j + LANES, o = f + LANES;
+        const int j = i + BLOCK, f = j + BLOCK, o = f + BLOCK;
         after[i] = next_cell(a[i] + b[i], a[j] + b[j], a[f] + b[f], a[o] + b[o], before[i], clip,
                              &out[i]);
     }
 }
 
-/* LANES cells, from `first` on, of up to ROWS nodes from `row` on. */
+/* BLOCK cells, from `first` on, of up to ROWS nodes from `row` on. */
 static inline void step_rows(const struct step *s, int64_t first, int64_t row, int64_t n_rows)
 {
-    const int64_t depth = s->hidden_dim, count = least(LANES, s->dim - first);
-    const void *soon[7 * ROWS];
-    int64_t n_soon = 0;
-    for (int64_t node = row; node < row + n_rows; node++) {
-        for (int gate = 0; gate < 4; gate++)
-            soon[n_soon++] = step_gates(s, node, first) + gate * LANES;
-        soon[n_soon++] = step_cells(s, node, first);
-        soon[n_soon++] = s->new_cells + s->dim * node + first;
-        soon[n_soon++] = s->out + s->dim * node + first;
+    const int64_t depth = s->hidden_dim, count = least(BLOCK, s->dim - first);
+    for (int64_t node = row; node < row + n_rows; node++) { /* what is read and written after the product */
+        EACH(gate, 4) __builtin_prefetch(step_gates(s, node, first) + gate * BLOCK);
+        __builtin_prefetch(step_cells(s, node, first));
+        __builtin_prefetch(s->new_cells + s->dim * node + first);
+        __builtin_prefetch(s->out + s->dim * node + first);
     }
-    float sums[ROWS * 4 * LANES] = {0};
+    float sums[ROWS * 4 * BLOCK] = {0};
     for (int p = 0; p < PANELS; p++)
-        for (int64_t k = 0; k < depth; k += DEPTH) {
-            const int is_last = p == PANELS - 1 && k + DEPTH >= depth;
+        for (int64_t k = 0; k < depth; k += DEPTH)
             multiply_rows_float32[n_rows](least(DEPTH, depth - k), s->hidden + row * depth + k, depth,
                                           s->weights + (4 * first + p * PANEL) * depth + k * PANEL,
-                                          sums + p * PANEL, 4 * LANES, soon, is_last ? n_soon : 0);
-        }
+                                          sums + p * PANEL, 4 * BLOCK);
     for (int64_t r = 0; r < n_rows; r++)
-        if (count == LANES)
-            next_cells(s, row + r, first, LANES, sums + 4 * LANES * r);
+        if (count == BLOCK)
+            next_cells(s, row + r, first, BLOCK, sums + 4 * BLOCK * r);
         else
-            next_cells(s, row + r, first, count, sums + 4 * LANES * r);
+            next_cells(s, row + r, first, count, sums + 4 * BLOCK * r);
 }
 
 void step(const struct step *s)
 {
-    EACH_OF_SHARE(block, (s->dim + LANES - 1) / LANES)
+    EACH_OF_SHARE(i, (s->dim + BLOCK - 1) / BLOCK)
         for (int64_t row = 0; row < s->n; row += ROWS)
-            step_rows(s, block * LANES, row, least(ROWS, s->n - row));
+            step_rows(s, i * BLOCK, row, least(ROWS, s->n - row));
 }
 
 #include "kernels_training.h"

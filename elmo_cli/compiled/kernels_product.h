@@ -4,29 +4,24 @@
  */
 
 /* Add the product of n rows of inputs, of so many units, with the weights of a panel to sums, whose rows
- * are `stride` apart. soon: n_soon places in memory that are needed next, asked for one after the other. */
+ * are `stride` apart. */
 static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     const int n, int64_t depth, const float *inputs, int64_t n_units, const float *weights,
-    float *sums, int64_t stride, const void *const *soon, int64_t n_soon)
+    float *sums, int64_t stride)
 {
     lanes s[ROWS][WIDTH]; /* from zero: the fewer values are added one by one, the less is lost */
     EACH(r, n) EACH(g, WIDTH) s[r][g] = (lanes){0};
-    for (int64_t k = 0; k < depth;) {
-        if (n_soon > 0)
-            __builtin_prefetch(soon[--n_soon]);
-        for (const int64_t end = least(k + EVERY, depth); k < end; k++) {
-            const float *weight = weights + k * PANEL;
-            lanes w[WIDTH];
-            EACH(g, WIDTH) {
-                w[g] = *(const lanes *)(weight + g * LANES);
-                __asm__("" : "+v"(w[g])); /* or GCC loads it again for each row */
-            }
-            __builtin_prefetch(weight + AHEAD);
-            if (PANEL > 16) EACH(g, WIDTH - 1) __builtin_prefetch(weight + AHEAD + (g + 1) * LANES);
-            EACH(r, n) {
-                const lanes input = inputs[r * n_units + k] - (lanes){0};
-                EACH(g, WIDTH) s[r][g] = NAMED(add_product)(s[r][g], input, w[g]);
-            }
+    for (int64_t k = 0; k < depth; k++) {
+        const float *weight = weights + k * PANEL;
+        lanes w[WIDTH];
+        EACH(g, WIDTH) {
+            w[g] = *(const lanes *)(weight + g * LANES);
+            __asm__("" : "+v"(w[g])); /* or GCC loads it again for each row */
+        }
+        EACH(i, PANEL / LINE) __builtin_prefetch(weight + AHEAD + i * LINE);
+        EACH(r, n) {
+            const lanes input = inputs[r * n_units + k] - (lanes){0};
+            EACH(g, WIDTH) s[r][g] = NAMED(add_product)(s[r][g], input, w[g]);
         }
     }
     EACH(r, n) EACH(g, WIDTH) *(lanes *)(sums + r * stride + g * LANES) += s[r][g];
@@ -36,9 +31,9 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
 #define MULTIPLY(N)                                                                              \
     static __attribute__((noinline)) TARGET void NAMED(multiply_##N)(                            \
         int64_t depth, const float *inputs, int64_t n_units, const float *weights, float *sums,  \
-        int64_t stride, const void *const *soon, int64_t n_soon)                                 \
+        int64_t stride)                                                                          \
     {                                                                                            \
-        NAMED(multiply)(N, depth, inputs, n_units, weights, sums, stride, soon, n_soon);         \
+        NAMED(multiply)(N, depth, inputs, n_units, weights, sums, stride);                       \
     }
 MULTIPLY(1)
 MULTIPLY(2)
@@ -49,7 +44,7 @@ MULTIPLY(6)
 #undef MULTIPLY
 
 static void (*const NAMED(multiply_rows)[])(int64_t, const float *, int64_t, const float *, float *,
-                                            int64_t, const void *const *, int64_t) = {
+                                            int64_t) = {
     NULL, NAMED(multiply_1), NAMED(multiply_2), NAMED(multiply_3),
     NAMED(multiply_4), NAMED(multiply_5), NAMED(multiply_6)};
 
@@ -79,12 +74,11 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
         for (int64_t row = 0; row < n; row += ROWS) {
             const int64_t n_rows = least(ROWS, n - row);
             const int is_last = k + DEPTH >= n_units;
-            const void *soon[4 * ROWS];
-            for (int64_t i = 0; i < 4 * n_rows; i++)
-                soon[i] = out + (row + i / 4) * s->out_dim + i % 4 * (PANEL / 4);
+            for (int64_t j = row; is_last && j < row + n_rows; j++)
+                for (int64_t i = 0; i < PANEL; i += LINE * sizeof(float) / sizeof(VALUE))
+                    __builtin_prefetch(out + j * s->out_dim + i);
             NAMED(multiply_rows)[n_rows](least(DEPTH, n_units - k), inputs + row * n_units + k,
-                                         n_units, weights + k * PANEL, sums + row * PANEL, PANEL,
-                                         soon, is_last ? 4 * n_rows : 0);
+                                         n_units, weights + k * PANEL, sums + row * PANEL, PANEL);
             for (int64_t j = row; is_last && j < row + n_rows; j++)
                 NAMED(store_row)(out + j * s->out_dim, sums + j * PANEL, count);
         }

@@ -214,12 +214,12 @@ class FastLstm:
 def _in_blocks(values: Tensor) -> Tensor:
     """Weights of gates or their bias, (4 D, ...), as the step in C takes them.
 
-    They come in blocks of n = `n_lanes` values of each gate, with zeros to fill the last block:
+    They come in blocks of n = `block` values of each gate, with zeros to fill the last block:
     (ceil(D / n) * 4 * n, ...).
     """
-    n_lanes = kernel_constant("n_lanes")
+    n = kernel_constant("block")
     gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)
-    if missing := -gates.shape[1] % n_lanes:
+    if missing := -gates.shape[1] % n:
         gates = torch.cat([gates, gates.new_zeros(4, missing, *values.shape[1:])], dim=1)
-    blocks = gates.reshape(4, -1, n_lanes, *values.shape[1:]).transpose(0, 1)
+    blocks = gates.reshape(4, -1, n, *values.shape[1:]).transpose(0, 1)
     return blocks.flatten(0, 2)
