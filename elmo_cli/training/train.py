@@ -1,10 +1,11 @@
 """Text to a model: `train_model` is what `elmo train` does."""
 
+import ctypes
 import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,7 @@ def _train(
         run.train_step(*next(batches))
         run.seconds += time.monotonic() - before
         if run.step % LOG_STEPS == 0:
+            _trim_memory()
             loss = run.take_loss()
             if report is not None:
                 report.note(loss)
@@ -173,3 +175,9 @@ def _train(
                 "resumes it"
             )
         before = time.monotonic()
+
+
+def _trim_memory() -> None:
+    """Give free memory back to the system: every batch has other sizes, which leaves holes."""
+    with suppress(AttributeError, OSError, TypeError):  # not of glibc
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,6 +1,7 @@
 """`elmo train`: text to a model."""
 
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,8 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     if not any(settings[name] for name in ("preset", "options_file", "init_from")):
         raise click.UsageError("expected --preset, --options-file or --init-from")
     tokenizer = loading.take_tokenizer(settings)
+    # Read by oneDNN, which keeps 1,024 products: one for each number of rows, which all differ.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.cli.runs import stop_on_signal
     from elmo_cli.training.train import train_model
