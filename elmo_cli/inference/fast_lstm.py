@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from elmo_cli.compiled.kernels import kernel, kernel_constant, linear
 from elmo_cli.inference.device import ComputeTypes
@@ -218,8 +219,9 @@ def _in_blocks(values: Tensor) -> Tensor:
     (ceil(D / n) * 4 * n, ...).
     """
     n = kernel_constant("block")
-    gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)
-    if missing := -gates.shape[1] % n:
-        gates = torch.cat([gates, gates.new_zeros(4, missing, *values.shape[1:])], dim=1)
-    blocks = gates.reshape(4, -1, n, *values.shape[1:]).transpose(0, 1)
-    return blocks.flatten(0, 2)
+    # By their inputs, as the weights of a file lie in memory and as `CompiledLinear` packs them.
+    gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
+    if missing := -gates.shape[-1] % n:
+        gates = functional.pad(gates, (0, missing))
+    blocks = gates.reshape(*gates.shape[:-1], -1, n).transpose(-3, -2)
+    return blocks.flatten(-3).t()

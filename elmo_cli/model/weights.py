@@ -2,7 +2,9 @@
 
 A file is of safetensors where its name ends so, which take the package of that name, an extra of
 this one; else HDF5. A tensor has the same name in both; "/" parts names into groups. Shapes are
-known before a value is read, and values come one tensor at a time.
+known before a value is read, and values come one tensor at a time. Large ones of a biLM are not
+read where they can be mapped: their memory is pages of the file, shared with other processes and
+given back under pressure; those that are written to become private, and the file stays as it is.
 
 The names of a biLM's weights are bilm-tf's: one table, read both ways. All matrices are stored
 (in, out):
@@ -17,9 +19,11 @@ The names of a biLM's weights are bilm-tf's: one table, read both ways. All matr
 """
 
 import io
+import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, NamedTuple
@@ -46,6 +50,9 @@ SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
+
+MIN_MAPPED_BYTES = 1 << 20
+"""Smaller tensors are read: a mapping takes whole pages and a file descriptor."""
 
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """What h5py raises where a file is damaged."""
@@ -105,6 +112,27 @@ class TensorFile:
             if not isinstance(values, np.ndarray):
                 values = values.float().numpy().copy()  # of a view of the file, which may change
             return np.asarray(values, dtype=np.float32)
+
+    def load(self, name: str, shape: Shape) -> Tensor:
+        """The values of a tensor, float32: of a large one the pages of the file, if it can be."""
+        values: Array | None = None
+        with _errors_named(self.path), suppress(OSError):  # some file systems map nothing
+            offset = self._offset(name)
+            if 4 * math.prod(shape) >= MIN_MAPPED_BYTES and offset is not None and offset % 4 == 0:
+                values = np.memmap(self.path, np.float32, "c", offset, shape)
+        return torch.from_numpy(self.read(name) if values is None else values)
+
+    def _offset(self, name: str) -> int | None:
+        """Where a tensor begins in the file; None if it is not there as float32, in one piece."""
+        tensor = self._tensors[name]
+        if isinstance(tensor, h5py.Dataset):
+            offset: int | None = tensor.id.get_offset()
+            return offset if tensor.dtype == np.float32 else None
+        if tensor.get_dtype() != "F32":
+            return None
+        with open(self.path, "rb") as file:
+            n_bytes = int.from_bytes(file.read(8), "little")
+            return 8 + n_bytes + int(json.loads(file.read(n_bytes))[name]["data_offsets"][0])
 
 
 @contextmanager
@@ -268,7 +296,7 @@ def read_weights(
         expected = {e.dataset: tuple(e.to_dataset(state[e.parameter]).shape) for e in entries}
         file.check_shapes(expected, "the options")
         for entry in entries:
-            values = torch.from_numpy(file.read(entry.dataset))
+            values = file.load(entry.dataset, expected[entry.dataset])
             state[entry.parameter] = entry.to_parameter(values)
     # A value that is not finite makes the sum so, which is one pass over the values.
     faulty = [e.dataset for e in entries if not state[e.parameter].sum().isfinite()]
