@@ -109,6 +109,14 @@ def golden_models_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def small_weights_are_mapped() -> Iterator[None]:
+    """As those of large models are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny() -> ElmoEmbedder:
     """One of the golden models, (3, T, 32), from the zero state, a few sentences at a time."""

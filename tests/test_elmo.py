@@ -1,6 +1,9 @@
 import copy
 import io
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,8 @@ IDS = batch_to_ids(SENTENCES)
 VOCABULARY = ["@@PADDING@@", "@@UNKNOWN@@", "cat", "The", "sat", "dog", "."]
 LONGEST = 40
 """The tokens of the golden sentence in which rounding errors grow."""
+
+pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 
 
 @pytest.fixture(scope="module")
@@ -347,6 +352,24 @@ def test_a_bilm_that_trains_gets_gradients_everywhere(files: ModelFiles, layer_n
         assert parameter.grad.any(), name
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_step_changes_the_bilm_and_not_its_file(
+    files: ModelFiles, optimizer: type[torch.optim.Optimizer]
+) -> None:
+    content, frozen = files.weights.read_bytes(), small_elmo(files)
+    elmo = small_elmo(files, requires_grad=True)
+    before = first(elmo(IDS)).detach()
+    backward(first(elmo(IDS)))
+    optimizer(elmo.parameters(), lr=0.1).step()  # type: ignore[call-arg]
+    elmo.bilm.requires_grad_(False)
+    elmo.bilm.zero_grad()
+    found = first(elmo(IDS)).detach()  # by a copy of the LSTMs' weights
+    assert_allclose(found, first(copy.deepcopy(elmo).double()(IDS)).detach(), atol=1e-5)
+    assert not torch.allclose(found, before, atol=1e-2)
+    assert_same(frozen, small_elmo(files))
+    assert files.weights.read_bytes() == content
+
+
 def test_given_mix_parameters_are_fixed(files: ModelFiles) -> None:
     elmo = small_elmo(files, scalar_mix_parameters=[-9e10, -9e10, 1.0])
     top = elmo.bilm(IDS).layers[-1][:, 1:-1] * IDS.any(dim=2)[..., None]
@@ -367,6 +390,41 @@ def test_representations_have_weights_of_their_own(files: ModelFiles) -> None:
     state = dict(elmo.named_parameters())
     assert state["scalar_mix_0.gamma"].grad is not None
     assert state["scalar_mix_1.gamma"].grad is None
+
+
+# Memory
+
+PRIVATE_BYTES = """
+import sys
+from pathlib import Path
+from elmo_cli import Elmo, batch_to_ids
+
+def private_bytes():
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("RssAnon:")[2].split()[0])
+
+def used(folder):
+    elmo = Elmo(model=folder)
+    elmo(batch_to_ids([["a"]]))
+    return elmo
+
+small = used(sys.argv[1])  # with all that the first use of a model takes
+before = private_bytes()
+large = used(sys.argv[2])
+print(private_bytes() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells private memory apart")
+def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) -> None:
+    large = make_model(small_architecture(dim=1024, projection_dim=256), 1, tmp_path)  # 38 MB
+    done = subprocess.run(
+        [sys.executable, "-c", PRIVATE_BYTES, files.options.parent, tmp_path],
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},  # what is freed is given back
+        capture_output=True,
+        check=True,
+    )
+    assert int(done.stdout) < 1.5 * large.weights.stat().st_size
 
 
 # Copies

@@ -19,6 +19,8 @@ SENTENCES = [["the", "cat", "sat"], [], ["the", "dog"]]
 IDS = batch_to_ids(SENTENCES)
 LENGTHS = [len(sentence) for sentence in SENTENCES]
 
+pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
+
 
 @pytest.fixture
 def bilm(tmp_path: Path) -> BiLm:

@@ -1,0 +1,157 @@
+"""Weights that are pages of their file: the same numbers, and private where they are written to."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import reference
+import torch
+from numpy.testing import assert_allclose
+from strategies import make_model, small_architecture
+
+from elmo_cli.errors import WeightsError
+from elmo_cli.model.weights import TensorFile, write_weights
+from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
+
+CONTENT = small_architecture()
+
+
+pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
+
+
+@pytest.fixture
+def mapped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The tensors that were mapped."""
+    found: list[Any] = []
+    memmap: Any = np.memmap
+
+    def noted(*arguments: Any) -> Any:
+        found.append(memmap(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", noted)
+    return found
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ModelFiles:
+    return make_model(CONTENT, 1, tmp_path)
+
+
+def assert_agrees_with_reference(files: ModelFiles, weights: Path | None = None) -> None:
+    bilm = load_bilm(replace(files, weights=weights or files.weights))
+    sentence = ["the", "cat", "naïve"]
+    layers = bilm(bilm.sentence_ids([sentence])).layers[:, 0]
+    expected, _ = reference.bilm(sentence, CONTENT, reference.read_arrays(files.weights))
+    assert_allclose(layers, expected, atol=1e-5)
+
+
+def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
+    """The weights in another file of HDF5, with its settings and those of its tensors."""
+    path = files.weights.with_name("again.hdf5")
+    with h5py.File(path, "w", **file) as target:
+        for name, values in reference.read_arrays(files.weights).items():
+            target.create_dataset(name, data=values, **{"dtype": "float32", **tensor})
+            target[f"odd/{name}"] = np.zeros(3, np.int8)  # after which no place is even
+    return path
+
+
+def test_what_lies_in_a_file_as_float32_is_mapped(files: ModelFiles, mapped: list[Any]) -> None:
+    assert_agrees_with_reference(files)
+    n_tensors = len(reference.read_arrays(files.weights))
+    assert len(mapped) == n_tensors
+    pytest.importorskip("safetensors")
+    path = files.weights.with_suffix(".safetensors")
+    write_weights(path, load_bilm(files))
+    mapped.clear()
+    assert_agrees_with_reference(files, path)
+    assert len(mapped) == n_tensors
+
+
+@pytest.mark.parametrize(
+    ("file", "tensor"),
+    [
+        ({}, {}),
+        ({"userblock_size": 512}, {}),
+        ({}, {"chunks": True}),
+        ({}, {"compression": "gzip"}),
+        ({}, {"dtype": ">f4"}),
+    ],
+)
+def test_what_lies_there_otherwise_is_read(
+    files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], mapped: list[Any]
+) -> None:
+    path = written_again(files, file, **tensor)
+    assert_agrees_with_reference(files, path)
+    n_mapped = len(mapped)
+    assert n_mapped < len(reference.read_arrays(files.weights))  # some are at odd places
+    assert (n_mapped > 0) == (not tensor)
+
+
+def test_a_file_system_that_maps_nothing_is_read(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(19, "No such device")
+
+    monkeypatch.setattr("elmo_cli.model.weights.np.memmap", refuse)
+    assert_agrees_with_reference(files)
+
+
+def test_small_tensors_are_read(
+    files: ModelFiles, mapped: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 4 * 261 * 2)
+    assert_agrees_with_reference(files)
+    assert [values.shape for values in mapped] == [(261, 2)]
+
+
+def test_what_is_written_to_weights_is_private(files: ModelFiles) -> None:
+    content = files.weights.read_bytes()
+    bilm, other = load_bilm(files), load_bilm(files)
+    for parameter in bilm.parameters():
+        parameter.mul_(2)
+    for name, values in other.state_dict().items():
+        assert torch.equal(bilm.state_dict()[name], 2 * values)
+    assert files.weights.read_bytes() == content
+
+
+def test_a_file_that_is_replaced_changes_no_weight(
+    files: ModelFiles, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bilm = load_bilm(files)
+    before = {name: values.clone() for name, values in bilm.state_dict().items()}
+    write_weights(
+        files.weights, load_bilm(make_model(CONTENT, 2, tmp_path_factory.mktemp("other")))
+    )
+    for name, values in bilm.state_dict().items():
+        assert torch.equal(values, before[name])
+
+
+def test_a_weight_is_saved_alone(files: ModelFiles) -> None:
+    for parameter in load_bilm(files).parameters():
+        file = io.BytesIO()
+        torch.save(parameter, file)
+        assert file.tell() < 4 * parameter.numel() + 2000
+
+
+def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
+    files: ModelFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = files.weights.read_bytes()
+    with h5py.File(files.weights) as file:
+        place = file["char_embed"].id.get_offset().to_bytes(8, "little")
+    files.weights.write_bytes(content.replace(place, (len(content) - 8).to_bytes(8, "little")))
+    message = r"^[^\n]*: the weights file is damaged, or is none: [^\n]*; get it again$"
+    with pytest.raises(WeightsError, match=message):
+        load_bilm(files)
+    # Whether HDF5 sees that depends on its version.
+    files.weights.write_bytes(content)
+    monkeypatch.setattr(TensorFile, "_offset", lambda self, name: len(content) - 8)
+    with pytest.raises(WeightsError, match=message):
+        load_bilm(files)
