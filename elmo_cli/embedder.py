@@ -97,6 +97,7 @@ class ElmoEmbedder:
         types = compute_types(precision, choose_device(cuda_device if device is None else device))
         self.device = types.device
         self.cuda_device = -1 if types.device.index is None else types.device.index
+        self._given_batch_tokens = batch_tokens  # each kind of device has a default of its own
         self.batch_tokens = tokens_per_batch(batch_tokens, types.device.type)
         self.files = choose_model(model, options_file, weight_file, vocabulary_file)
         self.state: State = state or start_of_sentences(self.files.options)
@@ -117,8 +118,13 @@ class ElmoEmbedder:
         """The same model on another device, loaded there once more; None is its own."""
         if device is None or choose_device(device) == self.device:
             return self
-        named: dict[str, Any] = {"state": self.state, "precision": self.precision}
-        return ElmoEmbedder(model=self.files, device=device, **named)
+        return ElmoEmbedder(
+            model=self.files,
+            state=self.state,
+            precision=self.precision,
+            batch_tokens=self._given_batch_tokens,
+            device=device,
+        )
 
     @classmethod
     def from_pretrained(

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import DeviceError, InputError
+from elmo_cli.inference.batching import BATCH_TOKENS
 
 TEXTS = ["The bank, I'd say.", "", "A bank."]
 TOKENS = [["The", "bank", ",", "I", "'d", "say", "."], [], ["A", "bank", "."]]
@@ -95,6 +96,18 @@ def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
             embedder.encode(texts, **options)
     with pytest.raises(DeviceError, match="expected auto or a device of this machine"):
         embedder.encode(TEXTS, device="tpu")
+
+
+@pytest.mark.parametrize("given", [7, None])
+def test_another_device_has_the_same_settings(
+    given: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = ElmoEmbedder(model=TINY, state="warm", precision="bfloat16", batch_tokens=given)
+    monkeypatch.setattr("elmo_cli.embedder.choose_device", lambda name: torch.device("cpu", 0))
+    monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # of that device
+    other = embedder.on_device("another")
+    assert other is not embedder
+    assert (other.state, other.precision, other.batch_tokens) == ("warm", "bfloat16", given or 9)
 
 
 @pytest.mark.cuda
