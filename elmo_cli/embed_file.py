@@ -5,7 +5,6 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -29,6 +28,7 @@ from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
 from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.inference.selection import Selection
 from elmo_cli.inference.sentence_encoder import Encoder
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.text.lines import Record, Sentence, size_in_bytes
@@ -54,6 +54,7 @@ class _Embedder(Protocol):
 
     batch_tokens: int
     encoder: Encoder
+    options: ModelOptions
 
     @property
     def state(self) -> str: ...
@@ -138,12 +139,12 @@ def embed_windows(
         The records of a window with their activations, computed as they are taken: to be used
         up before the next window.
     """
-    errors: list[ElmoError] = []
+    errors: list[InputError] = []
 
     def readable() -> Iterator[tuple[Record, Place]]:
         try:
             yield from records
-        except (InputError, StoppedError) as error:
+        except InputError as error:
             errors.append(error)
 
     def embed(window: list[tuple[Record, Place]]) -> Iterator[Embedded]:
@@ -157,19 +158,48 @@ def embed_windows(
                 raise ComputationError(reason)
             yield record._replace(tokens=[], error=reason), place, embedder.nothing(selection)
 
-    carried = embedder.state == "carry"
     for window in sentence_windows(
         readable(),
         *(batch_size, embedder.batch_tokens),
-        carried=carried,
+        carried=embedder.state == "carry",
         length=lambda pair: len(pair[0].tokens),
         is_ready=is_ready,
     ):
-        # Carried states depend on the places in a batch: one that is not full comes last.
-        if not (errors and carried and len(window) < batch_size):
-            yield embed(window)
+        yield embed(window)
     if errors:
         raise errors[0]
+
+
+def checkpoint_tokens(options: ModelOptions) -> int:
+    """How many tokens lie between two checkpoints: those of some 20 seconds on two cores.
+
+    A multiple of all windows of usual models, so that none is cut short. By the model alone, so
+    that checkpoints, which change the bytes of a file, are the same on every machine.
+    """
+    return 2**28 // max(options.lstm.dim, 1024)
+
+
+class _Checkpoints:
+    """Records on their way into windows, and whether a checkpoint is due after the last of them."""
+
+    def __init__(
+        self, records: Iterable[tuple[Record, Place]], n_tokens: int, n_records: int
+    ) -> None:
+        """One is due after so many tokens, at the end of the next batch of so many records."""
+        self._records, self._n_tokens, self._n_records = records, n_tokens, n_records
+        self.due: Place | None = None
+        """Where the last record that was given ends, if a checkpoint is due there."""
+
+    def __iter__(self) -> Iterator[tuple[Record, Place]]:
+        n_tokens = n_records = 0  # since the last checkpoint
+        for record, place in self._records:
+            n_tokens += max(1, len(record.tokens))
+            n_records += 1
+            is_due = n_tokens >= self._n_tokens and n_records % self._n_records == 0
+            self.due = place if is_due else None
+            yield record, place
+            if is_due:
+                n_tokens = n_records = 0
 
 
 @dataclass
@@ -188,7 +218,6 @@ class _Run:
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
     place: Place | None = None  # where the record ends that was written last
-    is_ahead: bool = False  # carried states are those of a later record
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
 
@@ -208,50 +237,55 @@ class _Run:
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
                 return self._told()
-            windows = embed_windows(
-                *(self.embedder, rest, self.selection, self.batch_size),
-                unit=plan.input_format.unit,
-                skip_errors=plan.skip_errors,
-                # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
-                is_ready=read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True,
-            )
-            self._write_windows(windows)
+            # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
+            is_ready = read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
+            try:
+                self._write_windows(rest, is_ready)
+            except StoppedError:
+                message = f"Stopped after {self._last_record()}{self._outlook()}"
+                raise StoppedError(message) from None
+            except Exception as error:
+                is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
+                if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
+                    raise  # a bug, perhaps
+                raise ComputationError(
+                    f"the computation failed after {self._last_record()}: {first_line(error)}"
+                    f"{self._outlook()}"
+                ) from error
             self._finish(records.place)
         return self._told()
 
-    def _write_windows(self, windows: Iterable[Iterator[Embedded]]) -> None:
-        """Write windows, with checkpoints between them and one before an error or a stop."""
-        last_checkpoint = time.monotonic()
-        try:
-            for number, window in enumerate(windows):
-                self._write(window)
-                if number == 0 and not self.summary.resumed_from:
-                    self._tell_size()
-                self.on_progress(self._told())
-                if time.monotonic() - last_checkpoint >= self.plan.checkpoint_seconds:
-                    self._checkpoint()
-                    last_checkpoint = time.monotonic()
-                if self.should_stop():
-                    raise StoppedError
-        except StoppedError:
-            self._checkpoint()
-            message = f"Stopped after {self._last_record()}"
-            if self.plan.output_format.can_resume:
-                message += f", which is kept with all before it in {self.writer.partial}; "
-                message += "the same command resumes it"
-            raise StoppedError(message) from None
-        except OutputError:
-            raise
-        except Exception as error:
-            with suppress(OutputError):
-                self._checkpoint()
-            is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
-            if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
-                raise  # a bug, perhaps
-            raise ComputationError(
-                f"the computation failed after {self._last_record()}: {first_line(error)}; "
-                "the same command resumes from the last checkpoint"
-            ) from error
+    def _write_windows(
+        self, records: Iterable[tuple[Record, Place]], is_ready: Callable[[], bool]
+    ) -> None:
+        """Embed and write records, with checkpoints between windows."""
+        n_tokens = checkpoint_tokens(self.embedder.options)
+        is_carried = self.embedder.state == "carry"  # a checkpoint within a batch would cut it
+        checkpoints = _Checkpoints(records, n_tokens, self.batch_size if is_carried else 1)
+        windows = embed_windows(
+            *(self.embedder, checkpoints, self.selection, self.batch_size),
+            unit=self.plan.input_format.unit,
+            skip_errors=self.plan.skip_errors,
+            is_ready=lambda: checkpoints.due is None and is_ready(),
+        )
+        for number, window in enumerate(windows):
+            self._write(window)
+            if number == 0 and not self.summary.resumed_from:
+                self._tell_size()
+            self.on_progress(self._told())
+            if checkpoints.due is not None:
+                self.writer.checkpoint(self._state(checkpoints.due))
+            if self.should_stop():
+                raise StoppedError
+
+    def _outlook(self) -> str:
+        """What the same command does after a stop or an error."""
+        if not self.plan.output_format.can_resume:
+            return ""
+        if not self.writer.run_state:
+            return "; the same command starts anew"
+        n_records = Place(*self.writer.run_state["place"]).n_records
+        return f"; the same command resumes after {self.plan.input_format.unit} {n_records:,}"
 
     def _count_bytes(self, n_bytes: int) -> None:
         self.summary.n_bytes += n_bytes
@@ -290,7 +324,6 @@ class _Run:
         return records.read()
 
     def _write(self, window: Iterator[Embedded]) -> None:
-        self.is_ahead = self.embedder.state == "carry"
         for record, place, values in window:
             if record.error is not None:
                 self._skip(record, place, record.error)
@@ -304,7 +337,6 @@ class _Run:
             self.summary.n_sentences += 1
             self.summary.n_tokens += len(record.tokens)
             self.n_values += values.size
-        self.is_ahead = False
 
     def _skip(self, record: Record, place: Place, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
@@ -317,11 +349,6 @@ class _Run:
     def _last_record(self) -> str:
         """The record that was written last, as messages call it: `line 6`."""
         return f"{self.plan.input_format.unit} {self.place.n_records if self.place else 0:,}"
-
-    def _checkpoint(self) -> None:
-        """Make a checkpoint, where there is something that a run can resume from."""
-        if self.place is not None and not self.is_ahead:
-            self.writer.checkpoint(self._state(self.place))
 
     def _finish(self, place: Place) -> None:
         n_skipped = len(self.skipped)

@@ -267,7 +267,6 @@ class ElmoEmbedder:
         shard: str | None = None,
         skip_errors: bool = False,
         overwrite: bool = False,
-        checkpoint_seconds: float = 30.0,
         on_progress: "Callable[[Summary], object]" = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> "Summary":
@@ -297,9 +296,8 @@ class ElmoEmbedder:
             skip_errors: give sentences that cannot be read, or are too long for memory, an empty
                 dataset, and name them in the attribute `skipped`.
             overwrite: replace an output that is there, and an unfinished run that differs.
-            checkpoint_seconds: seconds between checkpoints.
             on_progress: told what was done so far, after each window of sentences.
-            should_stop: asked after each window; True stops the run, which can resume.
+            should_stop: asked after each window; True stops the run.
 
         Raises:
             ElmoError: the input cannot be read or the output cannot be written.
@@ -330,7 +328,6 @@ class ElmoEmbedder:
             shard=shard,
             skip_errors=skip_errors,
             overwrite=overwrite,
-            checkpoint_seconds=checkpoint_seconds,
         )
         return embed_file(self, plan, selection, batch_size, on_progress, should_stop)
 

@@ -50,7 +50,7 @@ class ComputationError(ElmoError, RuntimeError):
 
 
 class StoppedError(ElmoError):
-    """A run that was told to stop; what it did is kept."""
+    """A run that was told to stop."""
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -34,7 +34,6 @@ class FilePlan:
         shard: str | None = None,
         skip_errors: bool = False,
         overwrite: bool = False,
-        checkpoint_seconds: float = 30.0,
     ) -> None:
         """Choose the formats, by the arguments of `ElmoEmbedder.embed_file`.
 
@@ -43,9 +42,6 @@ class FilePlan:
         self.source, self.output = source, output
         self.tokenizer, self.words = tokenizer, words
         self.skip_errors, self.overwrite = skip_errors, overwrite
-        self.checkpoint_seconds = checkpoint_seconds
-        if not checkpoint_seconds >= 0:  # nan neither
-            raise InputError(f"checkpoint_seconds {checkpoint_seconds}: expected 0 or more")
         self.input_format = find_format(source, input_format, tokenizer)
         is_text, is_fasta = self.input_format is TEXT, self.input_format is FASTA
         if use_sentence_keys and not is_text:

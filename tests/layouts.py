@@ -1,6 +1,6 @@
 """Random records with their activations, and how tests write and compare them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -98,11 +98,15 @@ def write(
     path: str | Path,
     layout: str | None = None,
     *,
+    checkpoints: Collection[int] = (),
     stops: Iterable[int] = (),
     **options: Any,
 ) -> None:
-    """Write a file, in one go or with an interruption after so many records each."""
-    for stop in (*sorted(stop for stop in stops if stop < len(corpus.records)), None):
+    """Write a file with checkpoints after so many records each, and runs that stop after others.
+
+    A run that stops loses what came after its last checkpoint.
+    """
+    for stop in (*sorted(stops), None):
         with open_writer(path, corpus.attributes, layout=layout, **options) as writer:
             n_written = writer.n_records
             for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
@@ -110,10 +114,10 @@ def write(
                     writer.skip(number, record)
                     continue
                 if number == stop:
-                    writer.checkpoint({"place": Place(number, "")})
-                writer.write(record, values)  # after the checkpoint: lost
-                if number == stop:
                     break
+                writer.write(record, values)
+                if number + 1 in checkpoints:
+                    writer.checkpoint({"place": Place(number + 1, "")})
             if stop is None:
                 finish(writer)
 

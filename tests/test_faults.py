@@ -11,20 +11,35 @@ from pathlib import Path
 
 import pytest
 from commands import TINY, elmo, start_elmo
+from runs import assert_same_file
 
 from elmo_cli import open_activations
 
 pytestmark = pytest.mark.slow
 
-COMMAND = ("embed", "-", "out.hdf5", "--batch-tokens", "2", "--checkpoint-seconds", "0")
+COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
+OFTEN = """\
+import elmo_cli.embed_file
+from elmo_cli.cli import main
+elmo_cli.embed_file.checkpoint_tokens = lambda options: 6
+main()
+"""
+"""A program that makes a checkpoint after each of these lines."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, where commands run."""
+    """An empty folder, where commands run, with checkpoints as often in this process."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
     return tmp_path
+
+
+def start_often(*arguments: str | Path) -> subprocess.Popen[bytes]:
+    """Start `OFTEN` with arguments, its standard input and error in pipes."""
+    command = [sys.executable, "-c", OFTEN, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def n_lines_computed(stderr: str) -> int:
@@ -51,7 +66,7 @@ def n_lines_kept() -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
     long_line = b"word " * 30_000 + b"\n"
-    with start_elmo(*COMMAND, "--model", TINY, stdin=subprocess.PIPE) as process:
+    with start_often(*COMMAND) as process:
         assert process.stdin is not None
         assert process.stderr is not None
         process.stdin.write(LINES + long_line)
@@ -65,7 +80,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
         process.send_signal(number)
         assert process.wait(timeout=300) == 128 + number
     assert not Path("out.hdf5").exists()
-    result = elmo(*COMMAND, "--model", TINY, stdin=LINES + b"one more\n")
+    result = elmo(*COMMAND, stdin=LINES + b"one more\n")
     assert result.exit_code == 0
     assert n_lines_computed(result.stderr) == 1
     with open_activations("out.hdf5") as found:
@@ -74,24 +89,23 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["standard input", "named pipe"])
-def test_a_signal_ends_a_run_that_waits_for_input_and_lines_read_are_kept(
+def test_a_signal_ends_a_run_that_waits_for_input_and_keeps_its_last_checkpoint(
     number: int, kind: str
 ) -> None:
-    arguments: list[str | Path] = ["embed", "-", "out.hdf5", "--model", TINY]
+    arguments = [*COMMAND]
     if kind == "named pipe":
         os.mkfifo("pipe")
         arguments[1] = "pipe"
-    with start_elmo(*arguments, stdin=subprocess.PIPE) as process:
+    with start_often(*arguments) as process:
         assert process.stdin is not None
         with open("pipe", "wb") if kind == "named pipe" else process.stdin as writing:
             writing.write(LINES + b"half a")
             writing.flush()
-            until(Path("out.hdf5.partial").exists)
-            time.sleep(0.5)
+            until(lambda: n_lines_kept() == 40)
             process.send_signal(number)
             assert process.wait(timeout=60) == 128 + number
     assert not Path("out.hdf5").exists()
-    result = elmo("embed", "-", "out.hdf5", "--model", TINY, stdin=LINES + b"half a line\n")
+    result = elmo(*COMMAND, stdin=LINES + b"half a line\n")
     assert result.exit_code == 0
     assert n_lines_computed(result.stderr) == 1
     with open_activations("out.hdf5") as found:
@@ -125,10 +139,9 @@ def test_a_line_is_answered_on_standard_output_while_the_next_is_not_there() -> 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
-        "from elmo_cli.cli import main; main()"
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))\n{OFTEN}"
     )
-    command = [sys.executable, "-c", limited, *COMMAND, "--model", str(TINY)]
+    command = [sys.executable, "-c", limited, *COMMAND]
     full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
@@ -136,10 +149,8 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
         b"files (ulimit -f) and run the command again"
     ]
     assert not Path("out.hdf5").exists()
-    result = elmo(*COMMAND, "--model", TINY, stdin=LINES)
+    result = elmo(*COMMAND, stdin=LINES)
     assert result.exit_code == 0
     assert 0 < n_lines_computed(result.stderr) < 40
     assert elmo("embed", "-", "whole.hdf5", "--model", TINY, stdin=LINES).exit_code == 0
-    with open_activations("out.hdf5") as found, open_activations("whole.hdf5") as whole:
-        assert len(found) == len(whole) == 40
-        assert all(abs(a - b).max() < 1e-6 for a, b in zip(found, whole, strict=True))
+    assert_same_file("out.hdf5", "whole.hdf5")

@@ -69,10 +69,13 @@ def test_sequences_at_fault_are_skipped_with_a_dataset_if_their_id_is_good(tmp_p
     assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
 
 
-def test_what_was_skipped_before_an_interruption_is_named_too(tmp_path: Path) -> None:
+def test_what_was_skipped_before_an_interruption_is_named_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, output = tmp_path / "text", tmp_path / "out"
     path.write_bytes(b"a b\n\xff\n" + b"c d e\n" * 9)
-    with pytest.raises(StoppedError, match="Stopped after line 7"):
+    monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 9)
+    with pytest.raises(StoppedError, match=r"resumes after line 4$"):
         embed(path, output, should_stop=lambda: True)
     embed(path, output)
     with open_activations(output) as found:

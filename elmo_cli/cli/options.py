@@ -292,13 +292,6 @@ batch_tokens_option = count(
     "--batch-tokens",
     help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
-checkpoint_option = partial(
-    option,
-    "--checkpoint-seconds",
-    type=click.FloatRange(min=0),
-    metavar="N",
-    help="Seconds between checkpoints.",
-)
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:

@@ -85,8 +85,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Give a function that says whether the run should stop.
 
     The first signal asks for a stop after the work in hand. The second ends the
-    process at once, which loses what came after the last checkpoint, and no more.
-    A signal that is ignored, as SIGINT under `nohup`, stays so.
+    process at once, as a kill does. A signal that is ignored, as SIGINT under `nohup`, stays so.
     """
     received: list[float] = []
     meta = click.get_current_context().meta

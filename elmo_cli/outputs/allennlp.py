@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import Attributes, OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
+from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import shard_of
 
@@ -39,7 +40,11 @@ class AllenNlpWriter(Hdf5Writer):
     """Adds records to an open file."""
 
     def __init__(
-        self, file: Any, output_format: OutputFormat, attributes: Attributes, n_records: int
+        self,
+        file: ResumableFile,
+        output_format: OutputFormat,
+        attributes: Attributes,
+        n_records: int,
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
@@ -48,8 +53,8 @@ class AllenNlpWriter(Hdf5Writer):
         self._index: dict[str, str] = {}
         self._n_records = n_records
         if not by_text:  # where blank lines have no dataset
-            n_names = len(file) - (self._has_index and SENTENCE_TO_INDEX in file)
-            check_count(n_names, n_records)
+            with h5py.File(file, "r") as found:
+                check_count(len(found), n_records)
 
     def skip(self, number: int, record: Record) -> None:
         """Note the sentence of a record that the file has already."""
@@ -82,18 +87,16 @@ class AllenNlpWriter(Hdf5Writer):
                 "one that is there already; leave out --use-sentence-keys"
             ) from None
         if record.attributes:
-            self._file[name].attrs.update(record.attributes)
+            self._hdf5[name].attrs.update(record.attributes)
         if self.keeps_tokens:
-            self._file[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
+            self._hdf5[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
         if self._has_index:
-            if SENTENCE_TO_INDEX in self._file:  # of a run killed as it finished
-                del self._file[SENTENCE_TO_INDEX]
             string = h5py.string_dtype(encoding="utf-8")
-            dataset = self._file.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
+            dataset = self._hdf5.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
             dataset[0] = json.dumps(self._index)
         super().finish(attributes)
 
@@ -102,11 +105,11 @@ class AllenNlpWriter(Hdf5Writer):
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
         if self._settings and values.size:  # no chunk holds nothing
-            self._file.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
+            self._hdf5.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
             return
         # What `create_dataset` does otherwise, in two thirds of its time.
         kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
-        dataset = h5d.create(self._file.id, name.encode(), kind, space, _CREATION, _LINK)
+        dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK)
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
 
 

@@ -1,11 +1,13 @@
 """What both layouts of HDF5 share: compression, and files that are damaged."""
 
+from functools import cached_property
 from typing import Any, Final
 
 import h5py
 
 from elmo_cli.errors import first_line
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
+from elmo_cli.outputs.resumable_file import ResumableFile
 
 CHUNK_BYTES: Final = 1 << 19
 """Size of a chunk before compression: two fit into the smallest cache that HDF5 has for one
@@ -20,30 +22,44 @@ class DamagedError(OSError):
 
 
 class Hdf5Writer(FormatWriter):
-    """Adds records to a file of HDF5."""
+    """Adds records to a file of HDF5, which is closed at a checkpoint and opened anew after it.
 
-    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
+    So what it writes then depends on the bytes of the file alone, as in a run that resumes.
+    """
+
+    def __init__(
+        self, file: ResumableFile, output_format: OutputFormat, attributes: Attributes
+    ) -> None:
         super().__init__(file, output_format, attributes)
         self._settings: dict[str, Any] = {}  # of `create_dataset`
         if output_format.compression is not None:
             kind = output_format.compression
             self._settings["compression"] = _ZSTD if kind == "zstd" else kind
             self._settings["shuffle"] = True  # the exponents of floats are alike, and little else
-        if not len(file.attrs):  # writing them again would leave a hole of their size
-            file.attrs.update(attributes)
+        if file.state is None:
+            with h5py.File(file, "w") as begun:
+                begun.attrs.update(attributes)
 
     def flush(self) -> None:
-        """Pass on what HDF5 holds."""
-        self._file.flush()
+        """Pass on what is held, and close the file until it is written to again."""
+        self.close()
 
     def finish(self, attributes: Attributes) -> None:
         """Add these attributes, and close the file."""
-        self._file.attrs.update(attributes)
+        self._hdf5.attrs.update(attributes)
         self.close()
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        if "_hdf5" in vars(self):
+            self._hdf5.close()
+            del self._hdf5
+
+    @cached_property
+    def _hdf5(self) -> h5py.File:
+        """The file, open to be written to."""
+        # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
+        return h5py.File(self._file, "r+", rdcc_nbytes=2 * CHUNK_BYTES)
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:

@@ -21,6 +21,7 @@ from elmo_cli.outputs.hdf5 import (
     check_count,
     checked_dataset,
 )
+from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.lines import Record
 
 Array = NDArray[Any]
@@ -45,14 +46,19 @@ class PackedWriter(Hdf5Writer):
     """Adds records to an open file, some MB of them at a time."""
 
     def __init__(
-        self, file: Any, output_format: OutputFormat, attributes: Attributes, n_records: int
+        self,
+        file: ResumableFile,
+        output_format: OutputFormat,
+        attributes: Attributes,
+        n_records: int,
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
-        if n_records:
-            check_count(PackedFile(file).n_records, n_records)
-        # Where the rows of the last record end in each dataset.
-        self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
+        with h5py.File(file, "r") as found:
+            if n_records:
+                check_count(PackedFile(found).n_records, n_records)
+            # Where the rows of the last record end in each dataset.
+            self._ends = {name: len(found[name]) for name in PREFIXES if name in found}
         self._held: dict[str, list[Array]] = {}  # rows that are still to be written
         self._n_bytes, self._n_records = 0, n_records
         if not output_format.forget_sentences:
@@ -76,7 +82,7 @@ class PackedWriter(Hdf5Writer):
             self._write_held()
 
     def flush(self) -> None:
-        """Pass on what is held here and in HDF5."""
+        """Pass on what is held, and close the file until it is written to again."""
         self._write_held()
         super().flush()
 
@@ -105,10 +111,10 @@ class PackedWriter(Hdf5Writer):
     def _write_held(self) -> None:
         for name, parts in self._held.items():
             rows = np.concatenate(parts)
-            if name not in self._file:
+            if name not in self._hdf5:
                 row_shape = rows.shape[1:]
                 n_rows = max(1, CHUNK_BYTES // (math.prod(row_shape) * rows.dtype.itemsize))
-                self._file.create_dataset(
+                self._hdf5.create_dataset(
                     name,
                     shape=(0, *row_shape),
                     maxshape=(None, *row_shape),
@@ -116,7 +122,7 @@ class PackedWriter(Hdf5Writer):
                     chunks=(n_rows, *row_shape),
                     **self._settings,
                 )
-            dataset = self._file[name]
+            dataset = self._hdf5[name]
             start = len(dataset)
             dataset.resize(start + len(rows), axis=0)
             dataset[start:] = rows

@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import h5py
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
@@ -26,7 +25,6 @@ from elmo_cli.outputs.formats import (
     OutputFormat,
     choose_output_format,
 )
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES
 from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.reader import Activations, check_same, check_shards, open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
@@ -75,7 +73,7 @@ class ActivationsWriter:
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
         """What the file says of its making, and has to be the same to resume it."""
         self.is_complete = False
-        """Whether the file is there and finished; then it is left as it is."""
+        """Whether the file is finished; then it is left as it is."""
         self.n_records = 0
         self.run_state: dict[str, Any] = {}
         """What the run said of itself at the last checkpoint."""
@@ -90,21 +88,7 @@ class ActivationsWriter:
             self._resume(finished_state(self.path), f"{self.path} exists already and")
             self.is_complete = True
             return
-        try:
-            self._file = ResumableFile(self.path)
-        except BlockingIOError:
-            message = f"{self.path}: another process is writing it; wait, or stop it"
-            raise OutputError(message) from None
-        except OSError as error:
-            raise output_error(self.path, error) from None
-        try:
-            if self._file.state is not None:
-                self._resume(self._file.state, f"{self.partial} is of an unfinished run that")
-        except OutputError:
-            if not overwrite:
-                self._file.close()
-                raise
-            self.clear()
+        self._open(overwrite=overwrite)
 
     @property
     def partial(self) -> Path:
@@ -117,7 +101,7 @@ class ActivationsWriter:
             self._writer.close()
         if self._file is not None:
             self._file.clear()
-        self._writer = None
+        self._writer, self.is_complete = None, False
         self.n_records, self.run_state = 0, {}
 
     def skip(self, number: int, record: Record) -> None:
@@ -138,7 +122,11 @@ class ActivationsWriter:
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make what is written survive the process, with `run_state`, JSON, if it can resume."""
+        """Make what is written survive the process, with `run_state`, JSON, if it can resume.
+
+        Where checkpoints lie changes the bytes of the file: two files are equal, resumed or not,
+        if theirs lie after the same records.
+        """
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
                 self._opened().flush()
@@ -149,7 +137,7 @@ class ActivationsWriter:
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
-                self._file.finish(self._state(run_state))
+                self._file.finish(self._state(run_state, is_complete=True))
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -157,10 +145,36 @@ class ActivationsWriter:
     def __exit__(self, *_: object) -> None:
         """Let go of the file, at its last checkpoint if it is not finished."""
         if self._file is not None and not self._file.closed:
+            if self.is_complete:
+                with self._errors_named():
+                    self._file.finish(self._state(self.run_state, is_complete=True))
+                return
             if self._writer is not None:
                 with suppress(Exception):  # what went wrong has been named
                     self._writer.close()
             self._file.discard()
+
+    def _open(self, *, overwrite: bool) -> None:
+        """Open the unfinished file, new or at its last checkpoint."""
+        try:
+            self._file = ResumableFile(self.path)
+        except BlockingIOError:
+            message = f"{self.path}: another process is writing it; wait, or stop it"
+            raise OutputError(message) from None
+        except OSError as error:
+            raise output_error(self.path, error) from None
+        try:
+            if self._file.state is not None:
+                self._resume(self._file.state, f"{self.partial} is of an unfinished run that")
+                # Of a run that was killed before the file had its name.
+                self.is_complete = self._file.state["is_complete"]
+                if self.is_complete and overwrite:
+                    self.clear()
+        except OutputError:
+            if not overwrite:
+                self._file.close()
+                raise
+            self.clear()
 
     def _opened(self) -> FormatWriter:
         """The writer of the format, which opens the file when there is something to write."""
@@ -168,12 +182,9 @@ class ActivationsWriter:
             name, arguments = self.output_format.name, (self.output_format, self.settings)
             if name == "hdf5":
                 assert self._file is not None
-                # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
-                mode = "w" if self._file.state is None else "r+"
-                file = h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
                 is_packed = self.output_format.layout == "packed"
                 kind = PackedWriter if is_packed else AllenNlpWriter
-                self._writer = kind(file, *arguments, self.n_records)
+                self._writer = kind(self._file, *arguments, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
                 name = "npz of words" if "words" in self.settings else name
@@ -191,9 +202,10 @@ class ActivationsWriter:
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
-    def _state(self, run_state: dict[str, Any]) -> dict[str, Any]:
+    def _state(self, run_state: dict[str, Any], *, is_complete: bool = False) -> dict[str, Any]:
         self.run_state = run_state
-        return {"settings": self.settings, "n_records": self.n_records, "run": run_state}
+        state = {"settings": self.settings, "n_records": self.n_records, "run": run_state}
+        return {**state, "is_complete": is_complete}
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:

@@ -1,11 +1,16 @@
 """The same command again after a run has finished, and inputs that differ from then."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import assert_equal, embed, stop_after
+import runs
+from runs import assert_same_file, stop_after
 
 from elmo_cli.errors import InputError, OutputError, StoppedError
+
+embed = partial(runs.embed, checkpoint_tokens=1)
 
 LINES = "The cat sat\n\na bank\nthe river bank\na bank\n"
 
@@ -59,7 +64,32 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     assert folder_of(text) == {"input.txt", "out"}
     embed(text, output, overwrite=True)
     embed(text, text.parent / "whole")
-    assert_equal(output, text.parent / "whole")
+    assert_same_file(output, text.parent / "whole")
+
+
+def test_a_run_that_was_killed_before_its_file_had_its_name_is_complete(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, replace = text.parent / "out", os.replace
+
+    def kill(source: Path, target: Path) -> None:
+        if target == output:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    for overwrite in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", kill)
+            with pytest.raises(KeyboardInterrupt):
+                embed(text, output, overwrite=overwrite)
+        text.write_text(LINES + "more\n")
+        if overwrite:
+            assert embed(text, output, overwrite=True).n_sentences == 6
+        else:
+            with pytest.raises(OutputError, match="out exists already, of the first 5 lines of"):
+                embed(text, output)
+            text.write_text(LINES)
+            assert embed(text, output).was_complete
 
 
 def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
@@ -76,7 +106,7 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
     text.write_text("x" + LINES)
     assert embed(text, output, overwrite=True).n_sentences == 5  # of another input: anew
     embed(text, text.parent / "whole")
-    assert_equal(output, text.parent / "whole")
+    assert_same_file(output, text.parent / "whole")
     with pytest.raises(StoppedError):
         embed(text, output, overwrite=True, should_stop=stop_after(1))
     # Other settings: anew.

@@ -9,11 +9,10 @@ import pytest
 from commands import TINY, assert_fails, assert_misused, elmo
 from layouts import layouts
 from numpy.testing import assert_allclose, assert_array_equal
-from runs import embed, stop_after
+from runs import embed
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
 from elmo_cli.analysis.uses import find_uses
-from elmo_cli.errors import StoppedError
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
@@ -65,22 +64,10 @@ def test_only_sentences_with_a_word_are_computed(monkeypatch: pytest.MonkeyPatch
     assert computed == [line for line, at in zip(lines, POSITIONS, strict=True) if at]
 
 
-@layouts
-@pytest.mark.parametrize("n_windows", [1, 3])
-def test_a_run_that_was_stopped_resumes_to_the_same_file(layout: str, n_windows: int) -> None:
-    Path("text.txt").write_text(TEXT * 4)
-    run: dict[str, Any] = {"layout": layout, "words": WORDS, "checkpoint_seconds": 0}
-    embed("text.txt", "whole.hdf5", **run)
-    with pytest.raises(StoppedError):
-        embed("text.txt", "parts.hdf5", should_stop=stop_after(n_windows), **run)
-    summary = embed("text.txt", "parts.hdf5", **run)
-    assert summary.resumed_from > 0
-    with open_activations("whole.hdf5") as whole, open_activations("parts.hdf5") as parts:
-        for (record, values), (other, others) in zip(whole.records(), parts.records(), strict=True):
-            assert record == other
-            assert_allclose(values, others, atol=2e-6)
+def test_a_file_of_other_words_is_refused() -> None:
+    embed("text.txt", "uses.hdf5", words=WORDS)
     with pytest.raises(ElmoError, match=r"differs in words \("):
-        embed("text.txt", "whole.hdf5", **{**run, "words": {"bank": "bank"}})
+        embed("text.txt", "uses.hdf5", words={"bank": "bank"})
 
 
 @pytest.mark.parametrize(("layers", "n_axes"), [("top", 2), ("all", 3)])

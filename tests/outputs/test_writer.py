@@ -4,11 +4,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import h5py
 import numpy as np
 import pytest
-from layouts import finish, line_record, open_writer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layouts import Corpus, corpora, finish, layouts, line_record, lines, open_writer
+from layouts import write as write_corpus
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
@@ -85,6 +89,45 @@ def test_a_sentence_that_cannot_name_its_dataset_is_an_error(
         "already; leave out --use-sentence-keys"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+# The same file, byte for byte
+
+numbers = st.sets(st.integers(0, 12), max_size=4)
+
+
+@layouts
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@given(corpus=corpora(), checkpoints=numbers, stops=numbers, block_bytes=st.sampled_from([1, 300]))
+@settings(max_examples=10)
+def test_a_run_that_resumes_writes_the_same_bytes(
+    layout: str,
+    compression: str | None,
+    corpus: Corpus,
+    checkpoints: set[int],
+    stops: set[int],
+    block_bytes: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    options: dict[str, Any] = {"compression": compression, "checkpoints": checkpoints}
+    with patch("elmo_cli.outputs.packed.BLOCK_BYTES", block_bytes):
+        write_corpus(corpus, folder / "whole", layout, **options)
+        write_corpus(corpus, folder / "parts", layout, stops=stops, **options)
+    assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
+    assert len(list(folder.iterdir())) == 2
+
+
+@layouts
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_so_it_does_when_the_index_of_the_file_has_moved_many_times(
+    layout: str, compression: str | None, tmp_path: Path
+) -> None:
+    corpus = lines(*map(str, range(3000)))
+    options: dict[str, Any] = {"compression": compression, "checkpoints": range(100, 3000, 300)}
+    write_corpus(corpus, tmp_path / "whole", layout, **options)
+    write_corpus(corpus, tmp_path / "parts", layout, stops=[99, 150, 1000, 2999], **options)
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 # A file that is complete, or none

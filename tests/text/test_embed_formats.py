@@ -3,16 +3,16 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 from commands import TINY, assert_fails, elmo
 from numpy.testing import assert_allclose
-from runs import assert_equal, embed, stop_after
+from runs import assert_same_file, embed
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors import InputError
 
 TINY_MODEL = ("--model", str(TINY))
 TREEBANK = """\
@@ -84,12 +84,13 @@ def test_a_treebank_without_ids_is_numbered() -> None:
 
 def test_a_run_that_an_error_ended_resumes() -> None:
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
+    often: dict[str, Any] = {"checkpoint_tokens": 1}
     with pytest.raises(InputError, match=r"bad\.conllu, line 19: expected 10 fields"):
-        embed("bad.conllu", "out.hdf5")
+        embed("bad.conllu", "out.hdf5", **often)
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\tNon\n")
-    assert embed("bad.conllu", "out.hdf5").resumed_from == 2
-    assert embed("bad.conllu", "whole.hdf5").resumed_from == 0
-    assert_equal("out.hdf5", "whole.hdf5")
+    assert embed("bad.conllu", "out.hdf5", **often).resumed_from == 2
+    assert embed("bad.conllu", "whole.hdf5", **often).resumed_from == 0
+    assert_same_file("out.hdf5", "whole.hdf5")
     with h5py.File("out.hdf5") as file:
         assert sorted(file) == ["fr-1", "fr-2", "fr-3"]
         assert file["fr-2"].attrs["tokens"] == '["Oui"]'
@@ -153,19 +154,6 @@ def test_a_fasta_file_can_be_read_as_text() -> None:
     with h5py.File("out.h5") as file:
         assert len(file) == 7 + 1
         assert file.attrs["format"] == "text"
-
-
-def test_a_run_over_sequences_that_was_stopped_ends_like_one_that_was_not() -> None:
-    random = np.random.default_rng(1)
-    letters = ["".join(random.choice(list("ACDEFG"), n % 7)) for n in range(30)]
-    Path("p.fasta").write_text("".join(f">p{n} of many\n{letters[n]}\n" for n in range(30)))
-    embed("p.fasta", "whole.h5")
-    for n_windows in (3, 1):
-        with pytest.raises(StoppedError, match=r"^Stopped after sequence \d+, which is kept"):
-            embed("p.fasta", "out.h5", should_stop=stop_after(n_windows))
-        assert not Path("out.h5").exists()
-    embed("p.fasta", "out.h5")
-    assert_equal("out.h5", "whole.h5")
 
 
 # Options

@@ -75,7 +75,6 @@ _OF_MODEL = (
     ),
     choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
     flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
-    options.checkpoint_option(default=30),
 )
 @options.speed_options
 @option_group("Speed", options.batch_tokens_option)

@@ -164,7 +164,13 @@ _file = partial(
 @option_group(
     "Run",
     options.device_option(),
-    options.checkpoint_option(default=300),
+    option(
+        "--checkpoint-seconds",
+        type=click.FloatRange(min=0),
+        metavar="N",
+        default=300,
+        help="Seconds between checkpoints.",
+    ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
 )
 def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
