@@ -7,6 +7,7 @@ import numpy as np
 from elmo_cli.distributed.part import load_embedder
 from elmo_cli.distributed.plan import Settings
 from elmo_cli.inference.device import Device
+from elmo_cli.outputs.formats import as_dtype
 from elmo_cli.outputs.streams import nested_array
 from elmo_cli.text.lines import checked_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
@@ -54,7 +55,7 @@ class EmbedBatch:
             gamma=settings.gamma,
             pooling=settings.pooling,
         )
-        values = [each.astype(settings.dtype, copy=False) for each in embedded]
+        values = [as_dtype(each, settings.dtype) for each in embedded]
         is_pooled = settings.pooling is not None
         if is_table:
             return batch.append_column(self._column, nested_array(values, pooled=is_pooled))

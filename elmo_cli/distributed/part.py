@@ -12,7 +12,7 @@ from elmo_cli.embed_file import embed_windows
 from elmo_cli.embedder import DEFAULT_BATCH_SIZE, ElmoEmbedder
 from elmo_cli.errors import ComputationError, InputError, WeightsError
 from elmo_cli.inference.device import Device
-from elmo_cli.outputs.formats import OutputFormat
+from elmo_cli.outputs.formats import OutputFormat, as_dtype
 from elmo_cli.outputs.parts import Folder, part_name
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
@@ -90,7 +90,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
             skipped[str(number)] = record.error
         if has_keys:
             record = record._replace(key=record.key or "")
-        writer.write(number, record, values.astype(settings.dtype, copy=False))
+        writer.write(number, record, as_dtype(values, settings.dtype))
         n_tokens += len(record.tokens)
     if records.place.n_records != part.n_records:
         raise InputError(

@@ -20,6 +20,9 @@ RECORDS: Final = "records.jsonl"
 """What npz says of its records, where white space does not separate their tokens."""
 ROW_GROUP_BYTES: Final = 1 << 25
 """Values that are held and written together to Parquet."""
+_CHUNK_RECORDS: Final = 8
+"""Records whose levels Parquet makes at once: those of a whole row group are new memory each time,
+which the kernel fills with zeros."""
 _DIGITS: Final = {2: 5, 4: 9}
 """Decimal digits that a float of so many bytes needs to be read back as it was."""
 _HEADER_BYTES: Final = 128
@@ -187,7 +190,10 @@ class ParquetWriter(_StreamWriter):
                 leaf = "activations" + ".list.element" * block[0].ndim
                 settings["compression"] = self._format.compression
                 settings |= {"use_dictionary": [*columns], "use_byte_stream_split": [leaf]}
-            columns["activations"] = nested_array(block, pooled=self._format.pooled)
+            columns["activations"] = pyarrow.chunked_array(
+                nested_array(block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled)
+                for start in range(0, len(block), _CHUNK_RECORDS)
+            )
         table = pyarrow.table(columns)
         if self._writer is None:
             schema = table.schema.with_metadata({"elmo": json.dumps(self._attributes)})

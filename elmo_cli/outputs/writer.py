@@ -23,6 +23,7 @@ from elmo_cli.outputs.formats import (
     Attributes,
     FormatWriter,
     OutputFormat,
+    as_dtype,
     choose_output_format,
 )
 from elmo_cli.outputs.packed import PackedWriter
@@ -116,7 +117,7 @@ class ActivationsWriter:
             InputError: its text should be the name of a dataset, and cannot.
             OutputError: the disk is full, or fails; so for the methods below.
         """
-        values = values.astype(self.output_format.dtype, copy=False)
+        values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
             self._opened().write(self._shard.place(self.n_records), record, values)
         self.n_records += 1
