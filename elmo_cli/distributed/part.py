@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, NamedTuple
@@ -44,11 +45,24 @@ def load_embedder(settings: Settings, device: Device) -> ElmoEmbedder:
     )
 
 
+def worker_name() -> str:
+    """What messages call this process."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
 def embed_part(
-    folder: str, model_sha256: str, settings: Settings, part: Part, device: Device = "cpu"
+    folder: str,
+    model_sha256: str,
+    settings: Settings,
+    part: Part,
+    device: Device = "cpu",
+    on_tokens: Callable[[int], object] = lambda n_tokens: None,
 ) -> PartResult:
-    """Embed a part to its file, unless that is there; an error of its own records is returned."""
-    worker, name = f"{socket.gethostname()}-{os.getpid()}", part_name(part.number)
+    """Embed a part to its file, unless that is there; an error of its own records is returned.
+
+    `on_tokens` is told how many tokens are written.
+    """
+    worker, name = worker_name(), part_name(part.number)
     there, n_tokens = Folder(folder), 0
     try:
         if not there.has(name):
@@ -58,13 +72,19 @@ def embed_part(
                     f"{embedder.files.weights} on {worker}: expected the weights of the plan, "
                     f"SHA-256 {model_sha256[:12]}..., found {embedder.content_sha256[:12]}..."
                 )
-            n_tokens = there.publish(name, partial(_write, part, settings, embedder))
+            n_tokens = there.publish(name, partial(_write, part, settings, embedder, on_tokens))
     except (InputError, ComputationError) as error:
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
     return PartResult(part.number, worker, n_tokens)
 
 
-def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[bytes]) -> int:
+def _write(
+    part: Part,
+    settings: Settings,
+    embedder: ElmoEmbedder,
+    on_tokens: Callable[[int], object],
+    file: IO[bytes],
+) -> int:
     """Write a part; how many tokens it has."""
     selection = settings.selection(embedder.options.n_layers)
     is_fasta = settings.format_of(part.path) == "fasta"
@@ -92,6 +112,7 @@ def _write(part: Part, settings: Settings, embedder: ElmoEmbedder, file: IO[byte
             record = record._replace(key=record.key or "")
         writer.write(number, record, as_dtype(values, settings.dtype))
         n_tokens += len(record.tokens)
+        on_tokens(n_tokens)
     if records.place.n_records != part.n_records:
         raise InputError(
             f"{part.path}: expected {part.n_records:,} records, found "

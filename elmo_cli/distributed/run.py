@@ -2,9 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Event, Thread
 from typing import Final
 
 from elmo_cli.distributed.inputs import Part
@@ -16,8 +18,8 @@ from elmo_cli.text.records import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 
-Engine = Callable[[Sequence[Part], Callable[..., PartResult]], Iterable[PartResult | None]]
-"""Parts, and what embeds one -> what became of each; None now and then, while none ends."""
+Engine = Callable[[Sequence[Part], Callable[..., PartResult]], Iterable[PartResult | int]]
+"""Parts, and what embeds one -> what became of each; now and then the tokens of those in work."""
 _NOTE_SECONDS: Final = 10.0
 """Seconds between the notes of a run that is at work."""
 
@@ -30,7 +32,9 @@ class Progress:
     n_done: int
     """Parts that are there."""
     n_tokens: int = 0
-    """Of this run."""
+    """Of the parts that this run has done."""
+    n_tokens_in_work: int = 0
+    """Of the parts that it has begun, where the engine tells."""
     failed: dict[int, str] = field(default_factory=dict)
     """Why parts were left out."""
     workers: set[str] = field(default_factory=set)
@@ -41,7 +45,7 @@ class Progress:
     @property
     def tokens_per_second(self) -> float:
         """Of this run."""
-        return self.n_tokens / max(time.monotonic() - self.started, 1e-9)
+        return (self.n_tokens + self.n_tokens_in_work) / max(time.monotonic() - self.started, 1e-9)
 
     def text(self) -> str:
         """What is said of a run beside the number of parts."""
@@ -93,24 +97,20 @@ def run_parts(
     embed = partial(embed_part, folder.location, plan.settings["model_sha256"], settings)
     note = f"_elmo/run{'' if shard == WHOLE else f'-{shard.number}-{shard.total}'}.json"
     _warn_of_another(folder, note)
-    _write_note(folder, note, progress, is_at_work=True)
-    noted = time.monotonic()
-    try:
+    with _noted(folder, note, progress):
         for result in engine(parts, embed) if parts else ():
-            if result is not None:
+            if isinstance(result, int):
+                progress.n_tokens_in_work = result
+            else:
                 progress.add(result)
             on_progress(progress)
-            if time.monotonic() - noted >= _NOTE_SECONDS:
-                noted = time.monotonic()
-                _write_note(folder, note, progress, is_at_work=True)
             if should_stop():
                 raise StoppedError(
                     f"Stopped after {progress.n_done:,} of {progress.n_parts:,} parts, which are "
                     "kept; the same command resumes"
                 )
+        progress.n_tokens_in_work = 0
         _finish(folder, plan, progress)
-    finally:
-        _write_note(folder, note, progress, is_at_work=False)
     if progress.n_done == progress.n_parts:
         folder.remove_temporary()
     return progress
@@ -126,6 +126,27 @@ def _warn_of_another(folder: Folder, note: str) -> None:
             folder.location,
             seconds,
         )
+
+
+@contextmanager
+def _noted(folder: Folder, note: str, progress: Progress) -> Iterator[None]:
+    """Write notes while the block runs, by a thread, however long a part takes; and at its end."""
+    ended = Event()
+
+    def write() -> None:
+        while not ended.wait(_NOTE_SECONDS):
+            with suppress(OutputError):  # the run itself meets it
+                _write_note(folder, note, progress, is_at_work=True)
+
+    _write_note(folder, note, progress, is_at_work=True)
+    thread = Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        _write_note(folder, note, progress, is_at_work=False)
 
 
 def _write_note(folder: Folder, note: str, progress: Progress, *, is_at_work: bool) -> None:

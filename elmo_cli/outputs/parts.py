@@ -11,8 +11,8 @@ import json
 import os
 import uuid
 from bisect import bisect_right
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -21,9 +21,8 @@ from typing import IO, Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import output_error, renamed
-from elmo_cli.errors import InputError, OutputError, shown, system_reason
+from elmo_cli.errors import InputError, OutputError, first_line, shown, system_reason
 from elmo_cli.outputs.formats import load_pyarrow
-from elmo_cli.outputs.hdf5 import DamagedError
 from elmo_cli.text.lines import Record
 
 PLAN: Final = "_elmo/plan.json"
@@ -111,14 +110,25 @@ class Folder:
 
     def open_part(self, number: int) -> Any:
         """A part, as pyarrow reads it."""
-        import pyarrow
         from pyarrow import parquet
 
-        name = part_name(number)
+        with self.damage_named(number):
+            path = f"{self.root}/{part_name(number)}"
+            return parquet.ParquetFile(path, filesystem=self._file_system)
+
+    @contextmanager
+    def damage_named(self, number: int) -> Iterator[None]:
+        """Turn what pyarrow says of a damaged part into an `InputError` that names the part."""
+        import pyarrow
+
         try:
-            return parquet.ParquetFile(f"{self.root}/{name}", filesystem=self._file_system)
-        except pyarrow.ArrowInvalid as error:
-            raise DamagedError(f"{name}: {error}") from None
+            yield
+        except (pyarrow.ArrowException, OSError) as error:
+            name, reason = part_name(number), first_line(error)
+            raise InputError(
+                f"{self.location}/{name}: the part is damaged: {reason}; remove it, and the same "
+                "`elmo distribute` writes it again"
+            ) from None
 
     def clear(self) -> None:
         """Remove all that runs have written, the plan last."""
@@ -158,7 +168,7 @@ class PartsFolder:
                 f"are missing ({names}); `elmo distribute` resumes"
             )
         self._ends = list(accumulate(part["n_records"] for part in parts))
-        self._opened = lru_cache(maxsize=1)(folder.open_part)
+        self._folder, self._opened = folder, lru_cache(maxsize=1)(folder.open_part)
         self._group = lru_cache(maxsize=1)(self._read_group)
         self.n_records = self._ends[-1] if parts else 0
         self.attributes: dict[str, Any] = complete
@@ -191,7 +201,8 @@ class PartsFolder:
         column = "key" if self.has_keys else "sentence"
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
-            names = self._opened(part).read(columns=[column]).column(column).to_pylist()
+            with self._folder.damage_named(part):
+                names = self._opened(part).read(columns=[column]).column(column).to_pylist()
             first = end - len(names)
             numbers.update((name, number) for number, name in enumerate(names, first) if name)
         return numbers
@@ -206,7 +217,8 @@ class PartsFolder:
         return self._group(part, group).slice(row - [0, *ends][group], stop - start)
 
     def _read_group(self, part: int, group: int) -> Any:
-        return self._opened(part).read_row_group(group).combine_chunks()
+        with self._folder.damage_named(part):
+            return self._opened(part).read_row_group(group).combine_chunks()
 
 
 def flat_row(column: Any, row: int) -> NDArray[Any]:

@@ -5,6 +5,7 @@ Each run is a process of its own, so that Ray's warnings are not errors here.
 
 import importlib.util
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -47,12 +48,12 @@ import os, sys, time
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
-def embed(part, device):
+def embed(part, device, on_tokens):
     time.sleep(0.5)
     return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
 parts = [Part(number, number, "", 0, 1, 1, 1) for number in range(12)]
 resources = Resources(sys.argv[1], gpus_per_worker=1)
-found = [each for each in embed_on_ray(parts, embed, resources) if each]
+found = [each for each in embed_on_ray(parts, embed, resources) if not isinstance(each, int)]
 print(*sorted({each.worker for each in found}), sep="; ")
 """
 
@@ -75,13 +76,39 @@ print(run_parts(folder, plan, settings, engine).failed)
 """
 """The third part kills its workers."""
 
+HUNG = """
+import logging, os, subprocess, sys, time
+from elmo_cli.distributed import ray_engine
+from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.part import PartResult
+from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
+ray_engine._SILENT_SECONDS = 3
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+def embed(part, device, on_tokens):
+    on_tokens(7)
+    end = time.process_time() + 5
+    while part.number == 0 and time.process_time() < end:  # slow, not hung
+        pass
+    if part.number == 1 and sys_argv[2] == "stops":
+        subprocess.Popen(["sh", "-c", f"sleep 6; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), 19)
+    elif part.number == 1:
+        time.sleep(6)
+    return PartResult(part.number, "")
+sys_argv = sys.argv
+parts = [Part(number, number, "a.txt", 0, 1, 1, 1) for number in range(2)]
+found = [*embed_on_ray(parts, embed, Resources(sys_argv[1], 1))]
+print(7 in found, sum(not isinstance(each, int) for each in found))
+"""
+"""The second part hangs for a while: its process sleeps, or is stopped."""
+
 HASTY = """
 from elmo_cli.cli import main
 from elmo_cli.distributed import ray_engine
-ray_engine._CONNECT_SECONDS = ray_engine._SILENT_SECONDS = 3
+ray_engine._ANSWER_SECONDS = ray_engine._SILENT_SECONDS = 3
 main()
 """
-"""`elmo` that waits for 3 seconds where it would for 20 or 25."""
+"""`elmo` that waits for 3 seconds where it would for 25."""
 
 
 @pytest.fixture(autouse=True)
@@ -197,11 +224,22 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
         address = f"127.0.0.1:{server.getsockname()[1]}"
         if not is_silent:
             server.close()
-        status, said = end_of(start_hasty(*RUN, "--address", address))
-    found = "nothing for 3 seconds" if is_silent else ""
-    error = f"Error: --address {address}: expected a cluster of Ray, found {found}"
-    assert (status, len(said)) == (1, 2)
+        with start_hasty(*RUN, "--address", address) as run:
+            said = run.communicate()[1].decode().splitlines()  # with what Ray says
+    found = "timed out" if is_silent else "Connection refused"
+    error = f"Error: --address {address}: expected a cluster of Ray, found {found}; "
+    assert (run.returncode, len(said)) == (1, 2)
     assert said[1].startswith(error)
+
+
+def test_a_worker_that_hangs_is_named_and_a_slow_one_is_not(address: str) -> None:
+    for way in ("sleeps", "stops"):
+        first, *rest = output_of(HUNG, address, way).splitlines()
+        expected = (
+            r"Warning: worker .*-\d+ has not moved for \d seconds in part 1 \(a.txt, 1 records .*"
+        )
+        assert re.fullmatch(expected, first)
+        assert rest == ["True 2"]
 
 
 @pytest.mark.parametrize(("kind", "is_own"), [("CPU", False), ("GPU", False), ("GPU", True)])

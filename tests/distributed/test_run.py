@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -17,7 +19,9 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
+from elmo_cli.distributed import run
 from elmo_cli.distributed.batches import EmbedBatch
+from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import Settings, open_plan
 from elmo_cli.distributed.run import run_parts
@@ -217,6 +221,47 @@ def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
     assert second.exit_code == 0
     assert end_of(first)[0] == 0
     assert "out: another run was at work" in second.stderr
+    assert_equal_to_embed()
+
+
+def test_a_run_is_known_to_others_however_long_its_part_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_NOTE_SECONDS", 0.01)
+    folder, settings = Folder("out"), Settings(model=str(TINY))
+    plan = open_plan(folder, ("text.txt",), settings)
+    times = set[float]()
+
+    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+        end = time.monotonic() + 60
+        while len(times) < 3 and time.monotonic() < end:
+            note = folder.read("_elmo/run.json")
+            assert note["is_at_work"]
+            times.add(note["time"])
+        yield embed(parts[0])
+
+    run_parts(folder, plan, settings, engine)
+    assert len(times) == 3
+    assert not folder.read("_elmo/run.json")["is_at_work"]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
+def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
+    assert elmo(*RUN).exit_code == 0
+    path = Path("out/part-00000004.parquet").resolve()
+    content = path.read_bytes()
+    half = len(content) // 2
+    kept = {"empty": b"", "cut": content[:half], "zeros": bytes(half) + content[half:]}
+    path.write_bytes(kept[damage])
+    with open_activations("out") as found, pytest.raises(InputError) as caught:
+        list(found.records())
+    assert re.fullmatch(
+        rf"{path}: the part is damaged: [^\n]+; remove it, and the same `elmo distribute` writes "
+        "it again",
+        str(caught.value),
+    )
+    path.unlink()
+    assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
 
 
