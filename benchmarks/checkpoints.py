@@ -1,9 +1,9 @@
 """What checkpoints cost: the time spent in them, over the time of the whole run.
 
-python benchmarks/checkpoints.py --copies 20 --every 16384 65536 262144
+python benchmarks/checkpoints.py --copies 20 --every 16384 65536 131072
 
 The bundled model, the example text so many times over, all layers in float32, to a file that is
-deleted afterwards: 164 MB a copy. Its own checkpoints are 262,144 tokens apart.
+deleted afterwards: 164 MB a copy. Its own checkpoints are 131,072 tokens apart.
 """
 
 import argparse

@@ -171,12 +171,12 @@ def embed_windows(
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
-    """How many tokens lie between two checkpoints: those of some 20 seconds on two cores.
+    """How many tokens lie between two checkpoints: those of some 10 seconds on two cores.
 
-    A multiple of all windows of usual models, so that none is cut short. By the model alone, so
-    that checkpoints, which change the bytes of a file, are the same on every machine.
+    A multiple of the windows on a CPU and of the batches on a GPU, so that none is cut short. By
+    the model alone: checkpoints change the bytes of a file, which is the same on every machine.
     """
-    return 2**28 // max(options.lstm.dim, 1024)
+    return 2**27 // max(options.lstm.dim, 1024)
 
 
 class _Checkpoints:
