@@ -138,7 +138,7 @@ def _results(
     # A worker gets a part once it is there, so that none waits for a worker that has no room.
     starting = {worker.pulse.remote(): worker for worker in workers}
     at_work: dict[Any, _Watch] = {}
-    heard = time.monotonic()
+    heard = looked = time.monotonic()
     parts.reverse()
     while parts or at_work:
         for call in ray.wait([*starting, *at_work], timeout=_WAIT_SECONDS)[0]:
@@ -154,8 +154,10 @@ def _results(
                 at_work[worker.embed.remote(part)] = _Watch(worker, part, last)
             else:
                 ray.kill(worker)  # others may have waited for its room
-        for watch in at_work.values():
-            watch.look(ray)
+        if time.monotonic() - looked >= _WAIT_SECONDS:
+            looked = time.monotonic()
+            for watch in at_work.values():
+                watch.look(ray)
         yield sum(watch.last.n_tokens for watch in at_work.values())
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
