@@ -53,7 +53,7 @@ class AllenNlpWriter(Hdf5Writer):
         self._index: dict[str, str] = {}
         self._n_records = n_records
         if not by_text:  # where blank lines have no dataset
-            with h5py.File(file, "r") as found:
+            with self._open("r") as found:
                 check_count(len(found), n_records)
 
     def skip(self, number: int, record: Record) -> None:

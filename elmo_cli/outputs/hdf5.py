@@ -37,7 +37,7 @@ class Hdf5Writer(FormatWriter):
             self._settings["compression"] = _ZSTD if kind == "zstd" else kind
             self._settings["shuffle"] = True  # the exponents of floats are alike, and little else
         if file.state is None:
-            with h5py.File(file, "w") as begun:
+            with self._open("w") as begun:
                 begun.attrs.update(attributes)
 
     def flush(self) -> None:
@@ -58,8 +58,15 @@ class Hdf5Writer(FormatWriter):
     @cached_property
     def _hdf5(self) -> h5py.File:
         """The file, open to be written to."""
+        return self._open("r+")
+
+    def _open(self, mode: str) -> h5py.File:
+        # What could not be written cannot be opened, and an exception from within h5py that is
+        # alive when Python ends has HDF5 close the file object after that: a crash.
+        if self._file.error is not None:
+            raise self._file.error
         # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
-        return h5py.File(self._file, "r+", rdcc_nbytes=2 * CHUNK_BYTES)
+        return h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:

@@ -54,7 +54,7 @@ class PackedWriter(Hdf5Writer):
     ) -> None:
         """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
         super().__init__(file, output_format, attributes)
-        with h5py.File(file, "r") as found:
+        with self._open("r") as found:
             if n_records:
                 check_count(PackedFile(found).n_records, n_records)
             # Where the rows of the last record end in each dataset.
