@@ -1,4 +1,4 @@
-"""What both layouts of HDF5 share: compression, and files that are damaged."""
+"""What both layouts of HDF5 share: compression, a file opened anew, and files that are damaged."""
 
 from functools import cached_property
 from typing import Any, Final

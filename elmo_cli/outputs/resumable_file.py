@@ -107,7 +107,7 @@ class ResumableFile(FileIO):
     # --- what its owner calls
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make what was written, and `state`, JSON, survive the process. HDF5 has been flushed.
+        """Make what was written, and `state`, JSON, survive the process. HDF5 has closed it.
 
         Raises:
             OSError: it cannot be done; the checkpoint before stays.

@@ -205,8 +205,12 @@ class ActivationsWriter:
 
     def _state(self, run_state: dict[str, Any], *, is_complete: bool = False) -> dict[str, Any]:
         self.run_state = run_state
-        state = {"settings": self.settings, "n_records": self.n_records, "run": run_state}
-        return {**state, "is_complete": is_complete}
+        return {
+            "settings": self.settings,
+            "n_records": self.n_records,
+            "run": run_state,
+            "is_complete": is_complete,
+        }
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
