@@ -54,8 +54,7 @@ def write_random(path: Path, n_tokens: int) -> None:
             at = start % len(rows)
             text = " ".join(f"w{token}" for token in range(start, start + n))
             writer.write(Record(text, text.split()), rows[at : at + n])
-        place = Place(writer.n_records, "")
-        writer.finish({"place": place}, end_attributes(writer.n_records, place, {}))
+        writer.finish(end_attributes(writer.n_records, Place(writer.n_records, ""), {}))
 
 
 def main(path: str) -> None:

@@ -356,7 +356,7 @@ class _Run:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
         has_keys = self.has_keys and not self.plan.input_format.has_keys
         attributes = end_attributes(self.writer.n_records, place, self.skipped, has_keys=has_keys)
-        self.writer.finish(self._state(place), attributes)
+        self.writer.finish(attributes)
 
     def _state(self, place: Place) -> dict[str, Any]:
         """What a run has to know to resume from a place."""

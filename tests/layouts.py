@@ -90,7 +90,7 @@ def open_writer(
 def finish(writer: ActivationsWriter) -> None:
     """Complete a file, as a run does at the end of its input."""
     place = Place(writer.n_records, "0" * 64)
-    writer.finish({"place": place}, end_attributes(writer.n_records, place, {}))
+    writer.finish(end_attributes(writer.n_records, place, {}))
 
 
 def write(

@@ -25,6 +25,9 @@ from elmo_cli.errors import OutputError
 PAGE_BYTES: Final = 4096
 _ADVICE: Final = "of `elmo embed`; move it away, or choose another output"
 
+_FINISHED: Final[dict[str, Any]] = {"finished": True}
+"""The state of a file that lacks nothing but its name."""
+
 Pages = dict[int, bytearray]
 """Pages of the file by their numbers, each (PAGE_BYTES,)."""
 
@@ -38,6 +41,9 @@ class ResumableFile(FileIO):
 
     def __init__(self, final: Path) -> None:
         """Open the file, which is called `final` in the end, at its last checkpoint, or new.
+
+        One that was finished, but whose process was killed before it had its name, is given it
+        and closed.
 
         Raises:
             BlockingIOError: another process has it open.
@@ -120,16 +126,10 @@ class ResumableFile(FileIO):
         self.state = state
         self._apply(self._size, self._pages)
 
-    def finish(self, state: dict[str, Any]) -> None:
+    def finish(self) -> None:
         """Make a last checkpoint, and give the file its final name; errors as of `checkpoint`."""
-        self.checkpoint(state)
-        super().close()  # Windows renames no open file
-        try:
-            os.replace(self.path, self.final)
-            self.log.unlink(missing_ok=True)
-            sync(self.final.parent)
-        finally:
-            self.close()
+        self.checkpoint(_FINISHED)
+        self._rename()
 
     def clear(self) -> None:
         """Forget the checkpoint, and empty the file."""
@@ -151,6 +151,15 @@ class ResumableFile(FileIO):
         super().close()
         unlock(self._lock)
         self._lock = None
+
+    def _rename(self) -> None:
+        super().close()  # Windows renames no open file
+        try:
+            os.replace(self.path, self.final)
+            self.log.unlink(missing_ok=True)
+            sync(self.final.parent)
+        finally:
+            self.close()
 
     def _write(self, view: memoryview) -> None:
         n_below = max(0, min(len(view), self._below - self._position))
@@ -204,6 +213,8 @@ class ResumableFile(FileIO):
                 "and its log to start anew"
             )
         self._apply(size, pages)
+        if self.state == _FINISHED:
+            self._rename()
 
     def _apply(self, size: int, pages: Pages) -> None:
         for number, page in pages.items():

@@ -85,11 +85,11 @@ class ActivationsWriter:
         if str(path) == STANDARD_OUTPUT:
             return
         check_output(self.path, overwrite=True)
-        if os.path.exists(self.path) and not overwrite:
+        if overwrite or not os.path.exists(self.path):
+            self._file = self._open(overwrite=overwrite)
+        self.is_complete = self._file is None
+        if self.is_complete:
             self._resume(finished_state(self.path), f"{self.path} exists already and")
-            self.is_complete = True
-            return
-        self._open(overwrite=overwrite)
 
     @property
     def partial(self) -> Path:
@@ -102,7 +102,7 @@ class ActivationsWriter:
             self._writer.close()
         if self._file is not None:
             self._file.clear()
-        self._writer, self.is_complete = None, False
+        self._writer = None
         self.n_records, self.run_state = 0, {}
 
     def skip(self, number: int, record: Record) -> None:
@@ -131,14 +131,17 @@ class ActivationsWriter:
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
                 self._opened().flush()
-                self._file.checkpoint(self._state(run_state))
+                self._file.checkpoint(
+                    {"settings": self.settings, "n_records": self.n_records, "run": run_state}
+                )
+            self.run_state = run_state
 
-    def finish(self, run_state: dict[str, Any], attributes: Attributes) -> None:
+    def finish(self, attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and give it its name."""
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
-                self._file.finish(self._state(run_state, is_complete=True))
+                self._file.finish()
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -146,36 +149,31 @@ class ActivationsWriter:
     def __exit__(self, *_: object) -> None:
         """Let go of the file, at its last checkpoint if it is not finished."""
         if self._file is not None and not self._file.closed:
-            if self.is_complete:
-                with self._errors_named():
-                    self._file.finish(self._state(self.run_state, is_complete=True))
-                return
             if self._writer is not None:
                 with suppress(Exception):  # what went wrong has been named
                     self._writer.close()
             self._file.discard()
 
-    def _open(self, *, overwrite: bool) -> None:
-        """Open the unfinished file, new or at its last checkpoint."""
+    def _open(self, *, overwrite: bool) -> ResumableFile | None:
+        """The unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
-            self._file = ResumableFile(self.path)
+            file = ResumableFile(self.path)
+            if file.closed and overwrite:
+                file = ResumableFile(self.path)
         except BlockingIOError:
             message = f"{self.path}: another process is writing it; wait, or stop it"
             raise OutputError(message) from None
         except OSError as error:
             raise output_error(self.path, error) from None
-        try:
-            if self._file.state is not None:
-                self._resume(self._file.state, f"{self.partial} is of an unfinished run that")
-                # Of a run that was killed before the file had its name.
-                self.is_complete = self._file.state["is_complete"]
-                if self.is_complete and overwrite:
-                    self.clear()
-        except OutputError:
-            if not overwrite:
-                self._file.close()
-                raise
-            self.clear()
+        if file.state is not None and not file.closed:
+            try:
+                self._resume(file.state, f"{file.path} is of an unfinished run that")
+            except OutputError:
+                if not overwrite:
+                    file.close()
+                    raise
+                file.clear()
+        return None if file.closed else file
 
     def _opened(self) -> FormatWriter:
         """The writer of the format, which opens the file when there is something to write."""
@@ -202,15 +200,6 @@ class ActivationsWriter:
                 f"{what} differs in {shown(', '.join(found))}; --overwrite starts anew"
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
-
-    def _state(self, run_state: dict[str, Any], *, is_complete: bool = False) -> dict[str, Any]:
-        self.run_state = run_state
-        return {
-            "settings": self.settings,
-            "n_records": self.n_records,
-            "run": run_state,
-            "is_complete": is_complete,
-        }
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -307,15 +296,13 @@ def merge_shards(
         )
         with ActivationsWriter(output, output_format, settings, overwrite=overwrite) as writer:
             if writer.run_state and not overwrite:
-                raise OutputError(
-                    f"{writer.partial} is of an unfinished run; --overwrite starts anew"
-                )
+                raise OutputError(f"{writer.partial} is of another run; --overwrite starts anew")
             writer.clear()
             for record, values in activations.records():
                 if should_stop():
                     raise StoppedError("Stopped; nothing is written")
                 writer.write(record, values)
-            writer.finish({}, _end(activations, writer.n_records))
+            writer.finish(_end(activations, writer.n_records))
             return writer.n_records
 
 

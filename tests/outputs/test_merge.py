@@ -129,7 +129,7 @@ def test_what_another_run_has_begun_is_not_merged_into() -> None:
     shards = embed_shards("text", 2)
     with pytest.raises(StoppedError):
         embed("text", "merged", should_stop=lambda: True)
-    with pytest.raises(OutputError, match=r"merged.partial is of an unfinished run; --overwrite"):
+    with pytest.raises(OutputError, match=r"merged.partial is of another run; --overwrite"):
         merge_shards("merged", shards)
     merge_shards("merged", shards, overwrite=True)
     embed("text", "whole")
