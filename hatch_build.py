@@ -15,13 +15,16 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PROCESSORS = {
-    "AVX2": ["-mavx2", "-mfma"],
-    "AVX512": [
-        *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"),
-        "-mprefer-vector-width=512",
-    ],
+    "x86_64": {
+        "AVX2": ["-mavx2", "-mfma"],
+        "AVX512": [
+            *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"),
+            "-mprefer-vector-width=512",
+        ],
+    },
+    "aarch64": {"DEFAULT": [], "SVE128": [], "SVE256": []},  # NEON in all
 }
-"""The compiler's flags for what torch says that a processor has."""
+"""The compiler's flags for what torch says that a processor of a machine has."""
 
 COMPILE = [
     *("-O3", "-std=c11", "-fPIC", "-fopenmp-simd"),
@@ -35,23 +38,24 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and have the wheel hold what was made."""
-        if sys.platform != "linux" or platform.machine() != "x86_64":
-            return  # elsewhere it has not been measured
+        machine = platform.machine()
+        if sys.platform != "linux" or machine not in PROCESSORS:
+            return  # elsewhere it has not been tried
         folder = Path(self.root, "elmo_cli", "compiled")
         try:
             for old in folder.glob("kernels.*.so"):
                 old.unlink()
-            for processor in PROCESSORS:
-                compile_kernels(folder, processor)
+            for processor, flags in PROCESSORS[machine].items():
+                compile_kernels(folder, processor, flags)
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(f"kernels.c was not compiled: {error}")
             return
         build_data["artifacts"].append("elmo_cli/compiled/kernels.*.so")
         build_data["pure_python"] = False
-        build_data["tag"] = "py3-none-linux_x86_64"
+        build_data["tag"] = f"py3-none-linux_{machine}"
 
 
-def compile_kernels(folder: Path, processor: str) -> None:
+def compile_kernels(folder: Path, processor: str, flags: list[str]) -> None:
     """Make the library for a kind of processor, of the name that `kernels.py` looks for.
 
     Raises:
@@ -61,6 +65,6 @@ def compile_kernels(folder: Path, processor: str) -> None:
     files = sorted(folder.glob("kernels*.[ch]"))
     digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
     library = folder / f"kernels.{digest}.{processor}.so"
-    compiler = [*shlex.split(os.environ.get("CC", "cc")), *COMPILE, *PROCESSORS[processor]]
+    compiler = [*shlex.split(os.environ.get("CC", "cc")), *COMPILE, *flags]
     # Linked without a library of OpenMP, which is to be the one that torch has loaded.
     subprocess.run([*compiler, "-shared", folder / "kernels.c", "-o", library], check=True)

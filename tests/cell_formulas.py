@@ -12,12 +12,8 @@ from torch import Tensor
 from elmo_cli.compiled.kernels import kernel
 
 Array = NDArray[np.float64]
-INSTRUCTIONS = ("AVX2", "AVX512")
-PROCESSORS = (
-    INSTRUCTIONS[: 1 + INSTRUCTIONS.index(torch.backends.cpu.get_cpu_capability())]
-    if kernel("step")
-    else ()
-)
+_HERE = torch.backends.cpu.get_cpu_capability()
+PROCESSORS = () if not kernel("step") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")
 """The same, and one that has no kernels."""

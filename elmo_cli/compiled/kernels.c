@@ -5,7 +5,7 @@
  *
  * Each function takes a structure of numbers and addresses, 8 bytes each, and does its share of the work
  * in each thread of OpenMP, whose library is the one that torch has loaded: see `run`. Vectors are those
- * of GCC and Clang, of 16 values with AVX-512 and of 8 with AVX2. The loops over single values are
+ * of GCC and Clang, of 16 values with AVX-512, of 8 with AVX2 and of 4 with NEON. The loops over single values are
  * written so that a compiler makes vectors of them.
  */
 
@@ -189,8 +189,13 @@ void tanh_float32(const struct values *s)
 #ifdef __AVX512F__
 #include <immintrin.h>
 enum { LANES = 16, WIDTH = 4 }; /* of 32 registers 24 are for sums, 4 for weights, 1 for an input */
+#define IN_REGISTER "+v"
+#elif defined(__aarch64__)
+enum { LANES = 4, WIDTH = 4 }; /* the same */
+#define IN_REGISTER "+w"
 #else
 enum { LANES = 8, WIDTH = 2 }; /* of 16 registers 12, 2 and 1 */
+#define IN_REGISTER "+v"
 #endif
 
 enum {

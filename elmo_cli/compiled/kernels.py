@@ -73,6 +73,9 @@ def _library(processor: str) -> ctypes.CDLL | None:
     try:
         files = sorted(_SOURCE.parent.glob("kernels*.[ch]"))
         digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+        # The wheels of torch for ARM keep their OpenMP to themselves.
+        for openmp in Path(torch.__file__).parents[1].glob("torch.libs/libgomp*"):
+            ctypes.CDLL(str(openmp), ctypes.RTLD_GLOBAL)
         return ctypes.CDLL(str(_SOURCE.with_suffix(f".{digest}.{processor}.so")))
     except OSError:  # not made, or this torch has another OpenMP
         return None

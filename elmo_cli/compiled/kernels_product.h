@@ -16,7 +16,7 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
         lanes w[WIDTH];
         EACH(g, WIDTH) {
             w[g] = *(const lanes *)(weight + g * LANES);
-            __asm__("" : "+v"(w[g])); /* or GCC loads it again for each row */
+            __asm__("" : IN_REGISTER(w[g])); /* or GCC loads it again for each row */
         }
         EACH(i, PANEL / LINE) __builtin_prefetch(weight + AHEAD + i * LINE);
         EACH(r, n) {
