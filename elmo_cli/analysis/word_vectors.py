@@ -32,7 +32,7 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.selection import select
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.options import read_options
-from elmo_cli.model.token_encoder import encode_by_length
+from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.loading import choose_model, load_bilm
@@ -122,7 +122,7 @@ def _of_encoder(
         on_progress(len(tokens))
         return vectors
 
-    return encode_by_length(encode, words).cpu().numpy()
+    return encode_in_chunks(encode, words).cpu().numpy()
 
 
 def _of_softmax(words: list[str], files: ModelFiles) -> Array:

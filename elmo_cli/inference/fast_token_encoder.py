@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from elmo_cli.compiled.kernels import kernel, linear
 from elmo_cli.inference.device import ComputeTypes
-from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_by_length
+from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_in_chunks
 
 _Function = Callable[[Tensor], Tensor]
 _FLOAT = torch.float32
@@ -116,7 +116,7 @@ class TokenCache:
     def vectors(self, tokens: Sequence[str]) -> Tensor:
         """The vectors of distinct tokens: float, shape (N, P)."""
         if len(tokens) > self.capacity or max(map(len, tokens), default=0) > MAX_CHARACTERS:
-            return encode_by_length(self._encode, tokens)
+            return encode_in_chunks(self._encode, tokens)
         slots = self._slots
         for token in tokens:
             if token in slots:
@@ -127,7 +127,7 @@ class TokenCache:
         return self._vectors[rows.to(self._vectors.device)]
 
     def _add(self, tokens: list[str]) -> None:
-        vectors = encode_by_length(self._encode, tokens)
+        vectors = encode_in_chunks(self._encode, tokens)
         if not len(self._vectors):
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
         n_used = len(self._slots)

@@ -23,8 +23,10 @@ from elmo_cli.model.vocabulary import (
 )
 from elmo_cli.text.lines import checked_sentence
 
-CHUNK_TOKENS = 256
-"""Tokens encoded at once: the features of the convolutions are the largest thing in memory."""
+CHUNK_TOKENS = 1024
+"""Tokens encoded at once, so that little is in memory."""
+LIKE_TOKENS = 128
+"""Tokens of like length that are convolved at once."""
 # AllenNLP's vocabularies have "@@PADDING@@" at 0, and this for all words they do not hold.
 PADDING_INDEX: Final = 0
 UNKNOWN_WORD: Final = "@@UNKNOWN@@"
@@ -67,7 +69,7 @@ class CharacterFeatures(nn.Module):
 
     def features(self, ids: Tensor) -> Tensor:
         """Int64, shape (N, 50), to what the highways give: float, shape (N, F)."""
-        features = self.convolve(self.char_embedding(self._crop(ids)))
+        features = self._convolve_by_length(ids)
         for highway in self.highways:
             features = highway(features)
         return features
@@ -78,19 +80,21 @@ class CharacterFeatures(nn.Module):
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated
 
-    def _crop(self, ids: Tensor) -> Tensor:
-        """Drop columns that cannot change the maximum.
+    def _convolve_by_length(self, ids: Tensor) -> Tensor:
+        """The same for ids, (N, 50), with little of their padding: tokens of like length together.
 
-        Windows wholly inside the padding all give the same value, so one of them
-        is enough: the longest token and one window of the widest filter.
+        Windows wholly inside the padding all give the same value, so one of them is enough: the
+        longest token of a chunk and one window of the widest filter.
         """
-        if len(ids) == 0:
-            return ids
         columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        not_padding = (ids != ids[:, -1:]).any(dim=0)
-        longest = int((columns * not_padding).amax())
+        lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
+        order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
-        return ids[:, : longest + widest]
+        features = []
+        for rows in torch.split(order, LIKE_TOKENS):
+            longest = int(lengths[rows[-1:]].sum())  # 0 of no tokens
+            features.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
+        return torch.cat(features).index_select(0, order.argsort())  # (N, F)
 
 
 class CharacterEncoder(CharacterFeatures, TokenEncoder):
@@ -160,14 +164,10 @@ class WordEncoder(TokenEncoder):
         return vectors
 
 
-def encode_by_length(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
-    """Encode N tokens in chunks of like length, so that little padding is convolved: (N, P)."""
-    order = sorted(range(len(tokens)), key=lambda i: len(tokens[i].encode("utf-8", "ignore")))
-    chunks = [order[i : i + CHUNK_TOKENS] for i in range(0, len(order), CHUNK_TOKENS)]
-    encoded = torch.cat([encode([tokens[i] for i in chunk]) for chunk in chunks])
-    vectors = torch.empty_like(encoded)
-    vectors[torch.tensor(order, device=encoded.device)] = encoded
-    return vectors
+def encode_in_chunks(encode: Callable[[Sequence[str]], Tensor], tokens: Sequence[str]) -> Tensor:
+    """Encode N tokens, some at a time: (N, P)."""
+    starts = range(0, len(tokens), CHUNK_TOKENS)
+    return torch.cat([encode(tokens[start : start + CHUNK_TOKENS]) for start in starts])
 
 
 class TokenTable(nn.Module):
@@ -188,7 +188,7 @@ class TokenTable(nn.Module):
     def fill(self, encoder: TokenEncoder) -> None:
         """Compute all vectors, where the encoder is and in its precision."""
         device = next(encoder.parameters()).device
-        self.vectors = encode_by_length(
+        self.vectors = encode_in_chunks(
             lambda tokens: encoder(encoder.token_ids(tokens).to(device)),
             [*self.words, *encoder.boundaries],
         )

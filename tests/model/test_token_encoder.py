@@ -9,6 +9,7 @@ from hypothesis import given
 from numpy.testing import assert_allclose
 from strategies import WORDS, RandomModel, models, sentences, small_architecture
 
+from elmo_cli.model import token_encoder
 from elmo_cli.model.options import parse_options
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution, Highway, WordEncoder
 from elmo_cli.model.vocabulary import Vocabulary
@@ -61,8 +62,14 @@ def test_a_convolution_is_torchs(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 4, 50])
-@pytest.mark.parametrize("tokens", [["a"], [""], ["a", "x" * 48], ["x" * 48], ["ab", "x" * 46]])
-def test_leaving_out_padding_changes_nothing(width: int, tokens: list[str]) -> None:
+@pytest.mark.parametrize("like_tokens", [1, 2, 128])
+@pytest.mark.parametrize(
+    "tokens", [[], ["a"], [""], ["x" * 48, "a", "", "ab"], ["x" * 48], ["x" * 46, "ab"]]
+)
+def test_leaving_out_padding_changes_nothing(
+    width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_encoder, "LIKE_TOKENS", like_tokens)
     encoder = small_encoder([[width, 3], [1, 2]])
     ids = encoder.token_ids(tokens)
     every_position = encoder.convolve(encoder.char_embedding(ids))
