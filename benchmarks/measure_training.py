@@ -15,12 +15,13 @@ from pathlib import Path
 import torch
 from allennlp_elmo import peak_memory_mb
 
-from elmo_cli.model.token_encoder import CharacterEncoder
+from elmo_cli.model.token_encoder import CharacterEncoder, Convolution
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import Row, TrainingText, make_batch, n_steps, portions
 from elmo_cli.training.options import PRESETS, training_options
 from elmo_cli.training.run import Processes, Run
 from elmo_cli.training.start import Start, start_weights
+from elmo_cli.training.train import keep_memory
 
 N_WORDS = 25_000
 Shape = tuple[int, int, int]
@@ -30,6 +31,7 @@ Shape = tuple[int, int, int]
 def main() -> None:
     """Train and multiply in turns; print the figures."""
     arguments = parse_arguments()
+    keep_memory()
     run = make_run(arguments.preset, arguments.precision, arguments.input)
     batches = portions(TrainingText((arguments.input,)), run.options, run.position)
     run.train_step(*next(batches))
@@ -71,9 +73,17 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     yield 2 * n, lstm.projection_dim, min(run.options.negative_samples, N_WORDS)
     assert isinstance(encoder, CharacterEncoder)
     tokens = make_batch(rows, run.vocabulary).tokens
-    n_columns = encoder._crop(encoder.token_ids(tokens)).shape[1]
-    for width, count in encoder.options.filters:
-        yield len(tokens) * (n_columns - width + 1), width * encoder.options.embedding_dim, count
+    found: list[Shape] = []
+
+    def note(module: Convolution, _inputs: object, outputs: torch.Tensor) -> None:
+        found.append((outputs[..., 0].numel(), module.weight[0].numel(), outputs.shape[-1]))
+
+    hooks = [module.register_forward_hook(note) for module in encoder.convolutions]
+    with torch.no_grad():
+        encoder(encoder.token_ids(tokens))
+    for hook in hooks:
+        hook.remove()
+    yield from found
     for _ in range(2 * encoder.options.n_highway):
         yield len(tokens), encoder.options.n_filters, encoder.options.n_filters
     yield len(tokens), encoder.options.n_filters, lstm.projection_dim

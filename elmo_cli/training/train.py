@@ -149,7 +149,7 @@ def _train(
     eval_steps: int,
 ) -> None:
     """Train to the last step, with checkpoints, notes and evaluations on the way."""
-    _keep_memory()
+    keep_memory()
     saved_at = before = time.monotonic()
     batches = portions(text, run.options, run.position)
     while not run.is_done:
@@ -178,7 +178,7 @@ def _train(
         before = time.monotonic()
 
 
-def _keep_memory() -> None:
+def keep_memory() -> None:
     """Keep what steps have freed for the next, which ask for as much: new pages take 15 %."""
     with suppress(AttributeError, OSError, TypeError):  # not of glibc
         mallopt = ctypes.CDLL(None).mallopt
