@@ -22,6 +22,7 @@ from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
+from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from elmo_cli import __version__
@@ -209,7 +210,7 @@ def download(urls: Sequence[str], destination: Path, check: Callable[[Path], obj
     errors: list[str] = []
     for url in urls:
         if errors:
-            logger.info("cannot download %s; trying %s", errors[-1], url)
+            logger.info("cannot download %s; trying %s", errors[-1], urlsplit(url).netloc)
         try:
             with renamed(destination, unfinished):
                 _receive(url, unfinished, destination.name)
@@ -218,7 +219,8 @@ def download(urls: Sequence[str], destination: Path, check: Callable[[Path], obj
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _not_written(destination, error) from None
-            errors.append(f"{url} ({first_line(error).removeprefix(f'{unfinished}: ')})")
+            reason = str(error.reason) if type(error) is URLError else first_line(error)
+            errors.append(f"{url} ({reason.removeprefix(f'{unfinished}: ')})")
     raise ModelError(
         f"cannot download {destination.name}, tried {', '.join(errors)}; "
         f"if you can get it elsewhere, save it as {destination}"
