@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.model.options import CharacterOptions
+from elmo_cli.model.packed_lstm import autocast_dtype
 from elmo_cli.model.vocabulary import (
     END_TOKEN,
     N_CHARACTERS,
@@ -76,9 +77,11 @@ class CharacterFeatures(nn.Module):
 
     def convolve(self, embedded: Tensor) -> Tensor:
         """The largest value of each filter over K characters: float, (N, K, C) to (N, F)."""
-        features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count) each
+        # Lower precision gains nothing here: oneDNN compiles a product for each number of windows.
+        with torch.autocast(embedded.device.type, enabled=False):
+            features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count)
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
-        return activated
+        return activated.to(autocast_dtype(activated))
 
     def _convolve_by_length(self, ids: Tensor) -> Tensor:
         """The same for ids, (N, 50), with little of their padding: tokens of like length together.
