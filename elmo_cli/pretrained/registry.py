@@ -129,7 +129,7 @@ _SEQVEC = "data.bioembeddings.com/public/embeddings/embedding_models/seqvec"
 MODELS: Final = (
     PublishedModel(
         name=BUNDLED,
-        text="public-domain and freely licensed text, 11.2 million tokens",
+        text="public-domain and freely licensed text, 71.2 million tokens",
         parameters=5_550_672,
     ),
     PublishedModel(
