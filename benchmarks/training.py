@@ -19,7 +19,6 @@ def training_rows(setting: Setting) -> list[Row]:
     for preset, steps in ({"mini": 1} if is_tiny else STEPS).items():
         commands = {
             precision: [
-                *("env", "THP_MEM_ALLOC_ENABLE=1"),  # as `elmo train` sets it
                 *(sys.executable, script, str(text), "--steps", str(steps)),
                 *("--preset", preset, "--precision", precision),
             ]

@@ -192,7 +192,6 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     tokenizer = loading.take_tokenizer(settings)
     # Read by oneDNN, which keeps 1,024 products: one for each number of rows, which all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch's tensors in huge pages
 
     from elmo_cli.cli.runs import stop_on_signal
     from elmo_cli.training.train import train_model
