@@ -165,7 +165,9 @@ class ActivationsWriter:
             raise OutputError(message) from None
         except OSError as error:
             raise output_error(self.path, error) from None
-        if file.state is not None and not file.closed:
+        if file.closed:
+            return None
+        if file.state is not None:
             try:
                 self._resume(file.state, f"{file.path} is of an unfinished run that")
             except OutputError:
@@ -173,7 +175,7 @@ class ActivationsWriter:
                     file.close()
                     raise
                 file.clear()
-        return None if file.closed else file
+        return file
 
     def _opened(self) -> FormatWriter:
         """The writer of the format, which opens the file when there is something to write."""
@@ -295,8 +297,12 @@ def merge_shards(
             use_sentence_keys=settings["sentence_keys"] == "True",
         )
         with ActivationsWriter(output, output_format, settings, overwrite=overwrite) as writer:
+            if writer.is_complete:  # of a run that was killed before its file had its name
+                check_output(output, overwrite=overwrite)
             if writer.run_state and not overwrite:
-                raise OutputError(f"{writer.partial} is of another run; --overwrite starts anew")
+                raise OutputError(
+                    f"{writer.partial} is of an unfinished run; --overwrite starts anew"
+                )
             writer.clear()
             for record, values in activations.records():
                 if should_stop():

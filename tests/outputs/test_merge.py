@@ -1,5 +1,6 @@
 """Shards of an input, and one output of all of them."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -129,9 +130,29 @@ def test_what_another_run_has_begun_is_not_merged_into() -> None:
     shards = embed_shards("text", 2)
     with pytest.raises(StoppedError):
         embed("text", "merged", should_stop=lambda: True)
-    with pytest.raises(OutputError, match=r"merged.partial is of another run; --overwrite"):
+    with pytest.raises(OutputError, match=r"merged.partial is of an unfinished run; --overwrite"):
         merge_shards("merged", shards)
     merge_shards("merged", shards, overwrite=True)
+    embed("text", "whole")
+    assert_equal("merged", "whole")
+
+
+def test_a_merge_that_was_killed_before_its_file_had_its_name_is_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards, replace = embed_shards("text", 2), os.replace
+
+    def kill(source: Path, target: Path) -> None:
+        if Path(target).name == "merged":
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", kill)
+        with pytest.raises(KeyboardInterrupt):
+            merge_shards("merged", shards)
+    with pytest.raises(OutputError, match="merged exists already; --overwrite replaces it"):
+        merge_shards("merged", shards)
     embed("text", "whole")
     assert_equal("merged", "whole")
 
