@@ -77,6 +77,18 @@ def test_leaving_out_padding_changes_nothing(
     assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
 
 
+def test_tokens_of_like_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_encoder, "LIKE_TOKENS", 2)
+    encoder = small_encoder([[3, 2]])
+    shapes: list[tuple[int, ...]] = []
+    encoder.convolutions[0].register_forward_pre_hook(
+        lambda _, inputs: shapes.append(tuple(inputs[0].shape[:2]))
+    )
+    encoder(encoder.token_ids(["x" * 20, "ab", "x" * 19, "a", "x" * 18]))
+    # A token's characters, its two marks, and a window of padding.
+    assert shapes == [(2, 2 + 2 + 3), (2, 19 + 2 + 3), (1, 20 + 2 + 3)]
+
+
 def test_word_ids_leave_0_free_and_unknown_words_are_unk() -> None:
     encoder = WordEncoder(Vocabulary(WORDS), 3)
     ids = encoder.token_ids(["<S>", "never seen", "東京"])
