@@ -5,8 +5,8 @@
  *
  * Each function takes a structure of numbers and addresses, 8 bytes each, and does its share of the work
  * in each thread of OpenMP, whose library is the one that torch has loaded: see `run`. Vectors are those
- * of GCC and Clang, of 16 values with AVX-512, of 8 with AVX2 and of 4 with NEON. The loops over single values are
- * written so that a compiler makes vectors of them.
+ * of GCC and Clang, of 16 values with AVX-512, of 8 with AVX2 and of 4 with NEON. The loops over single
+ * values are written so that a compiler makes vectors of them.
  */
 
 #include <stdint.h>

@@ -179,7 +179,7 @@ def _train(
 
 
 def keep_memory() -> None:
-    """Keep what steps have freed for the next, which ask for as much: new pages take 15 %."""
+    """Keep what steps have freed for the next, which ask for as much: new pages take 12 %."""
     with suppress(AttributeError, OSError, TypeError):  # not of glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, 2**30)  # tensors lie in the heap

@@ -29,7 +29,7 @@ TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
 WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
 """The functions in C that each way of taking a step does without."""
 needs_kernels = pytest.mark.skipif(
-    kernels.kernel("step") is None, reason="needs a C compiler when installed, on x86-64"
+    kernels.kernel("step") is None, reason="needs a C compiler when installed, on Linux"
 )
 
 
