@@ -207,9 +207,10 @@ enum {
     LINE = 16,             /* floats that memory is asked for at once */
     BLOCK = LINE,          /* cells of a step that are computed together */
     PANELS = 4 * BLOCK / PANEL, /* of their gates */
+    TILE = 16,             /* units of bfloat16 that rows come in multiples of: see kernels_tiles.h */
 };
 
-const int64_t block = BLOCK, panel = PANEL;
+const int64_t block = BLOCK, panel = PANEL, tile = TILE;
 
 #define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
@@ -261,6 +262,10 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
     return (lanes)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
 }
 #include "kernels_product.h"
+
+#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* of GCC 11, of Clang */
+#include "kernels_tiles.h"
+#endif
 #endif
 
 /* A step of n nodes in one go: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from strategies import random_tensor
 from torch import Tensor
 
+from elmo_cli.compiled import kernels
 from elmo_cli.compiled.kernels import (
     MAX_ROWS,
     CompiledLinear,
@@ -68,13 +69,15 @@ def test_a_packed_product_is_the_plain_one(product: Product) -> None:
         assert_allclose(candidate(inputs), expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
+BFLOAT16_WAYS = (False, True) if kernels._has_tiles() else (False,)
+"""Without AMX and, where the processor has it, with it."""
+
+
 @pytest.mark.parametrize(
-    ("dtype", "name"),
+    ("dtype", "name", "with_tiles"),
     [
-        (dtype, name)
-        for name in PROCESSORS
-        for dtype in COMPILED_TYPES
-        if dtype == torch.float32 or name == "AVX512"
+        *((torch.float32, name, False) for name in PROCESSORS),
+        *((dtype, "AVX512", way) for dtype in COMPILED_TYPES[1:] for way in BFLOAT16_WAYS),
     ],
 )
 @given(
@@ -82,12 +85,15 @@ def test_a_packed_product_is_the_plain_one(product: Product) -> None:
         st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
     )
 )
-def test_a_product_in_c_is_that_of_float64(dtype: torch.dtype, name: str, product: Product) -> None:
+def test_a_product_in_c_is_that_of_float64(
+    dtype: torch.dtype, name: str, with_tiles: bool, product: Product
+) -> None:
     inputs, weight = product.inputs.to(dtype), product.weight.to(dtype)
     given_bias = None if product.bias is None else product.bias.to(dtype)
     bias = torch.zeros(1) if given_bias is None else given_bias
     some = slice(len(inputs) // 2, len(inputs) // 2 + 4)
-    with processor(name):
+    with processor(name), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
         found, alone = multiply(inputs), multiply(inputs[some])
     assert found.dtype == dtype
