@@ -234,6 +234,13 @@ static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
     return least(SLICE, (n_rows / ROWS + 1) * ROWS);
 }
 
+/* How many weights each unit of up to ROWS of n rows asks for, so that all of them ask for those of a panel. */
+static inline int64_t next_share(int64_t n)
+{
+    const int64_t n_parts = (n + ROWS - 1) / ROWS;
+    return (PANEL + n_parts - 1) / n_parts;
+}
+
 static inline lanes load_float32(const float *values) { return *(const lanes *)values; }
 static inline void store_float32(float *out, lanes values) { *(lanes *)out = values; }
 static inline lanes add_product_float32(lanes sums, lanes a, lanes b) { return a * b + sums; }
@@ -317,12 +324,16 @@ static inline void step_rows(const struct step *s, int64_t first, int64_t row, i
         __builtin_prefetch(s->new_cells + s->dim * node + first);
         __builtin_prefetch(s->out + s->dim * node + first);
     }
+    const int64_t next_step = next_share(s->n), after = 4 * BLOCK * depth;
     float sums[ROWS * 4 * BLOCK] = {0};
     for (int p = 0; p < PANELS; p++)
-        for (int64_t k = 0; k < depth; k += DEPTH)
+        for (int64_t k = 0; k < depth; k += DEPTH) {
+            const float *weights = s->weights + (4 * first + p * PANEL) * depth;
             multiply_rows_float32[n_rows](least(DEPTH, depth - k), s->hidden + row * depth + k, depth,
-                                          s->weights + (4 * first + p * PANEL) * depth + k * PANEL,
-                                          sums + p * PANEL, 4 * BLOCK);
+                                          weights + k * PANEL, sums + p * PANEL, 4 * BLOCK,
+                                          weights + after + (row / ROWS * depth + k) * next_step,
+                                          next_step);
+        }
     for (int64_t r = 0; r < n_rows; r++)
         if (count == BLOCK)
             next_cells(s, row + r, first, BLOCK, sums + 4 * BLOCK * r);

@@ -4,10 +4,10 @@
  */
 
 /* Add the product of n rows of inputs, of so many units, with the weights of a panel to sums, whose rows
- * are `stride` apart. */
+ * are `stride` apart. Meanwhile memory is asked for the weights that come next, `next_step` for each unit. */
 static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     const int n, int64_t depth, const float *inputs, int64_t n_units, const float *weights,
-    float *sums, int64_t stride)
+    float *sums, int64_t stride, const float *next, int64_t next_step)
 {
     lanes s[ROWS][WIDTH]; /* from zero: the fewer values are added one by one, the less is lost */
     EACH(r, n) EACH(g, WIDTH) s[r][g] = (lanes){0};
@@ -19,6 +19,7 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
             __asm__("" : IN_REGISTER(w[g])); /* or GCC loads it again for each row */
         }
         EACH(i, PANEL / LINE) __builtin_prefetch(weight + AHEAD + i * LINE);
+        __builtin_prefetch(next + k * next_step, 0, 2);
         EACH(r, n) {
             const lanes input = inputs[r * n_units + k] - (lanes){0};
             EACH(g, WIDTH) s[r][g] = NAMED(add_product)(s[r][g], input, w[g]);
@@ -31,9 +32,9 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
 #define MULTIPLY(N)                                                                              \
     static __attribute__((noinline)) TARGET void NAMED(multiply_##N)(                            \
         int64_t depth, const float *inputs, int64_t n_units, const float *weights, float *sums,  \
-        int64_t stride)                                                                          \
+        int64_t stride, const float *next, int64_t next_step)                                    \
     {                                                                                            \
-        NAMED(multiply)(N, depth, inputs, n_units, weights, sums, stride);                       \
+        NAMED(multiply)(N, depth, inputs, n_units, weights, sums, stride, next, next_step);      \
     }
 MULTIPLY(1)
 MULTIPLY(2)
@@ -44,7 +45,7 @@ MULTIPLY(6)
 #undef MULTIPLY
 
 static void (*const NAMED(multiply_rows)[])(int64_t, const float *, int64_t, const float *, float *,
-                                            int64_t) = {
+                                            int64_t, const float *, int64_t) = {
     NULL, NAMED(multiply_1), NAMED(multiply_2), NAMED(multiply_3),
     NAMED(multiply_4), NAMED(multiply_5), NAMED(multiply_6)};
 
@@ -66,19 +67,21 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
     const float *inputs = s->inputs + first * n_units, *weights = s->weights + output * n_units;
     const VALUE *bias = s->bias ? (const VALUE *)s->bias + output : NULL;
     VALUE *out = (VALUE *)s->out + first * s->out_dim + output;
+    const int64_t next_step = next_share(n);
     float sums[SLICE * PANEL];
     for (int64_t row = 0; row < n; row++)
         EACH(g, WIDTH) *(lanes *)(sums + row * PANEL + g * LANES)
             = bias ? NAMED(load)(bias + g * LANES) : (lanes){0};
     for (int64_t k = 0; k < n_units; k += DEPTH)
         for (int64_t row = 0; row < n; row += ROWS) {
-            const int64_t n_rows = least(ROWS, n - row);
+            const int64_t n_rows = least(ROWS, n - row), after = (k + DEPTH) * PANEL;
             const int is_last = k + DEPTH >= n_units;
             for (int64_t j = row; is_last && j < row + n_rows; j++)
                 for (int64_t i = 0; i < PANEL; i += LINE * sizeof(float) / sizeof(VALUE))
                     __builtin_prefetch(out + j * s->out_dim + i);
             NAMED(multiply_rows)[n_rows](least(DEPTH, n_units - k), inputs + row * n_units + k,
-                                         n_units, weights + k * PANEL, sums + row * PANEL, PANEL);
+                                         n_units, weights + k * PANEL, sums + row * PANEL, PANEL,
+                                         weights + after + row / ROWS * DEPTH * next_step, next_step);
             for (int64_t j = row; is_last && j < row + n_rows; j++)
                 NAMED(store_row)(out + j * s->out_dim, sums + j * PANEL, count);
         }
