@@ -2,7 +2,7 @@
 
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
-The first step warms up; --alone leaves the products out. The last line of standard output has the
+The first steps warm up; --alone leaves the products out. The last line of standard output has the
 figures, as JSON.
 """
 
@@ -34,7 +34,8 @@ def main() -> None:
     keep_memory()
     run = make_run(arguments.preset, arguments.precision, arguments.input)
     batches = portions(TrainingText((arguments.input,)), run.options, run.position)
-    run.train_step(*next(batches))
+    for _ in range(arguments.warm_up):
+        run.train_step(*next(batches))
     n_tokens, training, products = run.n_tokens, 0.0, 0.0
     for _ in range(arguments.steps):
         rows, position = next(batches)
@@ -112,6 +113,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=list(PRESETS), default="mini")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=1, help="steps before these")
     parser.add_argument("--alone", action="store_true", help="without the products")
     parser.add_argument("input", type=Path)
     return parser.parse_args()

@@ -7,7 +7,9 @@ from process import in_turns, median
 from setting import HERE, Row, Setting
 
 SHARE_TARGET = 0.6
-STEPS = {"mini": 5, "original": 1}
+STEPS = {"mini": 5, "original": 3}
+WARM_UP = 8
+"""Steps before, after which memory that was freed serves most of the next."""
 
 
 def training_rows(setting: Setting) -> list[Row]:
@@ -21,6 +23,7 @@ def training_rows(setting: Setting) -> list[Row]:
             precision: [
                 *(sys.executable, script, str(text), "--steps", str(steps)),
                 *("--preset", preset, "--precision", precision),
+                *("--warm-up", str(1 if is_tiny else WARM_UP)),
             ]
             for precision in ("float32", "bfloat16")
         }
