@@ -90,10 +90,10 @@ def embed(part, device, on_tokens):
     while part.number == 0 and time.process_time() < end:  # slow, not hung
         pass
     if part.number == 1 and sys_argv[2] == "stops":
-        subprocess.Popen(["sh", "-c", f"sleep 6; kill -CONT {os.getpid()}"])
+        subprocess.Popen(["sh", "-c", f"sleep 15; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), 19)
     elif part.number == 1:
-        time.sleep(6)
+        time.sleep(15)
     return PartResult(part.number, "")
 sys_argv = sys.argv
 parts = [Part(number, number, "a.txt", 0, 1, 1, 1) for number in range(2)]
