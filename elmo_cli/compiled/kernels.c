@@ -234,6 +234,19 @@ static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
     return least(SLICE, (n_rows / ROWS + 1) * ROWS);
 }
 
+/* Have a function compute each panel of the outputs, of so many rows from `first` on, by the threads' shares. */
+static inline void each_panel(
+    const struct product *s,
+    void (*work)(const struct product *s, int64_t first, int64_t n, int64_t output))
+{
+    const int64_t n_panels = (s->out_dim + PANEL - 1) / PANEL;
+    const int64_t slice = rows_at_once(s->n, n_panels), n_slices = (s->n + slice - 1) / slice;
+    EACH_OF_SHARE(piece, n_panels * n_slices) {
+        const int64_t first = piece % n_slices * slice;
+        work(s, first, least(slice, s->n - first), piece / n_slices * PANEL);
+    }
+}
+
 /* How many weights each unit of up to ROWS of n rows asks for, so that all of them ask for those of a panel. */
 static inline int64_t next_share(int64_t n)
 {

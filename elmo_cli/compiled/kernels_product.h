@@ -87,15 +87,7 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
         }
 }
 
-TARGET void NAMED(product)(const struct product *s)
-{
-    const int64_t n_panels = (s->out_dim + PANEL - 1) / PANEL;
-    const int64_t slice = rows_at_once(s->n, n_panels), n_slices = (s->n + slice - 1) / slice;
-    EACH_OF_SHARE(piece, n_panels * n_slices) {
-        const int64_t first = piece % n_slices * slice;
-        NAMED(product_panel)(s, first, least(slice, s->n - first), piece / n_slices * PANEL);
-    }
-}
+void NAMED(product)(const struct product *s) { each_panel(s, NAMED(product_panel)); }
 
 #undef NAMED
 #undef TARGET

@@ -75,12 +75,4 @@ static TILES void product_panel_tiles(const struct product *s, int64_t first, in
     _tile_release();
 }
 
-TILES void product_bfloat16_tiles(const struct product *s)
-{
-    const int64_t n_panels = (s->out_dim + PANEL - 1) / PANEL;
-    const int64_t slice = rows_at_once(s->n, n_panels), n_slices = (s->n + slice - 1) / slice;
-    EACH_OF_SHARE(piece, n_panels * n_slices) {
-        const int64_t first = piece % n_slices * slice;
-        product_panel_tiles(s, first, least(slice, s->n - first), piece / n_slices * PANEL);
-    }
-}
+void product_bfloat16_tiles(const struct product *s) { each_panel(s, product_panel_tiles); }
