@@ -20,10 +20,11 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors import InputError, check_at_least
-from elmo_cli.inference.batching import BATCH_TOKENS, DEFAULT_BATCH_SIZE, windows
+from elmo_cli.inference.batching import BATCH_TOKENS, windows
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
+from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.lines import Sentence, checked_sentence
 
 GAP: Final = "___"

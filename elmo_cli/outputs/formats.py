@@ -16,7 +16,7 @@ STANDARD_OUTPUT: Final = STANDARD_INPUT
 OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: a dataset a record, or one dataset for all records."""
-COMPRESSIONS: Final = ("gzip", "lzf", "zstd")
+COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""

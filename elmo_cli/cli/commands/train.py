@@ -9,7 +9,10 @@ from typing import Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.options import choice, count, flag, option, option_group
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.pretrained.loading import language_of
+from elmo_cli.settings import TextSettings
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
@@ -21,7 +24,7 @@ _file = partial(
 )
 
 
-@options.command()
+@command()
 @click.argument("texts", metavar="TEXT...", type=options.PATH, nargs=-1, required=True)
 @option_group(
     "Model",
@@ -173,7 +176,10 @@ _file = partial(
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
 )
-def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
+@receives(text_settings=TextSettings)
+def train(
+    texts: tuple[str, ...], folder: Path, text_settings: TextSettings, **settings: Any
+) -> None:
     """Train a model on text, a sentence a line, or resume a run.
 
     TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
@@ -189,7 +195,8 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     """
     if not any(settings[name] for name in ("preset", "options_file", "init_from")):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    tokenizer = loading.take_tokenizer(settings)
+    language = language_of(settings["init_from"], settings["options_file"])
+    tokenizer = loading.make_tokenizer(text_settings, language)
     # Read by oneDNN, which keeps 1,024 products: one for each number of rows, which all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
