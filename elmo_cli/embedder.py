@@ -25,7 +25,6 @@ from elmo_cli.settings import (
     InitialState,
     ModelSettings,
     OutputSettings,
-    Pooling,
     Precision,
     Selection,
     TextSettings,
@@ -228,7 +227,7 @@ class ElmoEmbedder:
         layers: str = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         normalize: bool = False,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
@@ -271,7 +270,7 @@ class ElmoEmbedder:
         texts: str,
         batch_size: int = ...,
         *,
-        pooling: Pooling | None = ...,
+        pooling: str | None = ...,
         convert_to_tensor: Literal[False] = ...,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array: ...
@@ -281,7 +280,7 @@ class ElmoEmbedder:
         texts: Sequence[Text],
         batch_size: int = ...,
         *,
-        pooling: Pooling = ...,
+        pooling: str = ...,
         convert_to_tensor: Literal[False] = ...,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array: ...
@@ -301,7 +300,7 @@ class ElmoEmbedder:
         texts: Text | Sequence[Text],
         batch_size: int = ...,
         *,
-        pooling: Pooling | None = ...,
+        pooling: str | None = ...,
         convert_to_tensor: bool,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array | Tensor | list[Array] | list[Tensor]: ...
@@ -313,7 +312,7 @@ class ElmoEmbedder:
         layers: str | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = "mean",
+        pooling: str | None = "mean",
         tokenizer: str = "moses",
         language: str | None = None,
         normalize_embeddings: bool = False,
@@ -382,7 +381,7 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         normalize: bool = False,
         input_format: str | None = None,
         tokenizer: str = "whitespace",

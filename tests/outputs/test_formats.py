@@ -235,7 +235,7 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
         (("out.npy",), "format npy requires --pooling: it is one array of a vector a line"),
         (("o.npz", "--layout", "packed"), "--layout requires HDF5, found the output format npz"),
         (
-            ("o.jsonl", "--compression", "lzf"),
+            ("o.jsonl", "--compression", "gzip"),
             "--compression requires HDF5, found the output format jsonl",
         ),
         (
