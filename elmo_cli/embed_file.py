@@ -31,15 +31,11 @@ from elmo_cli.inference.sentence_encoder import Encoder
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import Record, Sentence, size_in_bytes
-from elmo_cli.text.records import (
-    WHOLE,
-    Place,
-    RunInput,
-    open_records,
-    target_positions,
-    target_record,
-)
+from elmo_cli.text.input_formats import open_records
+from elmo_cli.text.lines import size_in_bytes
+from elmo_cli.text.records import Progress, Record, Sentence
+from elmo_cli.text.shards import WHOLE, ShardReader
+from elmo_cli.text.target_words import target_positions, target_record
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +61,7 @@ class _Embedder(Protocol):
     def nothing(self, selection: Selection) -> NDArray[np.float32]: ...
 
 
-Embedded = tuple[Record, Place, NDArray[np.float32]]
+Embedded = tuple[Record, Progress, NDArray[np.float32]]
 """A record, the place in the input where it ends, and its activations."""
 
 
@@ -99,7 +95,7 @@ def embed_file(
     attributes = {
         **embedder.attributes(selection, batch_size),
         "format": plan.input_format.name,
-        **plan.tokenizer.settings(),
+        **plan.tokenizer.to_attributes(),
     }
     if plan.words is not None:
         attributes["words"] = json.dumps(plan.words, ensure_ascii=False)
@@ -122,7 +118,7 @@ def embed_file(
 
 def embed_windows(
     embedder: _Embedder,
-    records: Iterable[tuple[Record, Place]],
+    records: Iterable[tuple[Record, Progress]],
     selection: Selection,
     batch_size: int = DEFAULT_BATCH_SIZE,
     *,
@@ -141,13 +137,13 @@ def embed_windows(
     """
     errors: list[InputError] = []
 
-    def readable() -> Iterator[tuple[Record, Place]]:
+    def readable() -> Iterator[tuple[Record, Progress]]:
         try:
             yield from records
         except InputError as error:
             errors.append(error)
 
-    def embed(window: list[tuple[Record, Place]]) -> Iterator[Embedded]:
+    def embed(window: list[tuple[Record, Progress]]) -> Iterator[Embedded]:
         embedded = embedder.embed_window([record.tokens for record, _ in window], selection)
         for (record, place), values in zip(window, embedded, strict=True):
             if not isinstance(values, ComputationError):
@@ -183,14 +179,14 @@ class _Checkpoints:
     """Records on their way into windows, and whether a checkpoint is due after the last of them."""
 
     def __init__(
-        self, records: Iterable[tuple[Record, Place]], n_tokens: int, n_records: int
+        self, records: Iterable[tuple[Record, Progress]], n_tokens: int, n_records: int
     ) -> None:
         """One is due after so many tokens, at the end of the next batch of so many records."""
         self._records, self._n_tokens, self._n_records = records, n_tokens, n_records
-        self.due: Place | None = None
+        self.due: Progress | None = None
         """Where the last record that was given ends, if a checkpoint is due there."""
 
-    def __iter__(self) -> Iterator[tuple[Record, Place]]:
+    def __iter__(self) -> Iterator[tuple[Record, Progress]]:
         n_tokens = n_records = 0  # since the last checkpoint
         for record, place in self._records:
             n_tokens += max(1, len(record.tokens))
@@ -217,7 +213,7 @@ class _Run:
     has_keys: bool = False  # whether records have names of their own
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    place: Place | None = None  # where the record ends that was written last
+    place: Progress | None = None  # where the record ends that was written last
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
 
@@ -230,9 +226,9 @@ class _Run:
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
         ) as read:
-            self.has_keys = read.has_keys
+            self.has_keys = read.has_ids
             prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
-            records = RunInput(read.records, plan.shard or WHOLE, *prepare)
+            records = ShardReader(read.records, plan.shard or WHOLE, *prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
@@ -252,11 +248,11 @@ class _Run:
                     f"the computation failed after {self._last_record()}: {first_line(error)}"
                     f"{self._outlook()}"
                 ) from error
-            self._finish(records.place)
+            self._finish(records.progress)
         return self._told()
 
     def _write_windows(
-        self, records: Iterable[tuple[Record, Place]], is_ready: Callable[[], bool]
+        self, records: Iterable[tuple[Record, Progress]], is_ready: Callable[[], bool]
     ) -> None:
         """Embed and write records, with checkpoints between windows."""
         n_tokens = checkpoint_tokens(self.embedder.options)
@@ -284,7 +280,7 @@ class _Run:
             return ""
         if not self.writer.run_state:
             return "; the same command starts anew"
-        n_records = Place(*self.writer.run_state["place"]).n_records
+        n_records = Progress(*self.writer.run_state["place"]).n_records
         return f"; the same command resumes after {self.plan.input_format.unit} {n_records:,}"
 
     def _count_bytes(self, n_bytes: int) -> None:
@@ -293,23 +289,23 @@ class _Run:
     def _told(self) -> Summary:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
-    def _resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
+    def _resume(self, records: ShardReader) -> Iterable[tuple[Record, Progress]]:
         """Resume an earlier run, if there is one; the records that the output does not have."""
         writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
             return records.read()
-        place = Place(*writer.run_state["place"])
+        place = Progress(*writer.run_state["place"])
         for number, (record, _) in enumerate(records.read(place.n_records)):
             if not writer.is_complete:
                 writer.skip(number, record)
-        if records.place != place:
+        if records.progress != place:
             raise OtherInputError(
                 f"{writer.path if writer.is_complete else writer.partial} is of another input: "
                 f"its first {place.n_records:,} {unit}s are not those of this one; --overwrite "
                 "starts anew"
             )
         if writer.is_complete:
-            if next(records.read(), None) is not None or records.place != place:
+            if next(records.read(), None) is not None or records.progress != place:
                 raise OutputError(
                     f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
                     "of this input; --overwrite replaces it"
@@ -331,18 +327,18 @@ class _Run:
                 values = values[..., target_positions(record), :]
             # The packed layout keeps the place of one without a name; elsewhere it has none.
             is_packed = self.plan.output_format.layout == "packed"
-            if record.key is not None or not self.has_keys or is_packed:
+            if record.id is not None or not self.has_keys or is_packed:
                 self.writer.write(record, values)
             self.place = place
             self.summary.n_sentences += 1
             self.summary.n_tokens += len(record.tokens)
             self.n_values += values.size
 
-    def _skip(self, record: Record, place: Place, reason: str) -> None:
+    def _skip(self, record: Record, place: Progress, reason: str) -> None:
         """Note what is wrong with a record that is skipped."""
         unit, number = self.plan.input_format.unit, place.n_records
         name = f"{unit} {number}" if self.has_keys else str(number - 1)
-        self.skipped[record.key or name] = reason
+        self.skipped[record.id or name] = reason
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
@@ -350,15 +346,15 @@ class _Run:
         """The record that was written last, as messages call it: `line 6`."""
         return f"{self.plan.input_format.unit} {self.place.n_records if self.place else 0:,}"
 
-    def _finish(self, place: Place) -> None:
+    def _finish(self, place: Progress) -> None:
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
-        has_keys = self.has_keys and not self.plan.input_format.has_keys
+        has_keys = self.has_keys and not self.plan.input_format.has_ids
         attributes = end_attributes(self.writer.n_records, place, self.skipped, has_keys=has_keys)
         self.writer.finish(attributes)
 
-    def _state(self, place: Place) -> dict[str, Any]:
+    def _state(self, place: Progress) -> dict[str, Any]:
         """What a run has to know to resume from a place."""
         states = self.embedder.encoder.save()
         return {"place": place, "states": states, "skipped": self.skipped}

@@ -39,7 +39,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import start_of_sentences
 from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        batch = list(map(checked_sentence, batch))
+        batch = list(map(check_sentence, batch))
         embedded = map(result_or_raise, self._embedded(batch, Selection(), self.device))
         longest = max((len(sentence) for sentence in batch), default=0)
         shape = len(batch), self.options.n_layers, longest, self.options.width
@@ -194,7 +194,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = list(map(checked_sentence, batch))
+        window = list(map(check_sentence, batch))
         return list(map(result_or_raise, self.embed_window(window, Selection())))
 
     def embed_sentences(
@@ -231,7 +231,7 @@ class ElmoEmbedder:
         """
         selection = select(self.options.n_layers, layers, mix, gamma, pooling, normalize=normalize)
         windows = sentence_windows(
-            map(checked_sentence, sentences),
+            map(check_sentence, sentences),
             batch_size,
             self.batch_tokens,
             carried=self.state == "carry",

@@ -11,7 +11,7 @@ from torch import Tensor
 from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE
 from elmo_cli.inference.device import Device
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 Vectors = NDArray[np.float32] | Tensor
@@ -66,9 +66,9 @@ def encode(
     Raises:
         InputError: a text is neither, or there is no such layer, pooling or tokenizer.
     """
-    cut = make_tokenizer(tokenizer, language or embedder.files.language).cut
+    cut = make_tokenizer(tokenizer, language or embedder.files.language).tokenize
     listed = [texts] if isinstance(texts, str) else texts
-    sentences = [cut(text) if isinstance(text, str) else checked_sentence(text) for text in listed]
+    sentences = [cut(text) if isinstance(text, str) else check_sentence(text) for text in listed]
     embedder = embedder.on_device(device)
     embedded = embedder.embed_sentences(
         sentences or [[]],  # which gives the shape

@@ -8,7 +8,8 @@ from typing import IO
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, choose_output_format
-from elmo_cli.text.records import FASTA, TEXT, find_format, parse_shard
+from elmo_cli.text.input_formats import FASTA, TEXT, find_format
+from elmo_cli.text.shards import parse_shard
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 

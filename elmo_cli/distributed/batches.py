@@ -9,7 +9,7 @@ from elmo_cli.distributed.plan import Settings
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import as_dtype
 from elmo_cli.outputs.streams import nested_array
-from elmo_cli.text.lines import checked_sentence
+from elmo_cli.text.records import check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 
@@ -43,9 +43,9 @@ class EmbedBatch:
     def __call__(self, batch: Any) -> Any:
         """The batch with the column; its texts are strings or lists of tokens, or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
-        texts, cut = batch[settings.text_column], make_tokenizer(settings.tokenizer).cut
+        texts, cut = batch[settings.text_column], make_tokenizer(settings.tokenizer).tokenize
         sentences = [
-            cut(text or "") if text is None or isinstance(text, str) else checked_sentence(text)
+            cut(text or "") if text is None or isinstance(text, str) else check_sentence(text)
             for text in (texts.to_pylist() if is_table else texts)
         ]
         embedded = load_embedder(settings, self._device).embed_sentences(

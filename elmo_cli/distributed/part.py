@@ -17,7 +17,7 @@ from elmo_cli.outputs.formats import OutputFormat, as_dtype
 from elmo_cli.outputs.parts import Folder, part_name
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
-from elmo_cli.text.records import RunInput
+from elmo_cli.text.shards import ShardReader
 
 
 class PartResult(NamedTuple):
@@ -99,7 +99,7 @@ def _write(
     attributes = embedder.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
-    records = RunInput(read_part(part, settings))
+    records = ShardReader(read_part(part, settings))
     skipped: dict[str, str] = {}
     n_tokens = 0
     unit, skip_errors = f"{part.path}, record", settings.skip_errors
@@ -109,15 +109,15 @@ def _write(
         if record.error is not None:
             skipped[str(number)] = record.error
         if has_keys:
-            record = record._replace(key=record.key or "")
+            record = record._replace(id=record.id or "")
         writer.write(number, record, as_dtype(values, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
-    if records.place.n_records != part.n_records:
+    if records.progress.n_records != part.n_records:
         raise InputError(
             f"{part.path}: expected {part.n_records:,} records, found "
-            f"{records.place.n_records:,}; it has changed since the plan"
+            f"{records.progress.n_records:,}; it has changed since the plan"
         )
-    end = end_attributes(part.n_records, records.place, skipped)
+    end = end_attributes(part.n_records, records.progress, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
     return n_tokens

@@ -139,7 +139,7 @@ def _recorded(settings: Settings) -> tuple[dict[str, str], ModelOptions]:
         **settings.selection(options.n_layers).attributes(),
         "state": settings.state or start_of_sentences(files.options),
         "elmo_cli_version": elmo_cli.__version__,
-        **make_tokenizer(settings.tokenizer).settings(),
+        **make_tokenizer(settings.tokenizer).to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }, options
 

@@ -17,7 +17,7 @@ from elmo_cli.analysis.cosine import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.inference.batching import WINDOW_BATCHES, windows
 from elmo_cli.inference.selection import select
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 
 Array = NDArray[np.float32]
 MAX_DOCS = 1000

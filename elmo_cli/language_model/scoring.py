@@ -36,7 +36,7 @@ from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 
 _Result = TypeVar("_Result")
 
@@ -155,7 +155,7 @@ class LanguageModel:
             return compute(batch_sentences, layers[-1])
 
         carried = self.state == "carry"
-        checked, batch_tokens = map(checked_sentence, sentences), self._batch_tokens
+        checked, batch_tokens = map(check_sentence, sentences), self._batch_tokens
         for window in sentence_windows(
             checked, batch_size, batch_tokens, carried=carried, is_ready=is_ready
         ):

@@ -19,7 +19,7 @@ from runs import assert_equal
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError, OutputError, StoppedError
 from elmo_cli.outputs.writer import merge_shards
-from elmo_cli.text.records import RunInput, Shard, parse_shard
+from elmo_cli.text.shards import Shard, ShardReader, parse_shard
 
 embed = partial(runs.embed, skip_errors=True, checkpoint_tokens=1)
 
@@ -51,13 +51,13 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
     found = []
     for number in range(1, total + 1):
         shard = Shard(number, total)
-        records = RunInput(map(line_record, lines), shard)
+        records = ShardReader(map(line_record, lines), shard)
         for place, (record, _) in enumerate(records.read()):
-            assert record.text == str(shard.place(place))
+            assert record.text == str(shard.number_in_input(place))
             found.append(int(record.text))
-        whole = RunInput(map(line_record, lines))
+        whole = ShardReader(map(line_record, lines))
         list(whole.read())
-        assert records.place == whole.place  # the hash is of the whole input
+        assert records.progress == whole.progress  # the hash is of the whole input
     assert sorted(found) == list(range(n_lines))
 
 
@@ -81,11 +81,11 @@ def test_shards_merged_or_read_as_one_are_what_one_run_writes(
         assert len(shared) == len(whole)
         in_order = layout == "packed" or source == "text"
         for number, (record, values) in enumerate(whole.records()):
-            place = number if in_order else shared.number_of(record.key or "")
+            place = number if in_order else shared.number_of(record.id or "")
             np.testing.assert_allclose(shared[place], values, atol=1e-6)
-            assert shared.key(place) == record.key
+            assert shared.key(place) == record.id
             assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
-            name = record.key or record.text
+            name = record.id or record.text
             if name:
                 assert not in_order or shared.number_of(name) == whole.number_of(name)
         if in_order:

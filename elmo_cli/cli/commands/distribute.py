@@ -137,7 +137,7 @@ def distribute(
     from elmo_cli.distributed.plan import Settings, open_plan
     from elmo_cli.distributed.run import run_parts
     from elmo_cli.outputs.parts import Folder
-    from elmo_cli.text.records import WHOLE, parse_shard
+    from elmo_cli.text.shards import WHOLE, parse_shard
 
     shard = parse_shard(named.pop("shard") or str(WHOLE))
     engine = _take_engine(named)

@@ -15,8 +15,8 @@ from elmo_cli.outputs.formats import (
     STANDARD_OUTPUT,
     has_unknown_suffix,
 )
+from elmo_cli.text.input_formats import FORMATS, TEXT
 from elmo_cli.text.lines import check_input, size_in_bytes
-from elmo_cli.text.records import FORMATS, TEXT
 
 if TYPE_CHECKING:
     from elmo_cli.file_plan import FilePlan
@@ -157,7 +157,7 @@ def embed(
 def _plan(input_file: str, output_file: str, words: str | None, **named: Any) -> "FilePlan":
     """Choose what is read and written, before the model is loaded, which can take a while."""
     from elmo_cli.file_plan import FilePlan
-    from elmo_cli.text.records import read_targets
+    from elmo_cli.text.target_words import read_targets
 
     named["words"] = None if words is None else read_targets(words)
     with loading.usage_errors():

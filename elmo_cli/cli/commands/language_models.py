@@ -13,13 +13,14 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.errors import InputError, counted
-from elmo_cli.text.lines import STANDARD_INPUT, check_input, size_in_bytes
+from elmo_cli.text.lines import check_input, size_in_bytes
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Perplexity, Surprisals
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
     from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
-    from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
 _OF_SENTENCES = (
@@ -147,7 +148,7 @@ def _score_file(
 ) -> Iterator[Any]:
     """Score the sentences of a file, with a progress bar: what `score` gives for them."""
     from elmo_cli.cli.runs import progress_bar, show_rate
-    from elmo_cli.text.records import find_format, open_records
+    from elmo_cli.text.input_formats import find_format, open_records
 
     input_format = find_format(text, tokenizer=tokenizer)
     with (
@@ -270,7 +271,7 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
         )
     finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
     sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
-    texts = _read_texts(text, loading.take_tokenizer(named).cut, each=each)
+    texts = _read_texts(text, loading.take_tokenizer(named).tokenize, each=each)
     model = loading.load_language_model(**named)
     if n_samples is not None:
         sampling |= {"n_samples": n_samples, "backward": finding["backward"]}

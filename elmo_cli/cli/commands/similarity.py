@@ -8,14 +8,14 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
     from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
-    from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.records import Sentence
 
 
 @options.command()
@@ -55,7 +55,7 @@ def cosine(
     from elmo_cli.analysis.cosine import find_pair, similarities
 
     words = {name: named.pop(name) for name in ("word", "word2", "occurrence1", "occurrence2")}
-    cut = loading.take_tokenizer(named).cut
+    cut = loading.take_tokenizer(named).tokenize
     # A wrong word of the command line is found before a model is loaded.
     pair = None if sentence2 is None else find_pair([sentence1, sentence2], cut, **words)
     embedder = loading.load_embedder(**named)
@@ -148,7 +148,7 @@ def neighbours(
         if has_token_layer(activations, searching["layers"]):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
         _take_settings(activations, named)
-        cut = loading.take_tokenizer(named).cut
+        cut = loading.take_tokenizer(named).tokenize
         queries = _read_queries(arguments, sentence, occurrence, cut)
         embedder = _load_embedder(activations, named)
         number = 0
