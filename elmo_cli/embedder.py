@@ -31,7 +31,7 @@ from elmo_cli.settings import (
     mix_of,
     plan_file,
 )
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(map(checked_sentence, batch))
+        sentences = list(map(check_sentence, batch))
         embedded = self.engine.embed(sentences, self._selection(), self.device)
         longest = max((len(sentence) for sentence in sentences), default=0)
         shape = len(sentences), self.options.n_layers, longest, self.options.width
@@ -216,7 +216,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = list(map(checked_sentence, batch))
+        window = list(map(check_sentence, batch))
         return list(map(result_or_raise, self.engine.embed_window(window, self._selection())))
 
     def embed_sentences(
@@ -253,7 +253,7 @@ class ElmoEmbedder:
         """
         selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
         windows = self.engine.run(
-            map(checked_sentence, sentences),
+            map(check_sentence, sentences),
             partial(self.engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -343,10 +343,10 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or there is no such
                 layer, pooling or tokenizer.
         """
-        tokenize = make_tokenizer(tokenizer, language or self.files.language).cut
+        tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
         listed = [texts] if isinstance(texts, str) else texts
         sentences = [
-            tokenize(text) if isinstance(text, str) else checked_sentence(text) for text in listed
+            tokenize(text) if isinstance(text, str) else check_sentence(text) for text in listed
         ]
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(

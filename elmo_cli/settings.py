@@ -2,7 +2,8 @@
 
 Each dataclass is the one place where its options are declared, with their choices, defaults and
 checks. The command line builds them from its options, `ElmoEmbedder` from its keyword arguments,
-and output files record them as attributes. Importing this module loads neither torch nor numpy: `elmo embed --help` takes no time.
+and output files record them as attributes. Importing this module loads neither
+torch nor numpy, so that `elmo embed --help` is fast.
 """
 
 import math
@@ -19,7 +20,8 @@ from elmo_cli.outputs.formats import (
     OutputFormat,
     choose_output_format,
 )
-from elmo_cli.text.records import FASTA, TEXT, InputFormat, Shard, find_format, parse_shard
+from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, find_format
+from elmo_cli.text.shards import Shard, parse_shard
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:

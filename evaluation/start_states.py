@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.settings import InitialState
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import read_sentences
 
 BATCH_SIZE = 64

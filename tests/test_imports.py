@@ -30,7 +30,7 @@ TORCH_FREE = (
     "errors",
     "text.lines",
     "text.entries",
-    "text.records",
+    "text.input_formats",
     "outputs.formats",
     "model.vocabulary",
     "model.options",

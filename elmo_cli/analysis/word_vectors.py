@@ -36,8 +36,8 @@ from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.settings import Selection
-from elmo_cli.text.lines import Sentence
-from elmo_cli.text.records import find_format, open_records
+from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")

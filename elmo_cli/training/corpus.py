@@ -30,14 +30,8 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import batches_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.lines import (
-    Sentence,
-    check_input,
-    decode_line,
-    decompressed,
-    next_line,
-    open_text,
-)
+from elmo_cli.text.lines import check_input, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
@@ -119,7 +113,7 @@ class TrainingText:
 
     def sentences(self, line: str) -> list[Sentence]:
         """The sentences of a line, none of them empty."""
-        return [sentence for sentence in self.tokenizer.cut_all(line) if sentence]
+        return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
 
     def is_validation(self, line: str) -> bool:
         """Whether a line is held out: by its content, so that all its copies are."""
@@ -128,7 +122,7 @@ class TrainingText:
     def identity(self) -> list[list[str | int]]:
         """What tells this text from another."""
         files: list[list[str | int]] = [[str(path), path.stat().st_size] for path in self.paths]
-        return files + [[name, value] for name, value in self.tokenizer.settings().items()]
+        return files + [[name, value] for name, value in self.tokenizer.to_attributes().items()]
 
 
 def lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:

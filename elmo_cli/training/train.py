@@ -13,7 +13,7 @@ from typing import Any
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
 from elmo_cli.inference.device import Device
 from elmo_cli.model.vocabulary import read_vocabulary
-from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.input_formats import TEXT, open_records
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, read_sentences
 from elmo_cli.training.corpus import TrainingText, find_files, portions
 from elmo_cli.training.options import TrainingOptions, training_options

@@ -60,7 +60,8 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     with pytest.raises(OutputError) as caught:
         embed(text, output)
     assert str(caught.value) == (
-        f"{output} exists already, of the first 5 lines of this input. Use --overwrite to replace it."
+        f"{output} exists already, of the first 5 lines of this input. Use --overwrite to "
+        "replace it."
     )
     assert output.read_bytes() == before
     assert folder_of(text) == {"input.txt", "out"}
