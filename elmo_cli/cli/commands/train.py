@@ -2,9 +2,11 @@
 
 import json
 import os
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -107,7 +109,8 @@ _file = partial(
     ),
     count(
         "--unroll",
-        requires="--state carry or --optimizer adagrad",  # whose loss is multiplied by it
+        # The loss of Adagrad is multiplied by --unroll.
+        requires="--state carry or --optimizer adagrad",
         help="Tokens of a stream in a block, with --state carry. [default: 20]",
     ),
 )
@@ -190,17 +193,33 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     if not any(settings[name] for name in ("preset", "options_file", "init_from")):
         raise click.UsageError("expected --preset, --options-file or --init-from")
     tokenizer = loading.take_tokenizer(settings)
-    # Read by oneDNN, which keeps 1,024 products: one for each number of rows, which all differ.
+    # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.cli.runs import stop_on_signal
+    from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
+    settings |= {"files": texts, "tokenizer": tokenizer}
     with stop_on_signal() as should_stop:
         perplexity = train_model(
-            texts, folder, tokenizer=tokenizer, should_stop=should_stop, **settings
+            _build(TextOptions, settings),
+            folder,
+            _build(StartOptions, settings),
+            _build(GivenOptions, settings),
+            _build(RunOptions, settings),
+            should_stop=should_stop,
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
     messages.say(f"{folder}: a model; its card.md says how it was made")
+
+
+_Options = TypeVar("_Options")
+
+
+def _build(kind: type[_Options], settings: Mapping[str, Any]) -> _Options:
+    """Build a dataclass from the options of the command that it has fields for."""
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: settings[name] for name in names})
