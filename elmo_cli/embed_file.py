@@ -23,7 +23,7 @@ from elmo_cli.errors import (
     first_line,
     size_text,
 )
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
