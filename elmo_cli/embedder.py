@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import elmo_cli
 from elmo_cli.encode import encode
 from elmo_cli.errors import ComputationError
 from elmo_cli.inference.batching import (
@@ -41,6 +40,7 @@ from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.text.lines import Sentence, checked_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.version import __version__
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
@@ -385,6 +385,6 @@ class ElmoEmbedder:
             **selection.attributes(),
             "state": self.state,
             "precision": self.precision,
-            "elmo_cli_version": elmo_cli.__version__,
+            "elmo_cli_version": __version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from elmo_cli import __version__
 from elmo_cli.cli import messages
 from elmo_cli.errors import ElmoError, StoppedError, first_line
+from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {

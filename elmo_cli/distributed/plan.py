@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-import elmo_cli
 from elmo_cli.distributed.inputs import Columns, Part, cut, find_inputs
 from elmo_cli.errors import OutputError, check_choice, shown
 from elmo_cli.inference.selection import Selection, select
@@ -19,6 +18,7 @@ from elmo_cli.pretrained.loading import choose_model, default_model
 from elmo_cli.pretrained.model_files import content_sha256
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0
 """Size of a part, before compression."""
@@ -138,7 +138,7 @@ def _recorded(settings: Settings) -> tuple[dict[str, str], ModelOptions]:
         "options": json.dumps(asdict(options)),
         **settings.selection(options.n_layers).attributes(),
         "state": settings.state or start_of_sentences(files.options),
-        "elmo_cli_version": elmo_cli.__version__,
+        "elmo_cli_version": __version__,
         **make_tokenizer(settings.tokenizer).settings(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }, options

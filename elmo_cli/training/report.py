@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from elmo_cli import __version__
 from elmo_cli.errors import OutputError, load_extra
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
@@ -20,6 +19,7 @@ from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run, write_lines
 from elmo_cli.training.start import Start
+from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 
