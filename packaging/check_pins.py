@@ -18,7 +18,10 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 LINUX: Final = "x86_64-manylinux_2_28"
 OTHERS: Final = ("windows", "aarch64-apple-darwin", "aarch64-manylinux_2_28")
-MACOS_ENVIRONMENT: Final = {"MACOSX_DEPLOYMENT_TARGET": "14.0"}  # Older ones have no torch.
+ENVIRONMENT: Final = {
+    "MACOSX_DEPLOYMENT_TARGET": "14.0",  # torch has no wheel for older ones.
+    "UV_PYTHON_DOWNLOADS": "never",  # The running Python is enough to resolve for others.
+}
 
 
 def main() -> int:
@@ -47,7 +50,7 @@ def resolve(python: str, system: str) -> str:
     command += ["--python-version", python, "--python-platform", system]
     command += ["--only-binary", ":all:", "--quiet", "--output-file", os.devnull]
     result = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | MACOS_ENVIRONMENT
+        command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT
     )
     return result.stderr.strip() if result.returncode else ""
 
