@@ -23,7 +23,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROCESSORS = {
+PROCESSORS: dict[str, dict[str, list[str]]] = {
     "x86_64": {
         "AVX2": ["-mavx2", "-mfma"],
         "AVX512": [
@@ -147,5 +147,5 @@ def compile_kernels(folder: Path, processor: str, flags: list[str]) -> None:
     library = folder / f"kernels.{digest}.{processor}.so"
     compiler = [*shlex.split(os.environ.get("CC", "cc")), *COMPILE, *flags]
     # The library is linked without OpenMP, because it has to share the one that torch has loaded.
-    link = ["-shared", "-s", folder / "kernels.c", "-o", library]
+    link = ["-shared", "-s", str(folder / "kernels.c"), "-o", str(library)]
     subprocess.run([*compiler, *link], check=True)

@@ -20,8 +20,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 NEEDED: Final = ("/licenses/LICENSE", "/sboms/elmo-cli.cdx.json", "/py.typed", "/weights.hdf5")
 CHOICES: Final = {
-    "manylinux_2_28_x86_64": "x86_64",
-    "manylinux_2_28_aarch64": "aarch64",
+    "manylinux_2_17_x86_64": "x86_64",
+    "manylinux_2_17_aarch64": "aarch64",
     "win_amd64": "any",
     "macosx_14_0_arm64": "any",
     "musllinux_1_2_x86_64": "any",

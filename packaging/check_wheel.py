@@ -5,7 +5,7 @@
     PATH=fresh/bin fresh/bin/python packaging/check_wheel.py
 
 Run it with the Python of a fresh environment, without a compiler in PATH. `--without-kernels` is
-for a wheel without them.
+for a wheel without them, and leaves out the comparison of two processors.
 """
 
 import json
@@ -41,14 +41,16 @@ def main() -> None:
     expect(has_kernels != ("--without-kernels" in sys.argv), f"has kernels: {has_kernels}")
     difference = golden_difference()
     expect(difference <= TOLERANCE, f"difference from AllenNLP: {difference}")
-    between = alice_difference()
-    expect(between <= BETWEEN_PROCESSORS, f"difference between kernels and torch: {between}")
     processor = torch.backends.cpu.get_cpu_capability()
     print(
         f"elmo-cli {elmo_cli.__version__}, Python {sys.version.split()[0]}, torch "
-        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest differences: "
-        f"{difference:.1e} from AllenNLP, {between:.1e} between this processor and a plain one."
+        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest difference from "
+        f"AllenNLP: {difference:.1e}."
     )
+    if has_kernels:
+        between = alice_difference()
+        expect(between <= BETWEEN_PROCESSORS, f"difference between processors: {between}")
+        print(f"examples/alice.txt: largest difference from a plain processor {between:.1e}.")
 
 
 def expect(condition: bool, problem: str) -> None:
