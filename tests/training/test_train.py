@@ -33,6 +33,7 @@ from elmo_cli.errors import (
     OptionsError,
     OutputError,
     StoppedError,
+    install_command,
 )
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
@@ -472,7 +473,7 @@ def test_without_the_package_of_tensorboard_nothing_is_begun(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert_fails(
         elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
-        'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"',
+        "TensorBoard needs a package that is not installed; " + install_command("tensorboard"),
     )
     assert not Path("new").exists()
 
