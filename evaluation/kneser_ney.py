@@ -14,14 +14,11 @@ import argparse
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-
-from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
-from elmo_cli.text.lines import Sentence
-from elmo_cli.text.tokenizers import read_sentences
+from token_style import read_sentences
 
 UNKNOWN = "@unknown@"
 """`<UNK>` as kenlm sees it: a word like any other. kenlm's own `<UNK>` is a word without counts."""
@@ -43,7 +40,7 @@ def main() -> None:
     for program in ("lmplz", "query"):
         if not (asked.kenlm / program).is_file():
             raise SystemExit(f"{asked.kenlm}: expected {program} there; make_kenlm.sh builds it")
-    vocabulary = read_vocabulary(asked.vocabulary)
+    vocabulary = set(asked.vocabulary.read_text(encoding="utf-8").splitlines())
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model.arpa"
         sentences = read_sentences(asked.train)
@@ -55,7 +52,7 @@ def main() -> None:
 
 
 def mapped_lines(
-    sentences: Iterable[Sentence], vocabulary: Vocabulary, *, distinct: bool = False
+    sentences: Iterable[list[str]], vocabulary: Container[str], *, distinct: bool = False
 ) -> Iterator[str]:
     """Sentences that have tokens as lines for kenlm; with `distinct`, each as often as once."""
     seen: set[int] = set()

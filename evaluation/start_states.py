@@ -17,16 +17,14 @@ that of zero with the standard error of this, by drawing stretches again.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
-from bootstrap import Estimate, draw_weights
+from bootstrap import Estimate, draw_totals
 from numpy.typing import NDArray
+from token_style import read_sentences
 
-from elmo_cli.embedder import State
-from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.text.lines import Sentence
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli import LanguageModel
 
 BATCH_SIZE = 64
 STARTS = ("zero", "warm", "carry", "carry, in order")
@@ -61,9 +59,9 @@ def main() -> None:
         )
 
 
-def score(model: str, start: str, sentences: Sequence[Sentence], stretch: int) -> Floats:
+def score(model: str, start: str, sentences: Sequence[list[str]], stretch: int) -> Floats:
     """The log probability of each sentence, the mean of both directions: shape (N,)."""
-    state = cast(State, start.partition(",")[0])
+    state = cast(Literal["zero", "warm", "carry"], start.partition(",")[0])
     order, batch_size = list(range(len(sentences))), BATCH_SIZE
     if start == "carry, in order":
         batch_size = len(sentences) // stretch
@@ -92,8 +90,8 @@ def perplexities(log_p: Floats, n_predictions: NDArray[np.int64], n_stretches: i
     """
     sums = log_p.reshape(len(log_p), n_stretches, -1).sum(axis=2).T  # (S, K)
     counts = n_predictions.reshape(n_stretches, -1).sum(axis=1)
-    weights = draw_weights(n_stretches)
-    draws = np.exp(-(weights @ sums) / (weights @ counts)[:, None])
+    totals = draw_totals(np.hstack([sums, counts[:, None]]))
+    draws = np.exp(-totals[:, :-1] / totals[:, -1:])
     return Estimate(np.exp(-sums.sum(axis=0) / counts.sum()), draws)
 
 
