@@ -39,7 +39,7 @@ def evaluate(embedder: Embedder, corpora: dict[str, Split]) -> Table:
         ]
         for row, name in enumerate(names)
     }
-    note = "Accuracy of a linear classifier. " + "; ".join(sizes) + "."
+    note = "Accuracy of a linear classifier. " + "; ".join(sizes) + ". Intervals draw sentences."
     return Table("Parts of speech", note, [*corpora, "published: biLM, Penn Treebank"], rows)
 
 

@@ -41,7 +41,7 @@ def evaluate(embedder: Embedder) -> Table:
     columns = [*names, "mean above layer 0", "mean of all layers", "top layer minus layer 1"]
     note = (
         "How often two sentences of one sense are nearer than two of different senses. "
-        "50 is chance; 12 words per list."
+        "50 is chance. 12 words per list; intervals draw words."
     )
     return Table("Lists of senses", note, columns, rows)
 

@@ -17,8 +17,12 @@ class Figure(NamedTuple):
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.value:.1f}"
-        return f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
+            return _rounded(self.value)
+        return f"{_rounded(self.value)} ({_rounded(self.low)} to {_rounded(self.high)})"
+
+
+def _rounded(value: float) -> str:
+    return f"{round(value, 1) + 0.0:.1f}"  # The addition turns -0.0 into 0.0.
 
 
 Cell = Figure | None
@@ -88,4 +92,5 @@ def to_markdown(header: dict[str, str], tables: Iterable[Table]) -> str:
 def to_json(header: dict[str, str], tables: Iterable[Table]) -> str:
     """Return the tables as JSON; see `to_markdown`."""
     tests = {table.name: table.to_dict() for table in tables}
-    return json.dumps({**header, "tests": tests}, indent=1, ensure_ascii=False) + "\n"
+    content = {**header, "unit": "percent", "interval": "95 % (bootstrap)", "tests": tests}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

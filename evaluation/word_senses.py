@@ -71,17 +71,15 @@ def evaluate(
 ) -> list[Table]:
     """Return the tables of F1 with and without WordNet's first sense for words SemCor lacks."""
     guesses = guess(embedder, semcor, tests, numbers)
-    everything = np.ones(len(guesses.right), bool)
-    sets = {"all": everything}
+    sets = {"all": np.ones(len(guesses.right), bool)}
     for name in dict.fromkeys(guesses.sources.tolist()):
         sets[name] = guesses.sources == name
-    if len(sets) == 2:  # A single data set is everything.
-        del sets["all"]
     if guesses.several.any():
         sets["several senses in SemCor"] = guesses.several
     note = (
         f"F1 on {len(guesses.right):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
-        f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. "
+        f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. Intervals draw "
+        "sentences. "
     )
     return [
         _tabulate(
@@ -114,11 +112,11 @@ def _tabulate(
     rows: dict[str, Sequence[Cell]] = {
         method: [of_set[k] for of_set in by_set] for k, method in enumerate(guesses.methods)
     }
-    layers = [k for k, method in enumerate(guesses.methods) if method.startswith("layer ")]
-    for other in (guesses.methods.index(MOST_FREQUENT), layers[min(1, len(layers) - 1)]):
-        title = f"{guesses.methods[layers[-1]]} minus {guesses.methods[other]}"
-        if other != layers[-1]:
-            rows[title] = [figures(e.difference(layers[-1], other))[0] for e in estimates]
+    top = max(k for k, method in enumerate(guesses.methods) if method.startswith("layer "))
+    for k, method in enumerate(guesses.methods):
+        if k != top:
+            title = f"{guesses.methods[top]} minus {method}"
+            rows[title] = [figures(estimate.difference(top, k))[0] for estimate in estimates]
     if fallback:
         for title, value in PUBLISHED.items():
             rows[title] = [Figure(value), *[None] * (len(sets) - 1)]

@@ -112,21 +112,23 @@ def test_both_files_grow_with_each_table(folder: Path) -> None:
 
 
 def test_a_table_as_markdown_and_json() -> None:
-    rows = {"layer 1": [Figure(50.04, 40, 61.26), None], "published": [Figure(67.4), None]}
+    rows = {"layer 1": [Figure(50.04, -0.01, 61.26), None], "published": [Figure(67.4), None]}
     table = Table("Senses", "Two words.", ["all", "one"], rows)
     markdown = to_markdown({"model": "mini"}, [table])
     assert "- model: mini\n" in markdown
     assert markdown.endswith(
         "## Senses\n\nTwo words.\n\n|  | all | one |\n|---|--:|--:|\n"
-        "| layer 1 | 50.0 (40.0 to 61.3) |  |\n| published | 67.4 |  |\n"
+        "| layer 1 | 50.0 (0.0 to 61.3) |  |\n| published | 67.4 |  |\n"
     )
     assert json.loads(to_json({"model": "mini"}, [table])) == {
         "model": "mini",
+        "unit": "percent",
+        "interval": "95 % (bootstrap)",
         "tests": {
             "Senses": {
                 "note": "Two words.",
                 "rows": {
-                    "layer 1": {"all": {"value": 50.04, "low": 40, "high": 61.26}},
+                    "layer 1": {"all": {"value": 50.04, "low": -0.01, "high": 61.26}},
                     "published": {"all": {"value": 67.4}},
                 },
             }
