@@ -39,7 +39,7 @@ from elmo_cli.settings import (
     Precision,
     Selection,
 )
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)

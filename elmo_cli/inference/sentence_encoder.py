@@ -22,7 +22,7 @@ from elmo_cli.inference.fast_token_encoder import FastTokenEncoder, TokenCache
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.settings import InitialState
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 
 CACHED_TOKENS = 32_768
 """Tokens whose vectors are kept."""

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.settings import Pooling
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -39,7 +38,7 @@ class ElmoVectorizer(
         layers: str | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling = "mean",
+        pooling: str = "mean",
         tokenizer: str = "moses",
         batch_tokens: int | None = None,
         device: str = "cpu",

@@ -153,8 +153,8 @@ def word_vectors(
             write_token_vectors,
             *(arguments[0], output),
             softmax=softmax,
-            settings=model_settings,
-            files=files,
+            model=files,
+            device=model_settings.device,
         )
     else:
         embedder = loading.load_embedder(model_settings)
@@ -218,7 +218,7 @@ def change(
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
     """
     from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
-    from elmo_cli.text.records import read_targets
+    from elmo_cli.text.target_words import read_targets
 
     targets = None if words is None else read_targets(words)
     changes = measure_change(
