@@ -1,7 +1,4 @@
-"""Input files to records, in each format that can be read; those that a run reads.
-
-Of target words the uses alone are wanted, with all their forms.
-"""
+"""Input files to records, in each format that can be read; those that a run reads."""
 
 import hashlib
 import re
@@ -10,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from elmo_cli.errors import InputError, check_choice
 from elmo_cli.text.entries import (
@@ -226,46 +223,3 @@ class RunInput:
             self._n_read += 1
             if self._shard.has(self._n_read - 1):
                 yield self._prepare(record), self.place
-
-
-POSITIONS: Final = "positions"
-"""The attribute of a record that says which of its tokens are wanted, from 0."""
-
-
-def read_targets(path: str | Path) -> dict[str, str]:
-    """The word of each form in a file of target words; a word is a form of itself.
-
-    A line has a word, or a word and its forms with commas between: `lemma,form,form`.
-    """
-    targets: dict[str, str] = {}
-    with open_lines(path) as (lines, _):
-        for number, line in enumerate(lines, start=1):
-            forms = [form.strip() for form in line.split(",")]
-            if line == ",":  # the word itself
-                forms = [line]
-            for form in filter(None, forms):
-                word = targets.setdefault(form, forms[0])
-                if word != forms[0]:
-                    raise InputError(
-                        f"{path}, line {number}: {form!r} is a form of {word!r} already; expected "
-                        "each form once"
-                    )
-    if not targets:
-        raise InputError(f"{path}: expected a word a line, found nothing")
-    return targets
-
-
-def target_record(record: Record, words: Mapping[str, str]) -> Record:
-    """A record of which only some words are wanted; one without any becomes a blank line."""
-    positions = [str(place) for place, token in enumerate(record.tokens) if token in words]
-    if not positions:
-        return record._replace(text="", tokens=[])
-    return record._replace(attributes={**record.attributes, POSITIONS: ",".join(positions)})
-
-
-def target_positions(record: Record) -> list[int]:
-    """The places of the tokens of a record that are wanted, which are all if it does not say."""
-    positions = record.attributes.get(POSITIONS)
-    if positions is None:
-        return list(range(len(record.tokens)))
-    return [int(position) for position in positions.split(",")]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
-from elmo_cli.analysis.neighbours import settings_of, word_neighbours
+from elmo_cli.analysis.neighbours import word_neighbours
 from elmo_cli.analysis.uses import check_pooling, record_name
 
 Array = NDArray[Any]
