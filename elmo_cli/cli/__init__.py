@@ -24,8 +24,9 @@ COMMAND_GROUPS = {
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
-        "neighbours": "Find the uses nearest to a word in a sentence.",
-        "plot": "Draw the uses of a word as points.",
+        "usages": "Write the occurrences of target words in a text.",
+        "neighbours": "Find the occurrences nearest to a word in a sentence.",
+        "plot": "Draw the occurrences of a word as points.",
         "word-vectors": "Write one vector a word.",
         "change": "Measure how much words changed between corpora.",
     },

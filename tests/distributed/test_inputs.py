@@ -14,8 +14,8 @@ from pyarrow import parquet
 from elmo_cli.distributed.inputs import Part, cut, find_inputs, read_part
 from elmo_cli.errors import InputError
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.records import Record
 from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.records import Record
 
 TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"])).map(
     b"\n".join
