@@ -94,8 +94,9 @@ def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
     `elmo train` writes it into the options.json. A model trained with carried state starts
     warm: it never met the zero state, and a fixed start leaves sentences independent.
     """
-    training = read_json(path).get("training", {})
-    return "warm" if training.get("state") == "carry" else "zero"
+    training = read_json(path).get("training")
+    is_carried = isinstance(training, dict) and training.get("state") == "carry"
+    return "warm" if is_carried else "zero"
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -184,9 +185,10 @@ def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
     return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
+_MAX_CLIP: Final = 1e38  # below the largest float32
 _CLIP: Final = (
-    "a number, 0 or more, or null",
-    lambda value: value is None or (type(value) in (int, float) and value >= 0),
+    f"a number, 0 to {_MAX_CLIP:g}, or null",
+    lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
 )
 _LSTM: Final = {
     "dim": _whole(1),
