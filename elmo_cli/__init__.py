@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError as ElmoError
+from elmo_cli.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import measure_change as measure_change
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
     from elmo_cli.outputs.reader import open_activations as open_activations
     from elmo_cli.text.tokenizers import tokenize as tokenize
-
-__version__ = "0.1.0"
 
 _NAMES = {
     "analysis.change": "measure_change read_uses",

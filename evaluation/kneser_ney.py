@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import read_sentences
 
 UNKNOWN = "@unknown@"

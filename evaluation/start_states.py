@@ -23,9 +23,9 @@ import numpy as np
 from bootstrap import Estimate, draw_weights
 from numpy.typing import NDArray
 
-from elmo_cli.embedder import State
 from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.text.lines import Sentence
+from elmo_cli.settings import InitialState
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import read_sentences
 
 BATCH_SIZE = 64
@@ -63,7 +63,7 @@ def main() -> None:
 
 def score(model: str, start: str, sentences: Sequence[Sentence], stretch: int) -> Floats:
     """The log probability of each sentence, the mean of both directions: shape (N,)."""
-    state = cast(State, start.partition(",")[0])
+    state = cast(InitialState, start.partition(",")[0])
     order, batch_size = list(range(len(sentences))), BATCH_SIZE
     if start == "carry, in order":
         batch_size = len(sentences) // stretch

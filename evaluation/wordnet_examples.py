@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import tokenize
 
 PARTS_OF_SPEECH = ("noun", "verb", "adj")

@@ -104,7 +104,7 @@ def golden_models_are_read_once() -> Iterator[None]:
         return copy.deepcopy(known[files])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("embedder", "language_model.scoring"):
+        for module in ("engine",):
             patch.setattr(f"elmo_cli.{module}.load_bilm", load)
         yield
 

@@ -1,9 +1,9 @@
 """The tokens of a file of activations nearest to a word in a sentence: exact search, in blocks."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.settings import Selection
 
 BLOCK_TOKENS: Final = 2048
 """About how many vectors are compared at once: 8 MB, which the allocator reuses."""
@@ -120,7 +121,7 @@ def word_neighbours(
     What lies in the same sentence as the query is left out.
 
     Args:
-        embedder: of the model that made the file; see `settings_of`.
+        embedder: of the model that made the file; see `ModelSettings.from_attributes`.
         activations, top, layers: as in `neighbours`.
         queries: words; any word of a sentence stands for it where tokens are pooled.
         other_words: leave out the same word, in lower or upper case, too.
@@ -145,17 +146,6 @@ def word_neighbours(
     )
 
 
-def settings_of(activations: Activations) -> dict[str, Any]:
-    """The `model` and the `state` of the embedder for queries to a file.
-
-    Carried states depend on all sentences before: there, queries start warm. A file of AllenNLP
-    has such, and does not name its model.
-    """
-    attributes = activations.attributes
-    state = "zero" if attributes.get("state") == "zero" else "warm"
-    return {"model": attributes.get("model"), "state": state}
-
-
 def _embed(
     embedder: ElmoEmbedder,
     activations: Activations,
@@ -163,19 +153,12 @@ def _embed(
     layers: str | None,
 ) -> NDArray[np.floating]:
     """The vectors of queries, made as those of a file: shape (Q, W)."""
-    attributes = activations.attributes
-    mix, pooling = attributes.get("mix"), attributes.get("pooling")
-    embedded = embedder.embed_sentences(
-        (query.sentence for query in queries),
-        layers=stored_layers(activations) if mix is None else "all",
-        mix=None if mix is None else [float(part) for part in mix.split(",")],
-        gamma=None if mix is None else float(attributes["gamma"]),
-        pooling=pooling,
-        normalize="normalize" in attributes,
-    )
+    attributes = activations.attributes | {"layers": stored_layers(activations)}
+    selection = Selection.from_attributes(attributes)
+    embedded = embedder.embed_sentences((query.sentence for query in queries), **asdict(selection))
     rows = layer_rows(activations, layers)
     means = [mean_of(values, rows) for values in embedded]
-    if pooling is None:
+    if selection.pooling is None:
         means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
     return np.stack(means)
 

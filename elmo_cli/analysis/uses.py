@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.errors import InputError, shown
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import target_positions
+from elmo_cli.text.records import Record
+from elmo_cli.text.target_words import target_positions
 
 Array = NDArray[Any]
 

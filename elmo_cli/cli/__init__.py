@@ -13,15 +13,14 @@ from typing import Any
 
 import click
 
-from elmo_cli import __version__
 from elmo_cli.cli import messages
 from elmo_cli.errors import ElmoError, StoppedError, first_line
+from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {
         "embed": "Embed a text or FASTA file.",
         "distribute": "Embed a large corpus with many workers.",
-        "merge": "Merge the outputs of all shards.",
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
@@ -52,7 +51,6 @@ Each is in the file of `_MODULES` in `commands`, or of its name, which is import
 half the time of `--help`.
 """
 _MODULES = {
-    "merge": "embed",
     **dict.fromkeys(("cosine", "neighbours"), "similarity"),
     **dict.fromkeys(("plot", "word-vectors", "change"), "words"),
     **dict.fromkeys(("perplexity", "surprisal", "predict"), "language_models"),

@@ -18,8 +18,6 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _Compute = Callable[[Sequence[int]], Sequence[_Result]]
 
-DEFAULT_BATCH_SIZE: Final = 64
-"""Sentences in a batch where states are carried over; it changes results only there."""
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
 """Tokens in a batch, by device: the more, the more of them are equal, but the more memory."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
@@ -50,18 +48,18 @@ def sentence_windows(
     *,
     carried: bool,
     length: Callable[[Any], int] = len,
-    is_ready: Callable[[], bool] = lambda: True,
+    ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Cut a stream into windows, each held in memory and computed at once.
+    """Split a stream into windows, each held in memory and computed at once.
 
-    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or less where the next sentence
-    is not there yet; where states are carried over, it is a batch of `batch_size` sentences.
+    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or fewer where `ends_window` is
+    True for an item. Where the state is carried over, it is one batch of `batch_size` sentences.
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
         return windows(sentences, sys.maxsize, batch_size, length=length)
     n_tokens = WINDOW_BATCHES * batch_tokens
-    return windows(sentences, n_tokens, n_tokens, length=length, is_ready=is_ready)
+    return windows(sentences, n_tokens, n_tokens, length=length, ends_window=ends_window)
 
 
 def windows(
@@ -70,15 +68,18 @@ def windows(
     max_sentences: int,
     *,
     length: Callable[[Any], int] = len,
-    is_ready: Callable[[], bool] = lambda: True,
+    ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Cut a stream into lists, each closed by the sentence that reaches a bound."""
+    """Split a stream into lists of about `max_tokens` tokens.
+
+    A list ends with the item that reaches a maximum, or for which `ends_window` is True.
+    """
     window: list[_Item] = []
     n_tokens = 0
     for sentence in sentences:
         window.append(sentence)
         n_tokens += length(sentence)
-        if n_tokens >= max_tokens or len(window) >= max_sentences or not is_ready():
+        if n_tokens >= max_tokens or len(window) >= max_sentences or ends_window(sentence):
             yield window
             window, n_tokens = [], 0
     if window:

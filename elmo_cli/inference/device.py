@@ -1,11 +1,12 @@
 """Where a biLM computes, and in which data types: devices and precisions by their names."""
 
-from typing import Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import torch
 
 from elmo_cli.compiled.kernels import has_int8, processor_has
-from elmo_cli.errors import ComputationError, DeviceError, InputError, check_choice
+from elmo_cli.errors import ComputationError, DeviceError, InputError
+from elmo_cli.settings import Precision
 
 Device: TypeAlias = str | int | torch.device
 """The name of a device, or the number of a GPU; -1 is the CPU. See `choose_device`."""
@@ -56,9 +57,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-Precision = Literal["float32", "bfloat16", "float16", "int8"]
-
-
 class ComputeTypes(NamedTuple):
     """The data types in which a biLM computes, and its device; its cells are float32 always."""
 
@@ -73,7 +71,6 @@ class ComputeTypes(NamedTuple):
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """The types of a precision on a device; an `InputError` if it does not have it."""
-    check_choice("precision", precision, get_args(Precision))
     if precision != "int8":
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)

@@ -8,22 +8,20 @@ import os
 from collections.abc import Sequence
 from io import BytesIO
 from threading import Lock
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.errors import check_choice
 from elmo_cli.inference.batching import index_tokens
 from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
 from elmo_cli.inference.fast_token_encoder import TokenCache, prepare_token_encoder
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
-from elmo_cli.text.lines import Sentence
+from elmo_cli.settings import InitialState
+from elmo_cli.text.records import Sentence
 
-State = Literal["zero", "carry", "warm"]
 CACHED_TOKENS = 32_768
 
 _one_at_a_time = Lock()
@@ -179,14 +177,8 @@ class CarriedStates(SentenceEncoder):
 Encoder = FixedStart | CarriedStates
 
 
-def make_encoder(bilm: BiLm, types: ComputeTypes, state: State) -> Encoder:
+def make_encoder(bilm: BiLm, types: ComputeTypes, state: InitialState) -> Encoder:
     """Prepare a biLM, which is used up, for sentences that start from the state that is named."""
     if state == "carry":
         return CarriedStates(bilm, types)
     return FixedStart(bilm, types, CACHED_TOKENS, warm=state == "warm")
-
-
-def check_state(state: str | None) -> None:
-    """Raise an `InputError` for an initial state that does not exist; None is not given."""
-    if state is not None:
-        check_choice("state", state, get_args(State))

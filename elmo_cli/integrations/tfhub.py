@@ -12,7 +12,7 @@ from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import find_model, load_bilm
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 
 
 class HubElmo(nn.Module):
@@ -99,7 +99,7 @@ def _read(
         raise InputError("expected a list of sentences, found one string")
     strings = [sentence for sentence in sentences if isinstance(sentence, str)]
     if not strings:
-        rows = [list(checked_sentence(row)) for row in sentences]
+        rows = [list(check_sentence(row)) for row in sentences]
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
     if len(strings) < len(sentences):
         raise InputError("expected sentences or lists of tokens, found both")

@@ -6,6 +6,7 @@ not in the vocabulary counts as the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,29 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import InputError
-from elmo_cli.inference.batching import (
-    DEFAULT_BATCH_SIZE,
-    compute_window,
-    sentence_windows,
-    tokens_per_batch,
-)
-from elmo_cli.inference.device import (
-    Device,
-    Precision,
-    choose_device,
-    compute_types,
-    result_or_raise,
-)
+from elmo_cli.inference.device import Device, result_or_raise
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.inference.sentence_encoder import CarriedStates, State, check_state, make_encoder
+from elmo_cli.inference.sentence_encoder import CarriedStates, Encoder
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
-from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
-from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
+from elmo_cli.text.records import Sentence, check_sentence
 
 _Result = TypeVar("_Result")
 
@@ -68,7 +57,7 @@ class LanguageModel:
         model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
         softmax_file: str | Path | None = None,
-        state: State | None = None,
+        state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
     ) -> None:
@@ -84,22 +73,42 @@ class LanguageModel:
             ElmoError: the model, its softmax or the device is not there, or not as it
                 should be.
         """
-        check_state(state)
-        self._device = choose_device(device)
-        types = compute_types(precision, self._device)
-        self._batch_tokens = tokens_per_batch(batch_tokens, self._device.type)
-        named = (model, options_file, weight_file, vocabulary_file, softmax_file)
-        self.files = choose_model(*named, with_softmax=True)
-        assert self.files.vocabulary is not None
-        assert self.files.softmax is not None
-        self.vocabulary = read_vocabulary(self.files.vocabulary)
-        bilm = load_bilm(self.files)
-        self.state: State = state or start_of_sentences(self.files.options)
-        self.softmax = FullSoftmax(
-            self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, self._device
+        settings = ModelSettings(
+            *(model, options_file, weight_file, vocabulary_file, softmax_file),
+            state=state,
+            precision=precision,
+            device=str(device),
+            batch_tokens=batch_tokens,
         )
-        self._states = make_encoder(bilm, types, self.state)
+        self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> "LanguageModel":
+        """Return a language model on a loaded model, whose files include a softmax."""
+        model = cls.__new__(cls)
+        model._set_up(engine)
+        return model
+
+    def _set_up(self, engine: Engine) -> None:
+        files = engine.files
+        assert files.vocabulary is not None
+        assert files.softmax is not None
+        self.engine = engine
+        """The loaded model."""
+        self.vocabulary = read_vocabulary(files.vocabulary)
+        dim = engine.options.lstm.projection_dim
+        self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
+
+    @property
+    def files(self) -> ModelFiles:
+        """Files of the model."""
+        return self.engine.files
+
+    @property
+    def state(self) -> InitialState:
+        """Initial state of the sentences."""
+        return self.engine.state
 
     def score(
         self,
@@ -148,23 +157,20 @@ class LanguageModel:
             directions: those to run, 0 forward and 1 backward; D of them.
         """
 
-        @torch.inference_mode()
-        def compute_batch(batch: Sequence[int]) -> Sequence[_Result]:
-            batch_sentences = [window[place] for place in batch]
-            layers = self._states.run_bounded(batch_sentences, slots=batch, directions=directions)
-            return compute(batch_sentences, layers[-1])
+        def compute_batch(
+            encoder: Encoder, batch: list[Sentence], slots: Sequence[int]
+        ) -> Sequence[_Result]:
+            layers = encoder.run_bounded(batch, slots=slots, directions=directions)
+            return compute(batch, layers[-1].to(self.engine.device))
 
-        carried = self.state == "carry"
-        checked, batch_tokens = map(checked_sentence, sentences), self._batch_tokens
-        for window in sentence_windows(
-            checked, batch_size, batch_tokens, carried=carried, is_ready=is_ready
-        ):
-            lengths = list(map(len, window))
-            results = compute_window(
-                compute_batch, lengths, batch_tokens, self._device.type, carried=carried
-            )
-            for place in range(len(window)):
-                yield result_or_raise(results.get(place, nothing))
+        windows = self.engine.run(
+            map(check_sentence, sentences),
+            partial(self.engine.compute, compute=compute_batch, empty=nothing),
+            sentence_of=lambda sentence: sentence,
+            batch_size=batch_size,
+            ends_window=lambda sentence: not is_ready(),
+        )
+        return (result_or_raise(result) for _, results in windows for result in results)
 
     def score_batch(
         self,
@@ -213,14 +219,14 @@ class LanguageModel:
         Returns:
             The contexts of the next word, float, shape (B, P), and where each text ended.
         """
-        if isinstance(self._states, CarriedStates):
+        if isinstance(self.engine.encoder, CarriedStates):
             raise InputError("state 'carry': predictions start from zero or warm")
         if state is None:
-            state = self._states.start
-            first, last = self._states.boundaries
+            state = self.engine.encoder.start
+            first, last = self.engine.encoder.boundaries
             texts = [[*text, last] if backward else [first, *text] for text in texts]
         directions = BACKWARD if backward else FORWARD
-        layers, ended = self._states.run_from(texts, state, directions)
+        layers, ended = self.engine.encoder.run_from(texts, state, directions)
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         return layers[-1, ends - lengths if backward else ends - 1], ended

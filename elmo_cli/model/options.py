@@ -80,23 +80,30 @@ class ManyLangsOptions(ModelOptions):
 def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
-    All errors are named at once.
+    Raises:
+        OptionsError: The file cannot be read, or does not describe a model; names all errors.
+    """
+    return read_options_and_state(path)[0]
+
+
+def read_options_and_state(path: str | Path) -> tuple[ModelOptions, Literal["zero", "warm"]]:
+    """Read the architecture of a model, and the default initial state of its sentences.
+
+    The state is the one of the model's training, which `elmo train` writes into options.json. A
+    model that was trained with carried state starts warm: it never met the zero state, and a
+    fixed state leaves sentences independent.
+
+    Raises:
+        OptionsError: See `read_options`.
     """
     content = read_json(path)
-    if "config_path" in content:
-        return _read_config(Path(path), content)
-    return parse_options(content, path)
-
-
-def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
-    """Where the sentences of a model start when nobody says: as in its training, if that is known.
-
-    `elmo train` writes it into the options.json. A model trained with carried state starts
-    warm: it never met the zero state, and a fixed start leaves sentences independent.
-    """
-    training = read_json(path).get("training")
+    training = content.get("training")
     is_carried = isinstance(training, dict) and training.get("state") == "carry"
-    return "warm" if is_carried else "zero"
+    if "config_path" in content:
+        options: ModelOptions = _read_config(Path(path), content)
+    else:
+        options = parse_options(content, path)
+    return options, "warm" if is_carried else "zero"
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

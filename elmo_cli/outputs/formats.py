@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra
-from elmo_cli.text.lines import STANDARD_INPUT, Record
+from elmo_cli.text.pipes import STANDARD_INPUT
+from elmo_cli.text.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +17,7 @@ STANDARD_OUTPUT: Final = STANDARD_INPUT
 OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: a dataset a record, or one dataset for all records."""
-COMPRESSIONS: Final = ("gzip", "lzf", "zstd")
+COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""

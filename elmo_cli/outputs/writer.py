@@ -1,13 +1,13 @@
 """Activations to an output, opened once: new, at a checkpoint, or complete already.
 
 How records lie in the file is the business of its format. Here is what all formats share: the
-name until the file is complete, checkpoints, and errors; and how shards become one output.
+name until the file is complete, checkpoints, and errors.
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, InputError, OutputError, StoppedError, first_line, shown
+from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
 from elmo_cli.outputs import streams
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import (
@@ -24,18 +24,15 @@ from elmo_cli.outputs.formats import (
     FormatWriter,
     OutputFormat,
     as_dtype,
-    choose_output_format,
 )
 from elmo_cli.outputs.packed import PackedWriter
-from elmo_cli.outputs.reader import Activations, check_same, check_shards, open_activations
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Place, shard_of
+from elmo_cli.text.records import Progress, Record
+from elmo_cli.text.shards import shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
 """Attributes that are known at the end only."""
-_OWN: Final = {"shard", "records", "skipped", "model"}
-"""Attributes in which shards of one input may differ."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": streams.JsonlWriter,
     "npz": streams.NpzWriter,
@@ -108,7 +105,7 @@ class ActivationsWriter:
     def skip(self, number: int, record: Record) -> None:
         """Pass a record that an earlier run has written, by its number from 0."""
         with self._errors_named():
-            self._opened().skip(self._shard.place(number), record)
+            self._opened().skip(self._shard.number_in_input(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
@@ -119,7 +116,7 @@ class ActivationsWriter:
         """
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
-            self._opened().write(self._shard.place(self.n_records), record, values)
+            self._opened().write(self._shard.number_in_input(self.n_records), record, values)
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
@@ -237,7 +234,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 
 
 def end_attributes(
-    n_records: int, place: Place, skipped: Mapping[str, str], *, has_keys: bool = False
+    n_records: int, place: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
     """The attributes that are known at the end only.
 
@@ -262,69 +259,7 @@ def finished_state(path: Path) -> dict[str, Any]:
     """The state of the writer that finished a file; an `OutputError` if the file does not say."""
     with suppress(InputError, KeyError), open_activations(path) as activations:
         found = activations.attributes
-        place = Place(int(found["input_records"]), str(found["input_sha256"]))
+        place = Progress(int(found["input_records"]), str(found["input_sha256"]))
         n_records = int(found["records"])
         return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
     raise OutputError(f"{path} exists already; --overwrite replaces it")
-
-
-def merge_shards(
-    output: str | Path,
-    shards: Sequence[str | Path],
-    *,
-    overwrite: bool = False,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> int:
-    """Copy the outputs of `elmo embed --shard`, in any order, to one file of HDF5.
-
-    `should_stop` is asked after each record; True ends it, and nothing is written. Returns the
-    number of records.
-    """
-    if str(output) == STANDARD_OUTPUT or choose_output_format(output, pooled=True).name != "hdf5":
-        raise InputError(f"{output}: expected a file of HDF5, as the shards are")
-    for path in shards:
-        check_output(output, overwrite=overwrite, source=path)
-    with open_activations(*shards) as activations:
-        _check_shards(activations)
-        settings = settings_of(activations.attributes)
-        del settings["shard"]
-        output_format = OutputFormat(
-            layout=settings["layout"],
-            compression=settings.get("compression"),
-            dtype=settings["dtype"],
-            pooled="pooling" in settings,
-            forget_sentences=settings["forget_sentences"] == "True",
-            use_sentence_keys=settings["sentence_keys"] == "True",
-        )
-        with ActivationsWriter(output, output_format, settings, overwrite=overwrite) as writer:
-            if writer.is_complete:  # of a run that was killed before its file had its name
-                check_output(output, overwrite=overwrite)
-            if writer.run_state and not overwrite:
-                raise OutputError(
-                    f"{writer.partial} is of an unfinished run; --overwrite starts anew"
-                )
-            writer.clear()
-            for record, values in activations.records():
-                if should_stop():
-                    raise StoppedError("Stopped; nothing is written")
-                writer.write(record, values)
-            writer.finish(_end(activations, writer.n_records))
-            return writer.n_records
-
-
-def _check_shards(activations: Activations) -> None:
-    """Raise an `InputError` unless all files are shards of the same input and settings."""
-    files = activations.files
-    if not {"shard", "records", "input_records", "input_sha256"} <= set(activations.attributes):
-        raise InputError(f"{files[0].path}: expected a shard, as `elmo embed --shard` writes it")
-    check_shards(files)
-    check_same(files, sorted(set[str]().union(*(file.attributes for file in files)) - _OWN))
-
-
-def _end(activations: Activations, n_records: int) -> dict[str, str]:
-    attributes = activations.attributes
-    place = Place(int(attributes["input_records"]), attributes["input_sha256"])
-    skipped: dict[str, str] = {}
-    for file in activations.files:
-        skipped |= json.loads(file.attributes.get("skipped", "{}"))
-    return end_attributes(n_records, place, skipped, has_keys="keys" in attributes)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-import elmo_cli
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, check_choice
 from elmo_cli.model.weights import (
@@ -21,6 +20,7 @@ from elmo_cli.model.weights import (
     write_tensors,
 )
 from elmo_cli.pretrained.model_files import ModelFiles, sha256
+from elmo_cli.version import __version__
 
 
 def convert_weights(
@@ -48,7 +48,7 @@ def convert_weights(
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,
-            "elmo_cli_version": elmo_cli.__version__,
+            "elmo_cli_version": __version__,
         }
         tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
         write_tensors(target, tensors, dtype, metadata)

@@ -25,7 +25,6 @@ from typing import Final
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from elmo_cli import __version__
 from elmo_cli.atomic import lock, renamed, unlock
 from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
 from elmo_cli.model.options import read_options
@@ -39,6 +38,7 @@ from elmo_cli.pretrained.model_files import (
     sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
+from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 

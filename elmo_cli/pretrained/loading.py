@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_options
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.download import (
     HUB_PREFIX,
@@ -83,7 +83,7 @@ def choose_model(
         files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
         return _language_model(files)
-    if vocabulary_file is not None and read_options(files.options).char_cnn is not None:
+    if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
         raise InputError(
             f"{files.name}: a model that reads characters takes no vocabulary; leave "
             "--vocabulary-file out"
@@ -124,7 +124,7 @@ def _language_model(files: ModelFiles) -> ModelFiles:
 
 def load_bilm(files: ModelFiles) -> "BiLm":
     """Build a model from its files, in float32."""
-    options = read_options(files.options)
+    options = files.parsed_options
     folder = files.weights.parent
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons, read_many_langs
@@ -285,7 +285,7 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
-    options = read_options(files.options)
+    options = files.parsed_options
     n_words, n_characters = None, N_CHARACTERS
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons

@@ -8,11 +8,12 @@ import hashlib
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.options import ManyLangsOptions, read_options
+from elmo_cli.model.options import ManyLangsOptions, ModelOptions, read_options_and_state
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -47,6 +48,24 @@ class ModelFiles:
     softmax: Path | None = None
     language: str | None = None
     """The code of its language (ISO 639), of a published model."""
+
+    @property
+    def parsed_options(self) -> ModelOptions:
+        """Architecture of the model; the options file is read on first use.
+
+        Raises:
+            OptionsError: The file cannot be read, or does not describe a model.
+        """
+        return self._options_and_state[0]
+
+    @property
+    def initial_state(self) -> Literal["zero", "warm"]:
+        """Initial state of the model's sentences when the user names none."""
+        return self._options_and_state[1]
+
+    @cached_property
+    def _options_and_state(self) -> tuple[ModelOptions, Literal["zero", "warm"]]:
+        return read_options_and_state(self.options)
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
@@ -93,7 +112,7 @@ def content_sha256(files: ModelFiles) -> str:
     over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
     The options are not part of it: outputs record them beside it.
     """
-    options, paths = read_options(files.options), [files.weights]
+    options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
         others = (TOKEN_ENCODER, "char.dic", "word.dic")
         paths += filter(Path.exists, map(files.weights.with_name, others))

@@ -30,14 +30,8 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import batches_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.lines import (
-    Sentence,
-    check_input,
-    decode_line,
-    decompressed,
-    next_line,
-    open_text,
-)
+from elmo_cli.text.lines import check_input, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
@@ -133,7 +127,7 @@ class TrainingText:
 
     def sentences(self, line: str) -> list[Sentence]:
         """Return the sentences of a line that have tokens."""
-        return [sentence for sentence in self.tokenizer.cut_all(line) if sentence]
+        return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
 
     def is_validation(self, line: str) -> bool:
         """Return whether a line is validation text. Equal lines have equal answers."""

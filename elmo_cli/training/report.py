@@ -9,18 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from elmo_cli import __version__
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import OutputError, counted, load_extra
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import VOCABULARY_FILE, Start
+from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class Report:
         run, folder = self._run, self._folder
         record = {
             "text": [str(path) for path in self._text.paths],
-            "tokenizer": self._text.tokenizer.settings(),
+            "tokenizer": self._text.tokenizer.to_attributes(),
             "init_from": self._start.name,
             "init_from_weights": self._start.files is not None,
             "options": asdict(run.options),

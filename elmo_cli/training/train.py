@@ -11,7 +11,7 @@ from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.input_formats import TEXT, open_records
 from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.checkpoint import (
     check_same_run,

@@ -71,7 +71,9 @@ def test_training_learns_a_repeated_text() -> None:
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
     tokenizer = make_tokenizer("moses")
-    lines = ["".join(f"{token} " for token in tokenizer.cut(line)) for line in raw.splitlines()]
+    lines = [
+        "".join(f"{token} " for token in tokenizer.tokenize(line)) for line in raw.splitlines()
+    ]
     Path("validation.txt").write_text(raw)
     Path("text.txt").write_text(raw)
     found = train("raw", tokenizer=tokenizer, steps=5)

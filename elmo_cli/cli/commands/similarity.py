@@ -1,24 +1,27 @@
 """`elmo cosine` and `elmo neighbours`: how alike the vectors of two uses of words are."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
+from elmo_cli.cli.command import command, given, option_group, receives
 from elmo_cli.errors import InputError, ModelError
-from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
     from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.outputs.reader import Activations
-    from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.records import Sentence
 
 
-@options.command()
+@command()
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
@@ -35,8 +38,18 @@ if TYPE_CHECKING:
 )
 @options.json_option("an object a pair")
 @options.run_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def cosine(
-    sentence1: str, sentence2: str | None, layer: str | None, as_json: bool, **named: Any
+    word: str,
+    sentence1: str,
+    sentence2: str | None,
+    word2: str | None,
+    occurrence1: int | None,
+    occurrence2: int | None,
+    layer: str | None,
+    as_json: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
@@ -54,16 +67,20 @@ def cosine(
 
     from elmo_cli.analysis.cosine import find_pair, similarities
 
-    words = {name: named.pop(name) for name in ("word", "word2", "occurrence1", "occurrence2")}
-    cut = loading.take_tokenizer(named).cut
+    language = loading.model_language(model_settings)
+    tokenize = loading.make_tokenizer(text_settings, language).tokenize
+
+    def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
+        return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
+
     # A wrong word of the command line is found before a model is loaded.
-    pair = None if sentence2 is None else find_pair([sentence1, sentence2], cut, **words)
-    embedder = loading.load_embedder(**named)
+    pair = None if sentence2 is None else find([sentence1, sentence2])
+    embedder = loading.load_embedder(model_settings)
     layers = [*map(str, range(embedder.options.n_layers)), "average"]
     if layer not in (None, *layers):
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
-    pairs = read_queries(lambda line: find_pair(line.split("\t"), cut, **words))
+    pairs = read_queries(lambda line: find(line.split("\t")))
     for chunk in pairs if pair is None else [[pair]]:
         for found in similarities(embedder, chunk):
             click.echo(_shown(found, layer, as_json, as_table=pair is not None))
@@ -86,7 +103,7 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
 
-@options.command()
+@command()
 @click.argument(
     "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
 )
@@ -106,13 +123,18 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
 @options.tokenizer_options("moses")
 @options.json_option("an object a query")
 @options.file_options
-@options.option_group("Speed", options.device_option())
+@option_group("Speed", options.device_option())
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def neighbours(
     arguments: tuple[str, ...],
+    top: int,
+    other_words: bool,
     occurrence: int | None,
     sentence: str | None,
+    layers: str | None,
     as_json: bool,
-    **named: Any,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Find the uses in FILEs nearest to WORD in SENTENCE.
 
@@ -142,18 +164,21 @@ def neighbours(
     from elmo_cli.analysis.uses import check_pooling, has_token_layer
     from elmo_cli.outputs.reader import open_activations
 
-    searching: dict[str, Any] = {name: named.pop(name) for name in ("top", "layers", "other_words")}
     with open_activations(*files) as activations:
         check_pooling(activations, pooled=sentence is not None)
-        if has_token_layer(activations, searching["layers"]):
+        if has_token_layer(activations, layers):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
-        _take_settings(activations, named)
-        cut = loading.take_tokenizer(named).cut
-        queries = _read_queries(arguments, sentence, occurrence, cut)
-        embedder = _load_embedder(activations, named)
+        model_settings = _model_of(activations, model_settings)
+        text_settings = _text_of(activations, text_settings)
+        language = loading.model_language(model_settings)
+        tokenize = loading.make_tokenizer(text_settings, language).tokenize
+        queries = _read_queries(arguments, sentence, occurrence, tokenize)
+        embedder = _load_embedder(activations, model_settings)
         number = 0
         for chunk in queries:
-            found = word_neighbours(embedder, activations, chunk, **searching)
+            found = word_neighbours(
+                *(embedder, activations, chunk, top), layers=layers, other_words=other_words
+            )
             if number == 0 and found.mean_cosine is not None:
                 pair = "tokens" if sentence is None else "sentences"
                 messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
@@ -171,13 +196,13 @@ def _read_queries(
     arguments: tuple[str, ...],
     sentence: str | None,
     occurrence: int | None,
-    cut: "Callable[[str], Sentence]",
+    tokenize: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
     """The query, or those in the lines of standard input: those together that are there."""
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
-        return find_occurrence(cut(text), word, occurrence, option="--occurrence")
+        return find_occurrence(tokenize(text), word, occurrence, option="--occurrence")
 
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
@@ -188,33 +213,36 @@ def _read_queries(
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
         return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
-    if not (tokens := cut(sentence)):
+    if not (tokens := tokenize(sentence)):
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
     return [[Occurrence(tokens, 0)]]
 
 
-def _take_settings(activations: "Activations", named: dict[str, Any]) -> None:
-    """Add what made a file to the options: the state, and what is not named of model and text."""
-    from elmo_cli.analysis.neighbours import settings_of
-
-    settings = settings_of(activations)
-    if named["model"] is not None or named["options_file"] is not None:
-        del settings["model"]
-    elif settings["model"] is None:
+def _model_of(activations: "Activations", given_settings: ModelSettings) -> ModelSettings:
+    """Return the settings of the model that made a file, unless the options name another."""
+    recorded = ModelSettings.from_attributes(activations.attributes)
+    if given_settings.model is not None or given_settings.options_file is not None:
+        return replace(given_settings, state=recorded.state)
+    if recorded.model is None:
         raise click.UsageError(
             f"{activations.paths[0]} does not say which model made it; --model names it"
         )
-    made_by = activations.attributes.get("tokenizer")
-    if made_by is not None and not options.given("--tokenizer", "--language"):
-        settings["tokenizer"] = made_by
-    named |= settings
+    return replace(given_settings, model=recorded.model, state=recorded.state)
 
 
-def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
+def _text_of(activations: "Activations", given_settings: TextSettings) -> TextSettings:
+    """Return the settings of the text of a file, unless the options name a tokenizer."""
+    recorded = activations.attributes.get("tokenizer")
+    if recorded is None or given("--tokenizer", "--language"):
+        return given_settings
+    return replace(given_settings, tokenizer=recorded)
+
+
+def _load_embedder(activations: "Activations", settings: ModelSettings) -> "ElmoEmbedder":
     try:
-        return loading.load_embedder(**named)
+        return loading.load_embedder(settings)
     except ModelError as error:
-        if options.given("--model", "--options-file"):
+        if given("--model", "--options-file"):
             raise
         raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
 

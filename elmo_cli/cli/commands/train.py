@@ -2,16 +2,16 @@
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.options import choice, count, flag, option, option_group
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
@@ -23,7 +23,7 @@ _file = partial(
 )
 
 
-@options.command()
+@command()
 @click.argument("texts", metavar="TEXT...", type=options.PATH, nargs=-1, required=True)
 @option_group(
     "Model",
@@ -176,7 +176,22 @@ _file = partial(
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
 )
-def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
+@receives(
+    text_settings=TextSettings,
+    start_options=StartOptions,
+    given_options=GivenOptions,
+    run_options=RunOptions,
+)
+def train(
+    texts: tuple[str, ...],
+    folder: Path,
+    validation_file: Path | None,
+    validation_share: float,
+    text_settings: TextSettings,
+    start_options: StartOptions,
+    given_options: GivenOptions,
+    run_options: RunOptions,
+) -> None:
     """Train a model on text, a sentence a line, or resume a run.
 
     TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
@@ -190,36 +205,24 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    if not any(settings[name] for name in ("preset", "options_file", "init_from")):
+    model, options_file = start_options.init_from, start_options.options_file
+    if not (model or options_file or start_options.preset):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    tokenizer = loading.take_tokenizer(settings)
+    language = loading.model_language(ModelSettings(model, options_file))
+    tokenizer = loading.make_tokenizer(text_settings, language)
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.cli.runs import stop_on_signal
-    from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    settings |= {"files": texts, "tokenizer": tokenizer}
+    text_options = TextOptions(texts, tokenizer, validation_file, validation_share)
     with stop_on_signal() as should_stop:
         perplexity = train_model(
-            _build(TextOptions, settings),
-            folder,
-            _build(StartOptions, settings),
-            _build(GivenOptions, settings),
-            _build(RunOptions, settings),
+            *(text_options, folder, start_options, given_options, run_options),
             should_stop=should_stop,
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))
     messages.say(f"{folder}: a model; its card.md says how it was made")
-
-
-_Options = TypeVar("_Options")
-
-
-def _build(kind: type[_Options], settings: Mapping[str, Any]) -> _Options:
-    """Build a dataclass from the options of the command that it has fields for."""
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: settings[name] for name in names})

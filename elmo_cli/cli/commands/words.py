@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
+from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.lines import check_input
 
 
-@options.command()
+@command()
 @click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
 @options.choice("--method", ["pca", "tsne"], default="pca", help="How vectors become points.")
 @options.count(
@@ -22,7 +23,13 @@ from elmo_cli.text.lines import check_input
 )
 @options.mean_layers_option("drawn")
 @options.overwrite_option
-def plot(arguments: tuple[str, ...], **named: Any) -> None:
+def plot(
+    arguments: tuple[str, ...],
+    method: str,
+    clusters: int | None,
+    layers: str | None,
+    overwrite: bool,
+) -> None:
     """Draw the uses of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
 
     FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
@@ -45,9 +52,15 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
     from elmo_cli.outputs.reader import open_activations
 
     with open_activations(*files) as activations:
-        if has_token_layer(activations, named["layers"]):
+        if has_token_layer(activations, layers):
             messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
-        picture = plot_uses(activations, word, output, **named)
+        picture = plot_uses(
+            *(activations, word, output),
+            method=method,
+            clusters=clusters,
+            layers=layers,
+            overwrite=overwrite,
+        )
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     messages.say(
         f"{output}: {counted(picture.n_drawn, 'use')} of {picture.n_uses:,}"
@@ -55,7 +68,7 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
     )
 
 
-@options.command("word-vectors")
+@command("word-vectors")
 @click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
 @options.flag(
     "--softmax",
@@ -63,7 +76,7 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
     help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
 @options.overwrite_option
-@options.option_group(
+@option_group(
     "Averaging",
     options.option(
         "--corpus",
@@ -91,15 +104,19 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
 )
 @options.text_options("whitespace", requires="--corpus")
 @options.file_options
-@options.option_group("Model", options.softmax_option(requires="--softmax"))
-@options.option_group("Speed", options.device_option(excludes="--softmax"))
+@option_group("Model", options.softmax_option(requires="--softmax"))
+@option_group("Speed", options.device_option(excludes="--softmax"))
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def word_vectors(
     arguments: tuple[str, ...],
     softmax: bool,
     overwrite: bool,
     corpus: str | None,
-    device: str,
-    **named: Any,
+    layers: str | None,
+    min_count: int,
+    at_most: int | None,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Write one vector a word to OUT, for the words in VOCABULARY, one a line.
 
@@ -124,28 +141,37 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # before a model is loaded, or downloaded
-    tokenizer = loading.take_tokenizer(named)
-    averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
+    tokenizer = loading.make_tokenizer(text_settings, loading.model_language(model_settings))
 
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
     from elmo_cli.cli.runs import progress_bar
 
     write: Callable[..., int]
     if corpus is None:
-        files = loading.take_files(named, with_softmax=softmax)
+        files = loading.find_files(model_settings, with_softmax=softmax)
         write = partial(
-            write_token_vectors, arguments[0], output, softmax=softmax, model=files, device=device
+            write_token_vectors,
+            *(arguments[0], output),
+            softmax=softmax,
+            model=files,
+            device=model_settings.device,
         )
     else:
-        embedder = loading.load_embedder(device=device, **named)
-        averaging |= {"tokenizer": tokenizer}
-        write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
+        embedder = loading.load_embedder(model_settings)
+        write = partial(
+            write_average_vectors,
+            *(embedder, corpus, output, words_file),
+            tokenizer=tokenizer,
+            layers=layers,
+            min_count=min_count,
+            at_most=at_most,
+        )
     with progress_bar(" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
-@options.command()
+@command()
 @click.argument("old")
 @click.argument("new")
 @options.choice(
@@ -192,7 +218,7 @@ def change(
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
     """
     from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
-    from elmo_cli.text.records import read_targets
+    from elmo_cli.text.target_words import read_targets
 
     targets = None if words is None else read_targets(words)
     changes = measure_change(
@@ -204,5 +230,5 @@ def change(
             messages.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
             continue
         facts = {name: value for name, value in found._asdict().items() if value is not None}
-        named = {"word": found.word, "measure": measure}
-        click.echo(as_json_line(named | facts) if as_json else as_row(facts.values()))
+        first = {"word": found.word, "measure": measure}
+        click.echo(as_json_line(first | facts) if as_json else as_row(facts.values()))
