@@ -192,9 +192,10 @@ def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
     return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
+_MAX_CLIP: Final = 1e38  # below the largest float32
 _CLIP: Final = (
-    "a number, 0 or more, or null",
-    lambda value: value is None or (type(value) in (int, float) and value >= 0),
+    f"a number, 0 to {_MAX_CLIP:g}, or null",
+    lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
 )
 _LSTM: Final = {
     "dim": _whole(1),

@@ -5,31 +5,40 @@ A checkpoint is one file. It is written whole or not at all, whatever ends the p
 
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, TypedDict
+from pathlib import Path, PurePosixPath
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor
 
 from elmo_cli.atomic import lock, replaced, unlock
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
+from elmo_cli.inference.device import is_out_of_memory
 from elmo_cli.pretrained.model_files import candidates
-from elmo_cli.training.options import LENGTH_OPTIONS, TrainingOptions, format_options
+from elmo_cli.training.identity import (
+    Identity,
+    describe_changes,
+    describe_different_values,
+    describe_words,
+)
+from elmo_cli.training.options import LENGTH_OPTIONS, TrainingOptions
 
 CHECKPOINT_FILE = "checkpoint.pt"
 LOCK_FILE = ".lock"
-
-Identity = Mapping[str, Any]
-"""Values that are equal for the same text, architecture and vocabulary."""
+FORMAT = "elmo train 2"
+"""Name of the format of a checkpoint, and its version."""
 
 
 class Checkpoint(TypedDict):
     """Content of a checkpoint: tensors, numbers, text, and containers of these."""
 
+    format: str
     identity: Identity
+    words: list[str]
+    """The words to predict."""
     options: dict[str, Any]
     """Fields of `TrainingOptions`."""
     step: int
@@ -43,8 +52,25 @@ class Checkpoint(TypedDict):
     loss_sums: Tensor
     carried: list[Tensor]
     """Tensors of the carried state, with the rows of all processes."""
-    objective: dict[str, Any]
+    objective: dict[str, Tensor]
+    """Tensors of the biLM and its softmax."""
     optimizer: dict[str, Any]
+
+
+_REQUIRED_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "identity": dict,
+    "words": list,
+    "options": dict,
+    "step": int,
+    "n_tokens": int,
+    "text_tokens": (int, type(None)),
+    "seconds": float,
+    "progress": tuple,
+    "loss_sums": Tensor,
+    "carried": list,
+    "objective": dict,
+    "optimizer": dict,
+}
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -56,38 +82,77 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        with zipfile.ZipFile(path) as archive:
-            if broken := archive.testzip():
-                raise zipfile.BadZipFile(f"wrong checksum of {broken}")
-        checkpoint: Checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        if "identity" not in checkpoint:
-            raise pickle.UnpicklingError("not of a run")
-        return checkpoint
+        content = _read_archive(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {system_reason(error)}.") from None
-    except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
-        raise ModelError(
-            f"{path}: the checkpoint is damaged ({first_line(error)}). Choose another folder, or "
-            f"remove {folder} to train from the start."
-        ) from None
+    except _DAMAGED as error:
+        if is_out_of_memory(error):
+            raise
+        raise damage_error(folder, first_line(error)) from None
+    if not isinstance(content, dict) or "identity" not in content:
+        raise _checkpoint_error(folder, "not a checkpoint of elmo train")
+    if content.get("format") != FORMAT:
+        raise _checkpoint_error(folder, "a checkpoint of another version of elmo-cli")
+    for name, required in _REQUIRED_TYPES.items():
+        if not isinstance(content.get(name), required):
+            raise damage_error(folder, f"wrong type of {name}")
+    return cast(Checkpoint, content)
+
+
+def damage_error(folder: Path, reason: str) -> ModelError:
+    """Return the error for a damaged checkpoint."""
+    return _checkpoint_error(folder, f"the checkpoint is damaged ({reason})")
+
+
+def _checkpoint_error(folder: Path, problem: str) -> ModelError:
+    """Return the error for a checkpoint that cannot be used."""
+    return ModelError(
+        f"{folder / CHECKPOINT_FILE}: {problem}. Choose another folder, or remove {folder} to "
+        "train from the start."
+    )
+
+
+_DAMAGED = (
+    *(zipfile.BadZipFile, pickle.UnpicklingError),
+    *(RuntimeError, EOFError, LookupError, AttributeError, ValueError),
+)
+"""Errors of torch and of the modules that it uses, when they read damaged or other archives."""
+
+
+def _read_archive(path: Path) -> Any:
+    """Read an archive of torch, after a check of its checksums."""
+    with zipfile.ZipFile(path) as archive:
+        names = [PurePosixPath(name).name for name in archive.namelist()]
+        if "data.pkl" not in names or "constants.pkl" in names:
+            raise zipfile.BadZipFile("not an archive of torch.save")
+        if broken := archive.testzip():
+            raise zipfile.BadZipFile(f"wrong checksum of {broken}")
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def check_same_run(
-    checkpoint: Checkpoint, identity: Identity, options: TrainingOptions, folder: Path
+    checkpoint: Checkpoint,
+    identity: Identity,
+    words: Sequence[str] | None,
+    options: TrainingOptions,
+    folder: Path,
 ) -> None:
-    """Raise a `ModelError` if a checkpoint belongs to another run; its length may differ."""
-    changed = [name for name in identity if checkpoint["identity"].get(name) != identity[name]]
-    before, now = checkpoint["options"], asdict(options)
-    different = {
-        name: value
-        for name, value in before.items()
-        if name not in LENGTH_OPTIONS and value != now.get(name)
-    }
-    if changed or different:
-        mismatch = f"another {' and '.join(changed)}" if changed else format_options(different)
+    """Raise a `ModelError` if a checkpoint belongs to another run; its length may differ.
+
+    Args:
+        words: Words to predict; None if the text gives them.
+    """
+    before, now = (
+        {name: value for name, value in values.items() if name not in LENGTH_OPTIONS}
+        for values in (checkpoint["options"], asdict(options))
+    )
+    changes = describe_changes(checkpoint["identity"], identity)
+    changes += [] if words is None else describe_words(checkpoint["words"], words)
+    changes += describe_different_values(before, now)
+    if changes:
         raise ModelError(
-            f"{folder}: the run in this folder has {mismatch}. Repeat its command to resume it, or "
-            f"choose another folder and --init-from {folder} for a new run."
+            f"{folder}: the run in this folder has {'; '.join(changes)}. Repeat its command to "
+            f"resume it, or choose another folder and --init-from {folder} for a new run."
         )
 
 

@@ -133,11 +133,6 @@ class TrainingText:
         """Return whether a line is validation text. Equal lines have equal answers."""
         return zlib.crc32(line.encode()) < self.validation_share * 2**32
 
-    def identity(self) -> list[list[str | int]]:
-        """Return a fingerprint of the training text."""
-        files: list[list[str | int]] = [[str(path), path.stat().st_size] for path in self.paths]
-        return files + [[name, value] for name, value in self.tokenizer.to_attributes().items()]
-
 
 def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
     """Yield the lines of a file from an offset on, with the offset and line number after each."""

@@ -179,6 +179,8 @@ _PUBLISHED_KEYS: Final = {
 
 _MINIMA: Final = {"epochs": 1, "batch_size": 1, "unroll": 1, "negative_samples": 0}
 """Minimum of each integer option in `_PUBLISHED_KEYS`."""
+_MAX_INTEGER: Final = 1_000_000_000
+_MAX_NUMBER: Final = 1e30
 
 LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
@@ -215,13 +217,13 @@ def _check_number(name: str, value: Any) -> None:
     """Raise an `OptionsError` for a value that the command line would refuse."""
     is_number = type(value) in (int, float)
     if name in _MINIMA:
-        minimum = _MINIMA[name]
-        expected, fits = f"an integer of at least {minimum}", type(value) is int
-        fits = fits and value >= minimum
+        expected = f"an integer from {_MINIMA[name]} to {_MAX_INTEGER:,}"
+        fits = type(value) is int and _MINIMA[name] <= value <= _MAX_INTEGER
     elif name == "dropout":
         expected, fits = "a number from 0 to below 1", is_number and 0 <= value < 1
     else:
-        expected, fits = "a number above 0", is_number and 0 < value < float("inf")
+        expected = f"a number above 0, up to {_MAX_NUMBER:g}"
+        fits = is_number and 0 < value <= _MAX_NUMBER
     if not fits:
         raise OptionsError(f"{name} in options.json: expected {expected}, found {value!r}.")
 

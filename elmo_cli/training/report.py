@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.atomic import write_lines
-from elmo_cli.errors import OutputError, load_extra
+from elmo_cli.errors import OutputError, counted, load_extra
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
@@ -47,9 +47,7 @@ class Report:
         self._last_message = time.monotonic()
         self._log = folder / "log.jsonl"
         if self._log.exists():
-            # A kill may have left an incomplete last line.
-            *lines, _ = self._log.read_text(encoding="utf-8").split("\n")
-            write_lines(self._log, (line for line in lines if json.loads(line)["step"] <= run.step))
+            write_lines(self._log, _read_log(self._log, run.step))
         self._board = load_summary_writer()(str(folder / "tensorboard")) if tensorboard else None
 
     def log_step(self, loss: float) -> None:
@@ -166,6 +164,29 @@ class Report:
         }
         write_lines(folder / "training.json", [json.dumps(record, indent=1)])
         write_lines(folder / "card.md", _card_lines(record, len(run.vocabulary)))
+
+
+def _read_log(path: Path, last_step: int) -> list[str]:
+    """Return the lines of a log up to a step. Log a warning if other lines cannot be read."""
+    try:
+        # A kill leaves an incomplete last line, which the split separates.
+        *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read: {error.strerror}.") from None
+    steps = list(map(_step_of_entry, lines))
+    if n_damaged := steps.count(None):
+        logger.warning("Warning: %s: removed %s.", path, counted(n_damaged, "damaged line"))
+    pairs = zip(lines, steps, strict=True)
+    return [line for line, step in pairs if step is not None and step <= last_step]
+
+
+def _step_of_entry(line: str) -> int | None:
+    """Return the step of a line of the log; None for a damaged line."""
+    try:
+        step = json.loads(line)["step"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return step if type(step) is int else None
 
 
 def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterator[Sentence]:

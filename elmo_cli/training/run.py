@@ -17,8 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from elmo_cli.errors import ElmoError
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.checkpoint import Checkpoint, Identity
+from elmo_cli.training.checkpoint import FORMAT, Checkpoint
 from elmo_cli.training.corpus import Row, TextProgress, count_predictions, count_tokens, make_batch
+from elmo_cli.training.identity import Identity
 from elmo_cli.training.loss import Objective, Samples, draw_words
 from elmo_cli.training.optimizers import learning_rate_at, make_optimizer
 from elmo_cli.training.options import TrainingOptions
@@ -35,18 +36,16 @@ class Run:
         options: TrainingOptions,
         processes: Processes,
         *,
-        identity: Identity | None = None,
         text_tokens: int | None = None,
     ) -> None:
         """Begin a run.
 
         Args:
-            identity: Values that checkpoints keep, to recognize the same run.
             text_tokens: Tokens per pass over the text, if they were counted. A length in epochs
                 requires them.
         """
         self.vocabulary, self.options, self.processes = vocabulary, options, processes
-        self._identity, self._text_tokens = identity or {}, text_tokens
+        self._text_tokens = text_tokens
         self.objective = objective.to(processes.device).train()
         self._parameters = list(self.objective.parameters())
         self._parallel: nn.Module = self.objective
@@ -154,8 +153,11 @@ class Run:
             self._parallel = self.objective
             gc.collect()
 
-    def make_checkpoint(self) -> Checkpoint:
+    def make_checkpoint(self, identity: Identity) -> Checkpoint:
         """Return the content of a checkpoint. All processes must call this method.
+
+        Args:
+            identity: Identity of the run, for the command that resumes it.
 
         Raises:
             ElmoError: The loss is not finite.
@@ -164,7 +166,9 @@ class Run:
         # The rows of a batch go to the processes in turn, so that they are interleaved again here.
         carried = self.processes.gather([values.cpu() for values in tensors])
         return Checkpoint(
-            identity=self._identity,
+            format=FORMAT,
+            identity=identity,
+            words=self.vocabulary.words,
             options=asdict(self.options),
             step=self.step,
             n_tokens=self.n_tokens,
@@ -178,7 +182,19 @@ class Run:
         )
 
     def resume(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint."""
+        """Continue from a checkpoint.
+
+        Raises:
+            AttributeError, LookupError, ValueError: The checkpoint does not fit the model.
+        """
+        shapes = [
+            {name: tensor.shape for name, tensor in tensors.items()}
+            for tensors in (self.objective.state_dict(), checkpoint["objective"])
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError("tensors of other shapes")
+        if len(checkpoint["progress"]) != len(self.progress):
+            raise ValueError("wrong number of fields of progress")
         self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
         self.seconds = checkpoint["seconds"]
         self.progress = TextProgress(*checkpoint["progress"])

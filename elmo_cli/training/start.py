@@ -95,10 +95,19 @@ def _read_architecture(path: str | Path) -> dict[str, Any]:
     return read_json(path)
 
 
-def count_text(text: TrainingText, folder: Path, n_words: int | None) -> int:
+class TextCounts(NamedTuple):
+    """Counts of the training text."""
+
+    n_tokens: int
+    words: list[str]
+    """Special tokens and the most frequent words."""
+
+
+def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
     """Count the tokens of a text, and write its validation lines into a folder.
 
-    With `n_words`, write the most frequent words to a vocab.txt with so many lines.
+    Args:
+        n_words: Maximum number of words to return. None: return no words.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
@@ -120,12 +129,11 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> int:
                 f"{counted(n_sentences, 'sentence')}. Use a larger share or --validation-file."
             )
         write_lines(folder / VALIDATION_FILE, validation_lines)
-    if n_words is not None:
-        frequent = (word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS)
-        write_lines(folder / VOCABULARY_FILE, [*SPECIAL_TOKENS, *frequent][:n_words])
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    return words.total()
+    most_common = [word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS]
+    frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
+    return TextCounts(words.total(), frequent)
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:

@@ -1,7 +1,6 @@
 """Text to a model: `train_model` implements `elmo train`. Start reading here."""
 
 import ctypes
-import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -10,18 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.input_formats import TEXT, open_records
 from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.checkpoint import (
-    Identity,
     check_same_run,
+    damage_error,
     load_checkpoint,
     own_folder,
     save_checkpoint,
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
+from elmo_cli.training.identity import Identity, identify
 from elmo_cli.training.options import (
     GivenOptions,
     RunOptions,
@@ -35,8 +35,8 @@ from elmo_cli.training.report import Report, load_summary_writer
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
     VALIDATION_FILE,
-    VOCABULARY_FILE,
     Start,
+    TextCounts,
     choose_start,
     count_text,
     start_weights,
@@ -93,8 +93,13 @@ def train_model(
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        run = _start_run(start, text, folder, options, processes)
+        identity = identify(start, text)
+        run = _start_run(start, text, identity, folder, options, processes)
         stack.callback(run.close)
+        saver = _Saver(run, identity, folder, run_options.checkpoint_seconds)
+        if run.step == 0:
+            # Nothing else may be in the folder before the first checkpoint.
+            saver.save()
         report = None
         if processes.is_first:
             validation = text_options.validation_file
@@ -103,8 +108,8 @@ def train_model(
             tensorboard = run_options.tensorboard
             report = Report(run, folder, start, text, validation, tensorboard=tensorboard)
             stack.callback(report.close)
-        _train(run, text, folder, report, run_options, should_stop)
-        _save(run, folder)
+        _train(run, text, report, run_options.eval_steps, saver, should_stop)
+        saver.save()
         perplexity = report.evaluate() if report else None
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
@@ -137,51 +142,70 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
 def _start_run(
     start: Start,
     text: TrainingText,
+    identity: Identity,
     folder: Path,
     options: TrainingOptions,
     processes: Processes,
 ) -> Run:
     """Begin the run of a folder, or resume it from its last checkpoint."""
-    identity = _identify(start, text)
-    checkpoint, text_tokens = load_checkpoint(folder), None
+    vocabulary, text_tokens = start.vocabulary, None
+    checkpoint = load_checkpoint(folder)
     if checkpoint is not None:
-        check_same_run(checkpoint, identity, options, folder)
+        words = None if vocabulary is None else vocabulary.words
+        check_same_run(checkpoint, identity, words, options, folder)
         text_tokens = checkpoint["text_tokens"]
-    is_needed = start.vocabulary is None or options.steps is None or text.validation_share
+        vocabulary = vocabulary or Vocabulary(checkpoint["words"])
+    is_needed = vocabulary is None or options.steps is None or text.validation_share
     if is_needed and text_tokens is None:
-        n_tokens = count_text(text, folder, start.n_words) if processes.is_first else 0
-        text_tokens = processes.gather(n_tokens)[0]
-    vocabulary = start.vocabulary or read_vocabulary(folder / VOCABULARY_FILE)
+        n_words = start.n_words
+        counts = count_text(text, folder, n_words) if processes.is_first else TextCounts(0, [])
+        counts = processes.gather(counts)[0]
+        text_tokens, vocabulary = counts.n_tokens, vocabulary or Vocabulary(counts.words)
+    assert vocabulary is not None
     objective = start_weights(start, vocabulary, options)
-    run = Run(objective, vocabulary, options, processes, identity=identity, text_tokens=text_tokens)
+    run = Run(objective, vocabulary, options, processes, text_tokens=text_tokens)
     if checkpoint is not None:
-        run.resume(checkpoint)
+        try:
+            run.resume(checkpoint)
+        except (AttributeError, LookupError, ValueError) as error:
+            raise damage_error(folder, first_line(error)) from None
         end = ", the last step: nothing is left to train" if run.is_done else ""
         logger.info("resuming after step %d%s", run.step, end)
     return run
 
 
-def _identify(start: Start, text: TrainingText) -> Identity:
-    """Return the values that must be equal when a run resumes."""
-    words = [] if start.vocabulary is None else start.vocabulary.words
-    return {
-        "architecture": start.content,
-        "text": [text.identity(), text.validation_share],
-        "vocabulary": start.n_words or hashlib.sha256("\n".join(words).encode()).hexdigest(),
-    }
+class _Saver:
+    """Writer of the checkpoints of a run. All processes must call its methods."""
+
+    def __init__(self, run: Run, identity: Identity, folder: Path, seconds: float) -> None:
+        self.folder = folder
+        self._run, self._identity, self._seconds = run, identity, seconds
+        self._saved_at = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """True if the last checkpoint is older than the time between checkpoints."""
+        return time.monotonic() - self._saved_at >= self._seconds
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        checkpoint = self._run.make_checkpoint(self._identity)
+        if self._run.processes.is_first:
+            save_checkpoint(self.folder, checkpoint)
+        self._saved_at = time.monotonic()
 
 
 def _train(
     run: Run,
     text: TrainingText,
-    folder: Path,
     report: Report | None,
-    options: RunOptions,
+    eval_steps: int,
+    saver: _Saver,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Train to the last step, with log entries, evaluations and checkpoints on the way."""
+    """Train to the last step, with log entries, checkpoints and evaluations on the way."""
     keep_memory()
-    saved_at = before = time.monotonic()
+    before = time.monotonic()
     batches = read_batches(text, run.options, run.progress)
     while not run.is_done:
         run.train_step(*next(batches))
@@ -192,29 +216,19 @@ def _train(
                 report.log_step(loss)
         if run.is_done:
             return
-        if run.step % options.eval_steps == 0:
-            run.check_loss()
-            if report is not None:
-                report.evaluate(EVALUATION_TOKENS)
-        is_due = time.monotonic() - saved_at >= options.checkpoint_seconds
-        answers = run.processes.gather((should_stop(), is_due))
+        evaluates = run.step % eval_steps == 0
+        answers = run.processes.gather((should_stop(), saver.is_due))
         stops, is_due = map(any, zip(*answers, strict=True))
-        if stops or is_due:
-            _save(run, folder)
-            saved_at = time.monotonic()
+        if stops or is_due or evaluates:
+            saver.save()
+        if evaluates and report is not None:
+            report.evaluate(EVALUATION_TOKENS)
         if stops:
             raise StoppedError(
-                f"Stopped after step {run.step:,}, which is kept in {folder}. The same command "
-                "resumes it."
+                f"Stopped after step {run.step:,}, which is kept in {saver.folder}. The same "
+                "command resumes it."
             )
         before = time.monotonic()
-
-
-def _save(run: Run, folder: Path) -> None:
-    """Write a checkpoint. All processes must call this function."""
-    checkpoint = run.make_checkpoint()
-    if run.processes.is_first:
-        save_checkpoint(folder, checkpoint)
 
 
 def keep_memory() -> None:

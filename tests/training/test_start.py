@@ -1,6 +1,8 @@
 """Training from the weights of a model."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from conftest import GOLDEN
 from strategies import make_model, small_architecture
 from training_runs import prepare_folder, train, tune, weights
 
+from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.model.weights import open_tensors
@@ -75,3 +78,11 @@ def test_fine_tuning_refuses_the_folder_of_its_model() -> None:
     train("model", steps=1)
     with pytest.raises(ModelError, match=r"^model: the model to start from is in this folder"):
         tune("model", "model")
+
+
+@pytest.mark.parametrize("training", [None, [], "carry", {}, {"state": []}])
+def test_unusable_training_section_counts_as_missing(training: Any) -> None:
+    train("model", steps=1, state="carry")
+    path = Path("model/options.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "training": training}))
+    assert ElmoEmbedder(model="model").state == "zero"

@@ -79,7 +79,7 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     found = train("raw", tokenizer=tokenizer, steps=5)
     assert "| tokenizer | moses:en |" in Path("raw/card.md").read_text()
     assert "end in punctuation" not in caplog.text
-    with pytest.raises(ModelError, match=r"has another text\. Repeat its command"):
+    with pytest.raises(ModelError, match=r"has tokenizer moses:en \(now whitespace\)\. Repeat"):
         train("raw", steps=5)
     assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
