@@ -16,8 +16,7 @@ from setting import HERE, Row, Setting
 from elmo_cli import neighbours, open_activations
 from elmo_cli.outputs.formats import choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Place
+from elmo_cli.text.records import Progress, Record
 
 TARGET = 5.0
 WIDTH = 1024
@@ -54,7 +53,7 @@ def write_random(path: Path, n_tokens: int) -> None:
             at = start % len(rows)
             text = " ".join(f"w{token}" for token in range(start, start + n))
             writer.write(Record(text, text.split()), rows[at : at + n])
-        writer.finish(end_attributes(writer.n_records, Place(writer.n_records, ""), {}))
+        writer.finish(end_attributes(writer.n_records, Progress(writer.n_records, ""), {}))
 
 
 def main(path: str) -> None:

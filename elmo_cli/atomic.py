@@ -3,7 +3,7 @@
 import errno
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,6 +79,12 @@ def replaced(path: str | Path) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines of text to a file, whole or not at all."""
+    with replaced(path) as partial:
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def sync(path: Path) -> None:

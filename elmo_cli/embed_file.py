@@ -23,13 +23,15 @@ from elmo_cli.errors import (
     first_line,
     size_text,
 )
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
-from elmo_cli.text.lines import Record, size_in_bytes
-from elmo_cli.text.records import WHOLE, Place, RunInput, open_records
+from elmo_cli.text.input_formats import open_records
+from elmo_cli.text.lines import size_in_bytes
+from elmo_cli.text.records import Progress, Record
+from elmo_cli.text.shards import WHOLE, ShardReader
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class ReadRecord:
     """A record that was read, with the progress in the input after it."""
 
     record: Record
-    progress: Place
+    progress: Progress
     has_checkpoint: bool = False
     """Whether a checkpoint follows the record."""
 
@@ -56,7 +58,7 @@ class EmbeddedRecord:
     """A record with its activations: float32, see `apply_selection` for the shapes."""
 
     record: Record
-    progress: Place
+    progress: Progress
     activations: Array
 
 
@@ -66,7 +68,7 @@ class Window:
 
     records: Iterator[EmbeddedRecord]
     """The records, embedded as they are taken; used before the next window."""
-    progress: Place
+    progress: Progress
     """Progress in the input at the end of the window."""
     has_checkpoint: bool
     """Whether a checkpoint follows the window."""
@@ -107,7 +109,7 @@ def embed_file(
     attributes = {
         **engine.attributes(selection, batch_size),
         "format": plan.input_format.name,
-        **plan.tokenizer.settings(),
+        **plan.tokenizer.to_attributes(),
         **record_filter.attributes,
     }
     if plan.shard is not None:
@@ -197,7 +199,7 @@ def checkpoint_tokens(options: ModelOptions) -> int:
 
 
 def mark_checkpoints(
-    records: Iterable[tuple[Record, Place]], n_tokens: int, n_records: int
+    records: Iterable[tuple[Record, Progress]], n_tokens: int, n_records: int
 ) -> Iterator[ReadRecord]:
     """Yield records, marking those that a checkpoint follows.
 
@@ -226,11 +228,11 @@ class _Run:
     on_progress: Callable[[Summary], object]
     should_stop: Callable[[], bool]
 
-    has_keys: bool = False
+    has_ids: bool = False
     """Whether records have ids."""
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    progress: Place | None = None
+    progress: Progress | None = None
     """Progress in the input after the last record that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
@@ -244,9 +246,9 @@ class _Run:
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
         ) as read:
-            self.has_keys = read.has_keys
+            self.has_ids = read.has_ids
             self.record_filter.begin()
-            records = RunInput(read.records, plan.shard or WHOLE, self.record_filter.prepare)
+            records = ShardReader(read.records, plan.shard or WHOLE, self.record_filter.prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
@@ -266,11 +268,11 @@ class _Run:
                     f"the computation failed after {self._last_record()}: {first_line(error)}"
                     f"{self._outlook()}"
                 ) from error
-            self._finish(records.place)
+            self._finish(records.progress)
         return self._timed_summary()
 
     def _write_windows(
-        self, records: Iterable[tuple[Record, Place]], is_ready: Callable[[], bool]
+        self, records: Iterable[tuple[Record, Progress]], is_ready: Callable[[], bool]
     ) -> None:
         """Embed and write records, with checkpoints between windows."""
         plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
@@ -301,7 +303,7 @@ class _Run:
             return ""
         if not self.writer.run_state:
             return "; the same command starts anew"
-        n_records = Place(*self.writer.run_state["place"]).n_records
+        n_records = Progress(*self.writer.run_state["place"]).n_records
         return f"; the same command resumes after {self.plan.input_format.unit} {n_records:,}"
 
     def _count_bytes(self, n_bytes: int) -> None:
@@ -310,23 +312,23 @@ class _Run:
     def _timed_summary(self) -> Summary:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
-    def _resume(self, records: RunInput) -> Iterable[tuple[Record, Place]]:
+    def _resume(self, records: ShardReader) -> Iterable[tuple[Record, Progress]]:
         """Resume an earlier run, if there is one. Return the records that the output lacks."""
         writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
             return records.read()
-        progress = Place(*writer.run_state["place"])
+        progress = Progress(*writer.run_state["place"])
         for number, (record, _) in enumerate(records.read(progress.n_records)):
             if not writer.is_complete:
                 writer.skip(number, record)
-        if records.place != progress:
+        if records.progress != progress:
             path = writer.path if writer.is_complete else writer.partial
             raise OtherInputError(
                 f"{path} was written for a different input: its first {progress.n_records:,} "
                 f"{unit}s differ. Use --overwrite to start over."
             )
         if writer.is_complete:
-            if next(records.read(), None) is not None or records.place != progress:
+            if next(records.read(), None) is not None or records.progress != progress:
                 raise OutputError(
                     f"{writer.path} exists already, of the first "
                     f"{counted(progress.n_records, unit)} of this input. Use --overwrite to "
@@ -349,18 +351,18 @@ class _Run:
             self._skip(record, embedded.progress, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.
         is_packed = self.plan.output_format.layout == "packed"
-        if record.key is not None or not self.has_keys or is_packed:
+        if record.id is not None or not self.has_ids or is_packed:
             self.writer.write(record, activations)
         self.progress = embedded.progress
         self.summary.n_sentences += 1
         self.summary.n_tokens += len(record.tokens)
         self.n_values += activations.size
 
-    def _skip(self, record: Record, progress: Place, reason: str) -> None:
+    def _skip(self, record: Record, progress: Progress, reason: str) -> None:
         """Keep the reason why a record is skipped."""
         unit, number = self.plan.input_format.unit, progress.n_records
-        name = f"{unit} {number}" if self.has_keys else str(number - 1)
-        self.skipped[record.key or name] = reason
+        name = f"{unit} {number}" if self.has_ids else str(number - 1)
+        self.skipped[record.id or name] = reason
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
@@ -369,7 +371,7 @@ class _Run:
         n_records = self.progress.n_records if self.progress else 0
         return f"{self.plan.input_format.unit} {n_records:,}"
 
-    def _finish(self, progress: Place) -> None:
+    def _finish(self, progress: Progress) -> None:
         try:
             self.record_filter.finish()
         except ElmoError:
@@ -378,13 +380,13 @@ class _Run:
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
-        has_keys = self.has_keys and not self.plan.input_format.has_keys
+        has_keys = self.has_ids and not self.plan.input_format.has_ids
         attributes = end_attributes(
             self.writer.n_records, progress, self.skipped, has_keys=has_keys
         )
         self.writer.finish(attributes)
 
-    def _run_state(self, progress: Place) -> dict[str, Any]:
+    def _run_state(self, progress: Progress) -> dict[str, Any]:
         """Return what a run needs to resume from `progress`, as JSON values."""
         states = self.engine.encoder.save()
         return {"place": progress, "states": states, "skipped": self.skipped}

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.inference.device import Device, result_or_raise
+from elmo_cli.inference.device import Device
+from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.loading import find_pretrained, load_bilm
@@ -25,14 +26,13 @@ from elmo_cli.settings import (
     InitialState,
     ModelSettings,
     OutputSettings,
-    Pooling,
     Precision,
     Selection,
     TextSettings,
     mix_of,
     plan_file,
 )
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(map(checked_sentence, batch))
+        sentences = list(map(check_sentence, batch))
         embedded = self.engine.embed(sentences, self._selection(), self.device)
         longest = max((len(sentence) for sentence in sentences), default=0)
         shape = len(sentences), self.options.n_layers, longest, self.options.width
@@ -217,7 +217,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = list(map(checked_sentence, batch))
+        window = list(map(check_sentence, batch))
         return list(map(result_or_raise, self.engine.embed_window(window, self._selection())))
 
     def embed_sentences(
@@ -228,7 +228,7 @@ class ElmoEmbedder:
         layers: str = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         normalize: bool = False,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
@@ -254,7 +254,7 @@ class ElmoEmbedder:
         """
         selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
         windows = self.engine.run(
-            map(checked_sentence, sentences),
+            map(check_sentence, sentences),
             partial(self.engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -271,7 +271,7 @@ class ElmoEmbedder:
         texts: str,
         batch_size: int = ...,
         *,
-        pooling: Pooling | None = ...,
+        pooling: str | None = ...,
         convert_to_tensor: Literal[False] = ...,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array: ...
@@ -281,7 +281,7 @@ class ElmoEmbedder:
         texts: Sequence[Text],
         batch_size: int = ...,
         *,
-        pooling: Pooling = ...,
+        pooling: str = ...,
         convert_to_tensor: Literal[False] = ...,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array: ...
@@ -301,7 +301,7 @@ class ElmoEmbedder:
         texts: Text | Sequence[Text],
         batch_size: int = ...,
         *,
-        pooling: Pooling | None = ...,
+        pooling: str | None = ...,
         convert_to_tensor: bool,
         **options: "Unpack[_EncodeOptions]",
     ) -> Array | Tensor | list[Array] | list[Tensor]: ...
@@ -313,7 +313,7 @@ class ElmoEmbedder:
         layers: str | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = "mean",
+        pooling: str | None = "mean",
         tokenizer: str = "moses",
         language: str | None = None,
         normalize_embeddings: bool = False,
@@ -344,10 +344,10 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or there is no such
                 layer, pooling or tokenizer.
         """
-        tokenize = make_tokenizer(tokenizer, language or self.files.language).cut
+        tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
         listed = [texts] if isinstance(texts, str) else texts
         sentences = [
-            tokenize(text) if isinstance(text, str) else checked_sentence(text) for text in listed
+            tokenize(text) if isinstance(text, str) else check_sentence(text) for text in listed
         ]
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
@@ -382,7 +382,7 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling | None = None,
+        pooling: str | None = None,
         normalize: bool = False,
         input_format: str | None = None,
         tokenizer: str = "whitespace",

@@ -2,14 +2,15 @@
 
 Each dataclass is the one place where its options are declared, with their choices, defaults and
 checks. The command line builds them from its options, `ElmoEmbedder` from its keyword arguments,
-and output files record them as attributes. Importing this module loads neither torch nor h5py.
+and output files record them as attributes. Importing this module loads neither
+torch nor numpy, so that `elmo embed --help` is fast.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, Any, Final, Literal, TypeVar, cast, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
 
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
@@ -19,18 +20,19 @@ from elmo_cli.outputs.formats import (
     OutputFormat,
     choose_output_format,
 )
-from elmo_cli.pretrained.loading import choose_model
-from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.text.records import FASTA, TEXT, InputFormat, Shard, find_format, parse_shard
+from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, find_format
+from elmo_cli.text.shards import Shard, parse_shard
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+
+if TYPE_CHECKING:
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
 INITIAL_STATES: Final = get_args(InitialState)
 Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: Final = get_args(Precision)
-Pooling = Literal["mean", "max", "first", "last"]
-POOLINGS: Final = get_args(Pooling)
+POOLINGS: Final = ("mean", "max", "first", "last")
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 DEFAULT_BATCH_SIZE: Final = 64
@@ -43,7 +45,7 @@ _MAX_FLOAT32: Final = 3.4028234663852886e38
 class ModelSettings:
     """Which model computes, from which initial state, in which precision, and where."""
 
-    model: str | Path | ModelFiles | None = None
+    model: "str | Path | ModelFiles | None" = None
     """Name, folder or zip file of a model, or its files. None is the default model."""
     options_file: str | Path | None = None
     weight_file: str | Path | None = None
@@ -64,8 +66,10 @@ class ModelSettings:
         if self.batch_tokens is not None:
             check_at_least("batch_tokens", self.batch_tokens, 1)
 
-    def find_files(self, *, with_softmax: bool = False) -> ModelFiles:
+    def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
         """Find the model's files, and download them if they are missing; see `choose_model`."""
+        from elmo_cli.pretrained.loading import choose_model
+
         return choose_model(
             self.model,
             self.options_file,
@@ -137,7 +141,7 @@ class Selection:
     """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
     gamma: float | None = None
     """Scale of the mix; None is 1."""
-    pooling: Pooling | None = None
+    pooling: str | None = None
     """One vector per sentence. None keeps one per token."""
     normalize: bool = False
     """Scale every vector to length 1. Zeros stay zeros."""

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from elmo_cli import open_activations
 from elmo_cli.outputs.formats import LAYOUTS, choose_output_format
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Place
+from elmo_cli.text.records import Progress, Record
 
 Array = NDArray[Any]
 
@@ -89,7 +88,7 @@ def open_writer(
 
 def finish(writer: ActivationsWriter) -> None:
     """Complete a file, as a run does at the end of its input."""
-    place = Place(writer.n_records, "0" * 64)
+    place = Progress(writer.n_records, "0" * 64)
     writer.finish(end_attributes(writer.n_records, place, {}))
 
 
@@ -117,7 +116,7 @@ def write(
                     break
                 writer.write(record, values)
                 if number + 1 in checkpoints:
-                    writer.checkpoint({"place": Place(number + 1, "")})
+                    writer.checkpoint({"place": Progress(number + 1, "")})
             if stop is None:
                 finish(writer)
 
@@ -131,15 +130,15 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
         assert len(activations) == len(corpus.records)
         found = list(activations)
         for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
-            place = number if in_order else activations.number_of(record.key or "")
+            place = number if in_order else activations.number_of(record.id or "")
             for read in (activations[place], found[place], activations[place - len(found)]):
                 assert read.dtype == values.dtype
                 assert_array_equal(read, values)
-            assert activations.key(place) == record.key
+            assert activations.key(place) == record.id
             known = list(activations.records())[place][0]
             assert known.attributes == record.attributes
-            if record.key:
-                assert_array_equal(activations[record.key], values)
+            if record.id:
+                assert_array_equal(activations[record.id], values)
             elif record.text:
                 last = corpus.last_of(record.text)
                 assert activations.number_of(record.text) == last

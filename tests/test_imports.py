@@ -30,12 +30,12 @@ TORCH_FREE = (
     "errors",
     "text.lines",
     "text.entries",
-    "text.records",
+    "text.input_formats",
     "outputs.formats",
     "model.vocabulary",
     "model.options",
     "pretrained.loading",
-    "file_plan",
+    "settings",
 )
 
 
@@ -93,7 +93,7 @@ def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
 
 ROOMS = (
     *("version", "errors", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
-    *("inference", "language_model", "elmo", "file_plan", "embed_file", "encode", "embedder"),
+    *("settings", "inference", "engine", "elmo", "language_model", "embed_file", "embedder"),
     *("analysis", "integrations", "training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 
 
 @dataclass(frozen=True)

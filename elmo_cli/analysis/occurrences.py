@@ -18,7 +18,7 @@ from elmo_cli.analysis.target_words import WORDS, target_positions
 from elmo_cli.analysis.usage_files import UsagesFile, is_usages_file, open_usages
 from elmo_cli.errors import ElmoError, InputError, shown
 from elmo_cli.outputs.reader import Activations, matching_paths
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 Source = Activations | UsagesFile
@@ -60,9 +60,9 @@ class Vectors(NamedTuple):
     def location(self) -> Location:
         """Place of the record."""
         if isinstance(self.source, UsagesFile):
-            return Location(self.source.path, self.record_number + 1, self.record.key)
+            return Location(self.source.path, self.record_number + 1, self.record.id)
         path, number = self.source.source(self.record_number)
-        return Location(path, number + 1, self.record.key)
+        return Location(path, number + 1, self.record.id)
 
     def word(self, position: int) -> str:
         """Return the target word of the token at a position."""
@@ -102,7 +102,7 @@ class VectorFiles:
         self.on_progress = on_progress
         try:
             for is_usages, group in groupby(matching_paths(paths), is_usages_file):
-                self.sources += map(open_usages, group) if is_usages else _open_hdf5(list(group))
+                self.sources += map(open_usages, group) if is_usages else _open_hdf5(*group)
             self._check_same()
         except ElmoError:
             self.close()
@@ -150,7 +150,7 @@ class VectorFiles:
 open_vectors = VectorFiles
 
 
-def _open_hdf5(paths: list[Path | str]) -> list[Activations]:
+def _open_hdf5(*paths: Path | str) -> list[Activations]:
     """Open files of HDF5: the shards of an input as one, others one by one."""
     opened: list[Activations] = []
     try:

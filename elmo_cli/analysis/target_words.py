@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Record, open_lines
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.records import Record
 
 WORDS: Final = "words"
 """Attribute of a file with the word of each form, as JSON. Files of all tokens have none."""

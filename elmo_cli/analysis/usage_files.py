@@ -18,7 +18,8 @@ from elmo_cli.analysis.target_words import WORDS
 from elmo_cli.analysis.usage_writers import COLUMNS, LAYER_PREFIX, VECTOR
 from elmo_cli.errors import InputError, first_line, load_extra, shown
 from elmo_cli.outputs.streams import RECORDS
-from elmo_cli.text.lines import Sentence, open_lines
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.records import Sentence
 
 Array = NDArray[Any]
 

@@ -24,7 +24,7 @@ from elmo_cli.analysis.target_words import WORDS, target_positions
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat, has_own_tokens
 from elmo_cli.outputs.streams import ROW_GROUP_BYTES, json_numbers, write_array
 from elmo_cli.text.entries import LINE
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 Row = dict[str, Any]
@@ -82,7 +82,7 @@ class _TableWriter(FormatWriter):
             columns["line"] = int(record.attributes.get(LINE, number)) + 1
             if self._is_split:
                 columns["sentence_number"] = number + 1
-            columns |= {"id": record.key, "position": position, "sentence": record.text}
+            columns |= {"id": record.id, "position": position, "sentence": record.text}
             if self._has_tokens:
                 columns["tokens"] = record.tokens
             yield columns, {name: rows[row] for name, rows in vectors.items()}

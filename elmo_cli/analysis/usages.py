@@ -30,8 +30,9 @@ from elmo_cli.settings import (
     TextSettings,
     plan_file,
 )
-from elmo_cli.text.lines import Record, name_of
-from elmo_cli.text.records import FASTA
+from elmo_cli.text.input_formats import FASTA
+from elmo_cli.text.lines import name_of
+from elmo_cli.text.records import Record
 
 USAGE_FORMATS: Final = ("hdf5", "npz", "parquet", "jsonl")
 """Output formats of `elmo usages`."""

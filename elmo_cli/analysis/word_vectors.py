@@ -27,17 +27,19 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.inference.device import choose_device, compute_types, result_or_raise
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
-from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.settings import ModelSettings, Selection
-from elmo_cli.text.lines import Sentence
-from elmo_cli.text.records import find_format, open_records
+from elmo_cli.settings import Selection
+from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
@@ -51,8 +53,8 @@ def write_token_vectors(
     output: str | Path,
     *,
     softmax: bool = False,
-    settings: ModelSettings | None = None,
-    files: ModelFiles | None = None,
+    model: str | Path | ModelFiles | None = None,
+    device: Device = "cpu",
     overwrite: bool = False,
     on_progress: OnProgress = lambda n_words: None,
 ) -> int:
@@ -63,9 +65,8 @@ def write_token_vectors(
         output: its suffix chooses the format. It appears when it is complete.
         softmax: write the output vectors of the softmax; a word outside its vocabulary gets
             that of `<UNK>`.
-        settings: Model and device. None is the default model on the CPU. The
-            state, precision and batch size have no effect.
-        files: Files of the model, where they have been found already.
+        model: Name, folder or files of a model. None is the default model.
+        device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: replace a file that is there.
         on_progress: called with the number of words of each batch that is done.
 
@@ -80,13 +81,12 @@ def write_token_vectors(
     output = Path(output)
     _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
-    settings = settings or ModelSettings()
-    files = files or settings.find_files(with_softmax=softmax)
+    files = choose_model(model, with_softmax=softmax)
     if softmax:
         vectors = _of_softmax(words, files)
         on_progress(len(words))
     else:
-        vectors = _of_encoder(words, files, choose_device(settings.device), on_progress)
+        vectors = _of_encoder(words, files, choose_device(device), on_progress)
     _WRITERS[_suffix(output)](output, words, vectors, None)
     return len(words)
 

@@ -132,7 +132,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.device import is_out_of_memory
+        from elmo_cli.inference.memory import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     return None

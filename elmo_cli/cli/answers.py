@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import STANDARD_INPUT, open_lines
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 _Query = TypeVar("_Query")
 

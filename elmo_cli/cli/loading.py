@@ -9,8 +9,6 @@ import click
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import InputError
-from elmo_cli.pretrained.loading import language_of
-from elmo_cli.pretrained.registry import BUNDLED
 from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
@@ -42,6 +40,8 @@ def load_language_model(settings: ModelSettings) -> "LanguageModel":
 
 def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "ModelFiles":
     """Find or download the files of a model, and print its name."""
+    from elmo_cli.pretrained.registry import BUNDLED
+
     collect_garbage()
     with usage_errors():
         files = settings.find_files(with_softmax=with_softmax)
@@ -74,6 +74,8 @@ def model_language(settings: ModelSettings) -> str | None:
     """Return the language of a model by its name alone; nothing is downloaded."""
     options_file = settings.options_file
     model = None if settings.model is None else str(settings.model)
+    from elmo_cli.pretrained.loading import language_of
+
     return language_of(model, None if options_file is None else str(options_file))
 
 

@@ -16,7 +16,7 @@ from elmo_cli.settings import (
     POOLINGS,
     PRECISIONS,
 )
-from elmo_cli.text.records import FORMATS
+from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)

@@ -14,7 +14,7 @@ from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import as_dtype
 from elmo_cli.outputs.streams import nested_array
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
-from elmo_cli.text.lines import checked_sentence
+from elmo_cli.text.records import check_sentence
 
 
 class EmbedBatch:
@@ -65,11 +65,9 @@ class EmbedBatch:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
         texts = batch[self._text.text_column or DEFAULT_TEXT_COLUMN]
-        tokenize = self._text.make_tokenizer().cut
+        tokenize = self._text.make_tokenizer().tokenize
         sentences = [
-            tokenize(text or "")
-            if text is None or isinstance(text, str)
-            else checked_sentence(text)
+            tokenize(text or "") if text is None or isinstance(text, str) else check_sentence(text)
             for text in (texts.to_pylist() if is_table else texts)
         ]
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))

@@ -16,8 +16,9 @@ from elmo_cli.errors import InputError, check_choice, first_line
 from elmo_cli.outputs.parts import Folder, open_location
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
-from elmo_cli.text.lines import Record, decompressed, is_compressed, next_line, read_lines
-from elmo_cli.text.records import FORMATS, find_format
+from elmo_cli.text.input_formats import FORMATS, find_format
+from elmo_cli.text.lines import decompressed, is_compressed, next_line, read_lines
+from elmo_cli.text.records import Record
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 DEFAULT_TEXT_COLUMN: Final = "text"

@@ -19,7 +19,7 @@ from elmo_cli.outputs.parts import Folder, part_name
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
-from elmo_cli.text.records import RunInput
+from elmo_cli.text.shards import ShardReader
 
 
 class PartResult(NamedTuple):
@@ -92,7 +92,7 @@ def _write(
     attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
-    records = RunInput(read_part(part, settings.text))
+    records = ShardReader(read_part(part, settings.text))
     skipped: dict[str, str] = {}
     n_tokens = 0
     windows = embed_windows(
@@ -107,15 +107,15 @@ def _write(
         if record.error is not None:
             skipped[str(number)] = record.error
         if has_keys:
-            record = record._replace(key=record.key or "")
+            record = record._replace(id=record.id or "")
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
-    if records.place.n_records != part.n_records:
+    if records.progress.n_records != part.n_records:
         raise InputError(
             f"{part.path}: expected {part.n_records:,} records, found "
-            f"{records.place.n_records:,}; it has changed since the plan"
+            f"{records.progress.n_records:,}; it has changed since the plan"
         )
-    end = end_attributes(part.n_records, records.place, skipped)
+    end = end_attributes(part.n_records, records.progress, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
     return n_tokens

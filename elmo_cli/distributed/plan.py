@@ -137,7 +137,7 @@ def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
         **settings.selection.for_model(options.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
-        **text.make_tokenizer().settings(),
+        **text.make_tokenizer().to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }, options
 

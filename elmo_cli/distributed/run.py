@@ -14,7 +14,7 @@ from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_plan
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.outputs.parts import COMPLETE, Folder
-from elmo_cli.text.records import WHOLE, Shard
+from elmo_cli.text.shards import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 

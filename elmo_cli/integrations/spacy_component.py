@@ -17,7 +17,7 @@ from spacy.tokens import Doc, Span, Token
 from elmo_cli.analysis.cosine import cosine
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.settings import Selection
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 
 Array = NDArray[np.float32]
 

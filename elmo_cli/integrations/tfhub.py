@@ -12,7 +12,7 @@ from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import find_model, load_bilm
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 
 
 class HubElmo(nn.Module):
@@ -77,7 +77,7 @@ class HubElmo(nn.Module):
         """
         tokens, n_steps = _read(sentences, lengths)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
-        layers = self._runner.layers(self.bilm, ids, mask, list(map(len, tokens)))
+        layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
         # The second boundary stands where the mask ends, or where there is no token at all.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
@@ -99,7 +99,7 @@ def _read(
         raise InputError("expected a list of sentences, found one string")
     strings = [sentence for sentence in sentences if isinstance(sentence, str)]
     if not strings:
-        rows = [list(checked_sentence(row)) for row in sentences]
+        rows = [list(check_sentence(row)) for row in sentences]
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
     if len(strings) < len(sentences):
         raise InputError("expected sentences or lists of tokens, found both")

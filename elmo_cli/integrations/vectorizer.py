@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
-from elmo_cli.settings import Pooling
+from elmo_cli.errors import InputError, install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 except ModuleNotFoundError:
     raise ImportError(
-        'ElmoVectorizer needs scikit-learn, which is not installed; pip install "elmo-cli[sklearn]"'
+        "ElmoVectorizer needs scikit-learn, which is not installed; " + install_command("sklearn")
     ) from None
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class ElmoVectorizer(
         layers: str | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: Pooling = "mean",
+        pooling: str = "mean",
         tokenizer: str = "moses",
         batch_tokens: int | None = None,
         device: str = "cpu",

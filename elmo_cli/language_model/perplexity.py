@@ -20,7 +20,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.inference.fast_bilm import BACKWARD, FORWARD
 from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.lines import Sentence
+from elmo_cli.text.records import Sentence
 
 
 @dataclass(frozen=True)

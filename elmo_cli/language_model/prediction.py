@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors import InputError, check_at_least
-from elmo_cli.inference.batching import BATCH_TOKENS, windows
+from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
-from elmo_cli.text.lines import Sentence, checked_sentence
+from elmo_cli.text.records import Sentence, check_sentence
 
 GAP: Final = "___"
 """The token that stands for a word to be found."""
@@ -85,7 +85,7 @@ def predict_words(
     check_at_least("top", top, 1)
     return [
         prediction
-        for some in windows(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
+        for some in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
         for prediction in _predict(model, some, top, backward, with_unknown)
     ]
 
@@ -148,7 +148,7 @@ def substitute_words(
 
 def check_text(text: Sentence) -> Sentence:
     """Make sure that a text, of tokens, has one gap at most, and hand it back."""
-    found = list(checked_sentence(text))
+    found = list(check_sentence(text))
     n_gaps = found.count(GAP)
     if n_gaps > 1:
         raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
@@ -220,7 +220,7 @@ def sample_sentences(
         raise InputError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    if GAP in checked_sentence(text):
+    if GAP in check_sentence(text):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     return _sample(model, text, random, backward, temperature, max_words)

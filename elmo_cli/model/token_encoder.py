@@ -22,7 +22,7 @@ from elmo_cli.model.vocabulary import (
     Vocabulary,
     character_ids,
 )
-from elmo_cli.text.lines import checked_sentence
+from elmo_cli.text.records import check_sentence
 
 CHUNK_TOKENS = 1024
 """Tokens encoded at once, so that little is in memory."""
@@ -50,7 +50,7 @@ def pad_ids(
     sentences: Sequence[Sequence[str]], token_ids: Callable[[Sequence[str]], Tensor]
 ) -> Tensor:
     """The ids of the tokens of sentences, int64, shape (B, T, C); 0 where there is no token."""
-    ids = [token_ids(checked_sentence(sentence)) for sentence in sentences]
+    ids = [token_ids(check_sentence(sentence)) for sentence in sentences]
     return pad_sequence([*ids, token_ids([])], batch_first=True)[:-1]  # of no sentences too
 
 

@@ -19,8 +19,8 @@ from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import Attributes, OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import shard_of
+from elmo_cli.text.records import Record
+from elmo_cli.text.shards import shard_of
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class AllenNlpWriter(Hdf5Writer):
 
     def skip(self, number: int, record: Record) -> None:
         """Note the sentence of a record that the file has already."""
-        if record.key is not None:
+        if record.id is not None:
             self._has_index = False
         elif self._has_index and record.text:
             self._index[record.text] = str(number)
@@ -72,8 +72,8 @@ class AllenNlpWriter(Hdf5Writer):
                 "for more than %s lines",
                 f"{MANY_RECORDS:,}",
             )
-        name = record.key or str(number)
-        if record.key is None and self._format.use_sentence_keys:
+        name = record.id or str(number)
+        if record.id is None and self._format.use_sentence_keys:
             if not record.text:  # a blank line has no name
                 return
             name = record.text
@@ -134,7 +134,7 @@ class AllenNlpFile:
         self._has_index = SENTENCE_TO_INDEX in file and not (self.has_keys or is_by_text)
         n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)
-        ends = {str(self._shard.place(number)) for number in (0, n_names - 1)}
+        ends = {str(self._shard.number_in_input(number)) for number in (0, n_names - 1)}
         is_numbered = self._has_index or n_names == 0 or all(name in file for name in ends)
         self._is_by_text = is_by_text or not (self.has_keys or is_numbered)
         self.n_records = len(self._names) if self._is_by_text else n_names
@@ -164,7 +164,7 @@ class AllenNlpFile:
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:
-        name = str(self._shard.place(number)) if self.is_ordered else self._names[number]
+        name = str(self._shard.number_in_input(number)) if self.is_ordered else self._names[number]
         return checked_dataset(self._file, name, "f", self._n_axes)
 
     @cached_property

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra
-from elmo_cli.text.lines import STANDARD_INPUT, Record
+from elmo_cli.text.pipes import STANDARD_INPUT
+from elmo_cli.text.records import Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from elmo_cli.outputs.hdf5 import (
     checked_dataset,
 )
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 
@@ -70,7 +70,7 @@ class PackedWriter(Hdf5Writer):
         self._add("activations", rows)  # (T, ..., W)
         attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
-        texts = {"sentences": sentence, "keys": record.key or "", "attributes": attributes}
+        texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
         if self.keeps_tokens:
             texts["tokens"] = json.dumps(record.tokens, ensure_ascii=False)
         for name, text in texts.items():

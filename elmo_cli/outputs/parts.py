@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import output_error, renamed
 from elmo_cli.errors import InputError, OutputError, first_line, shown, system_reason
 from elmo_cli.outputs.formats import load_pyarrow
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 PLAN: Final = "_elmo/plan.json"
 COMPLETE: Final = "_elmo/complete.json"

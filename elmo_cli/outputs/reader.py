@@ -16,8 +16,8 @@ from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Shard, shard_of
+from elmo_cli.text.records import Record
+from elmo_cli.text.shards import Shard, shard_of
 
 Array = NDArray[Any]
 
@@ -142,12 +142,12 @@ class Activations:
 
     def key(self, number: SupportsIndex) -> str | None:
         """The key of a record, if it has one."""
-        return self._known(number).key
+        return self._known(number).id
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """The file that a record is in, and its number in that file's input, from 0."""
         file, place = self._located(number)
-        return file.path, shard_of(file.attributes).place(place)
+        return file.path, shard_of(file.attributes).number_in_input(place)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
         """The tokens of a record, one a vector; None without tokens, or where they are not known.

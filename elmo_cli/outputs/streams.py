@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
 from elmo_cli.text.entries import LINE
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
 
@@ -31,7 +31,7 @@ _HEADER_BYTES: Final = 128
 class _StreamWriter(FormatWriter):
     def facts(self, number: int, record: Record) -> dict[str, Any]:
         """What the output says of a record beside its values."""
-        facts: dict[str, Any] = {"number": number} if record.key is None else {"key": record.key}
+        facts: dict[str, Any] = {"number": number} if record.id is None else {"key": record.id}
         facts |= record.attributes
         if LINE in facts:
             facts[LINE] = int(facts[LINE])
@@ -75,7 +75,7 @@ class NpzWriter(_StreamWriter):
         if self.keeps_tokens:
             facts = json.dumps(self.facts(number, record), ensure_ascii=False)
             self._records.append(f"{facts}\n")
-        write_array(self._archive, record.key or str(number), values)
+        write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is known of the records, and the directory of the archive."""

@@ -28,8 +28,8 @@ from elmo_cli.outputs.formats import (
 from elmo_cli.outputs.packed import PackedWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import Place, shard_of
+from elmo_cli.text.records import Progress, Record
+from elmo_cli.text.shards import shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
 """Attributes that are known at the end only."""
@@ -111,7 +111,7 @@ class ActivationsWriter:
     def skip(self, number: int, record: Record) -> None:
         """Pass a record that an earlier run has written, by its number from 0."""
         with self._errors_named():
-            self._opened().skip(self._shard.place(number), record)
+            self._opened().skip(self._shard.number_in_input(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
@@ -122,7 +122,7 @@ class ActivationsWriter:
         """
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
-            self._opened().write(self._shard.place(self.n_records), record, values)
+            self._opened().write(self._shard.number_in_input(self.n_records), record, values)
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
@@ -240,7 +240,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 
 
 def end_attributes(
-    n_records: int, place: Place, skipped: Mapping[str, str], *, has_keys: bool = False
+    n_records: int, place: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
     """The attributes that are known at the end only.
 
@@ -265,7 +265,7 @@ def finished_state(path: Path) -> dict[str, Any]:
     """The state of the writer that finished a file; an `OutputError` if the file does not say."""
     with suppress(InputError, KeyError), open_activations(path) as activations:
         found = activations.attributes
-        place = Place(int(found["input_records"]), str(found["input_sha256"]))
+        place = Progress(int(found["input_records"]), str(found["input_sha256"]))
         n_records = int(found["records"])
         return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
     raise OutputError(f"{path} exists already; --overwrite replaces it")

@@ -1,1 +1,1 @@
-"""Characters on disk to sentences."""
+"""Text: from the bytes of a file to records, which are sentences of tokens."""

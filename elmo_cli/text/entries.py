@@ -1,21 +1,22 @@
-"""Lines to records, in each format that can be read.
+"""Entries: the records of each format, parsed from lines.
 
-text     a sentence a line, raw or tokenized; or running text, that is split into sentences
+text     one sentence per line, raw or tokenized; or running text, which is split into sentences
 
-conllu   a sentence a record, its words the tokens, its `sent_id` the key; a blank line ends it
+conllu   one sentence per record; its words are the tokens and its `sent_id` is the id; a blank
+         line ends it
 
     # sent_id = fr-1
-    1-2    Du    _    ...      a multiword token, which is left out: its words follow
+    1-2    Du    _    ...      a multiword token, which is ignored: its words follow
     1      De    de   ADP      fields are separated by tabs; the first two are read
-    2.1    _     _    ...      an empty node, which is left out
+    2.1    _     _    ...      an empty node, which is ignored
 
-jsonl    an object a line, with its text or its tokens, and perhaps an id
+jsonl    one object per line, with its text or its tokens, and optionally an id
 
     {"id": "a1", "text": "We sat by the river."}
     {"id": "a2", "tokens": ["We", "sat", "by", "the", "river", "."]}
 
-fasta    a sequence a record, a residue a token; as in SeqVec, white space is dropped, letters
-         become upper case, and every other character (`*`, `-`, `X`) is a token
+fasta    one sequence per record, one token per residue; as in SeqVec, whitespace is removed,
+         letters become upper case, and every other character (`*`, `-`, `X`) is a token
 
     >sp|P69905|HBA_HUMAN Hemoglobin    the header; its first word is the id, which is required
     MVLSPADKTNVKAAWG                   the sequence, in any number of lines, or none
@@ -28,71 +29,73 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.text.lines import InvalidLine, Record, Sentence
+from elmo_cli.text.lines import InvalidLine
+from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
 
 LINE: Final = "line"
-"""Attribute of a sentence that was split off: the number of its line, from 0."""
+"""Attribute of a sentence that was split from a line: the number of the line, from 0."""
 ORIGINAL_ID: Final = "original_id"
-"""Attribute of a sequence with the whole header, named as in bio_embeddings."""
+"""Attribute of a sequence: its whole header. bio_embeddings uses the same name."""
 
-_SENT_ID = re.compile(r"#\s*sent_id\s*=\s*(.*)")
-_LEFT_OUT = re.compile(r"\d+[-.]\d+")
-_READ_AS_TEXT = "--input-format text reads a sentence a line"
+_SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
+_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")
+_READ_AS_TEXT: Final = "--input-format text reads a sentence a line"
 
 
 class Entry(NamedTuple):
-    """A record, and where it is in the input."""
+    """Record of an input, with its line number."""
 
     line: int
-    """Number of its first line, from 1, or of the line with the error."""
+    """Number of its first line, or of the line with the error, from 1."""
     record: Record
     error: str | None = None
-    """What is wrong with it in its format."""
+    """Error in the format of the record."""
 
 
 def text_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
-    """The sentences of raw or tokenized text."""
+    """Yield the sentences of raw or tokenized text."""
     for number, line in enumerate(lines):
         attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
         if isinstance(line, InvalidLine):
             yield Entry(number + 1, Record("", [], None, attributes, line.error))
             continue
-        for sentence in tokenizer.sentences(line):
-            record = Record(sentence, tokenizer.cut(sentence), None, attributes)
+        for sentence in tokenizer.split_sentences(line):
+            record = Record(sentence, tokenizer.tokenize(sentence), None, attributes)
             yield Entry(number + 1, record)
 
 
 def conllu_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
-    """The sentences of CoNLL-U, which has tokens."""
-    for is_there, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
-        if is_there:
+    """Yield the sentences of CoNLL-U, which is tokenized."""
+    for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
+        if is_sentence:
             yield from _conllu_entry(list(group))
 
 
 def _conllu_entry(lines: list[tuple[int, str]]) -> Iterator[Entry]:
-    """The entry of numbered lines; none where there are only comments."""
+    """Yield the entry of numbered lines. Comments alone have none."""
     tokens: Sentence = []
-    key = unreadable = wrong = None
+    identifier = unreadable = wrong = None
     for number, line in lines:
         fields = line.split("\t")
         if isinstance(line, InvalidLine):
             unreadable = unreadable or line.error
         elif line.startswith("#"):
             found = _SENT_ID.match(line)
-            key = found[1] if found else key
+            identifier = found[1] if found else identifier
         elif fields[0].isdecimal() and len(fields) > 1 and fields[1]:
             tokens.append(fields[1])
-        elif not _LEFT_OUT.fullmatch(fields[0]):
+        elif not _IGNORED_ID.fullmatch(fields[0]):
             wrong = wrong or (number, _conllu_error(fields))
     number, error = wrong or (lines[0][0], None)
     if tokens or error or unreadable:
-        record = Record(" ".join(tokens), [] if unreadable else tokens, key, error=unreadable)
+        text = " ".join(tokens)
+        record = Record(text, [] if unreadable else tokens, identifier, error=unreadable)
         yield Entry(number, record, error)
 
 
 def _conllu_error(fields: list[str]) -> str:
-    """What is wrong with the fields of a line."""
+    """Return the error of the fields of a line."""
     if len(fields) < 2:
         return f"expected 10 fields with tabs between, found {fields[0][:60]!r}; {_READ_AS_TEXT}"
     if not fields[0].isdecimal():
@@ -101,7 +104,7 @@ def _conllu_error(fields: list[str]) -> str:
 
 
 def fasta_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
-    """The sequences of FASTA, which has tokens."""
+    """Yield the sequences of FASTA, which is tokenized."""
     start, group = 0, list[str]()
     for number, line in enumerate(lines, start=1):
         if group and line.startswith(">"):
@@ -115,7 +118,7 @@ def fasta_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]
 
 
 def _fasta_entry(start: int, lines: list[str]) -> Entry:
-    """The entry of a header and the lines of its sequence, of which line `start` is the first."""
+    """Return the entry of a header and its sequence, which begin in line `start`."""
     has_header = lines[0].startswith(">")
     header = lines[0][1:].strip() if has_header else ""
     identifier = header.split(maxsplit=1)[0] if header else ""
@@ -134,11 +137,11 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
 
 
 class Fields(NamedTuple):
-    """The names of what is read of a row."""
+    """Names of the fields of a row that are read."""
 
     text: tuple[str, ...] = ("tokens", "text")
-    """Of a text or a list of tokens: the first one that is there is taken."""
-    key: str | None = "id"
+    """Fields with a text or a list of tokens. The first one that a row has is read."""
+    id: str | None = "id"
 
 
 _DEFAULT_FIELDS: Final = Fields()
@@ -147,14 +150,14 @@ _DEFAULT_FIELDS: Final = Fields()
 def json_entries(
     lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = _DEFAULT_FIELDS
 ) -> Iterator[Entry]:
-    """The records of JSON lines; blank lines are passed over."""
+    """Yield the records of JSON lines. Blank lines are ignored."""
     for number, line in enumerate(lines, start=1):
         if isinstance(line, InvalidLine):
             yield Entry(number, Record("", [], error=line.error))
         elif line:
             try:
                 row = json.loads(line)
-            except (ValueError, RecursionError):  # which a row of many brackets is
+            except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
                 row = None
             if isinstance(row, dict):
                 yield Entry(number, *row_record(row, fields, tokenizer))
@@ -166,26 +169,27 @@ def json_entries(
 def row_record(
     row: Mapping[str, Any], fields: Fields, tokenizer: Tokenizer
 ) -> tuple[Record, str | None]:
-    """The record of a row, whose text may be None for none; and what is wrong with it."""
-    key = None if fields.key is None else row.get(fields.key)
-    if type(key) is int:
-        key = str(key)
-    if key is not None and not _is_text(key):
-        return Record("", []), f"field {fields.key!r}: expected a text, found {repr(key)[:60]}"
+    """Return the record of a row, and its error. A text that is None is empty."""
+    identifier = None if fields.id is None else row.get(fields.id)
+    if type(identifier) is int:
+        identifier = str(identifier)
+    if identifier is not None and not _is_text(identifier):
+        found = repr(identifier)[:60]
+        return Record("", []), f"field {fields.id!r}: expected a text, found {found}"
     name = next((name for name in fields.text if name in row), None)
     if name is None:
         wanted = " or ".join(map(repr, fields.text))
         error = f"expected a field {wanted}, found {', '.join(map(repr, row))[:60] or 'none'}"
-        return Record("", [], key), error
+        return Record("", [], identifier), error
     text = row[name]
     if text is None or _is_text(text):
-        return Record(text or "", tokenizer.cut(text or ""), key), None
+        return Record(text or "", tokenizer.tokenize(text or ""), identifier), None
     if isinstance(text, list) and all(map(_is_text, text)):
-        return Record(" ".join(text), text, key), None
+        return Record(" ".join(text), text, identifier), None
     error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
-    return Record("", [], key), error
+    return Record("", [], identifier), error
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a text of Unicode: JSON can also write halves of characters."""
+    """Return whether a value is a valid Unicode text. JSON can also encode lone surrogates."""
     return isinstance(value, str) and value.encode("utf-8", "ignore").decode() == value

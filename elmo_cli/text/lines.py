@@ -1,44 +1,27 @@
-"""A text file to lines.
+"""Lines of a text file: from bytes to text.
 
-Files are plain or gzip, a pipe or standard input, and always UTF-8. A line is a sentence; it ends
-in LF or CRLF. White space separates its tokens, as in `str.split`; a lone CR is white space.
+A file is plain or gzip, a pipe or standard input. Its encoding is UTF-8. A line ends in LF or
+CRLF.
 """
 
 import errno
 import gzip
 import io
-import logging
 import os
-import select
-import sys
-import time
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, BinaryIO, NamedTuple, TypeVar
+from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors import InputError
+from elmo_cli.text.pipes import STANDARD_INPUT, Pipe, open_fifo, open_standard_input
 
-logger = logging.getLogger(__name__)
+MAX_TEXT_BYTES: Final = 1 << 28
+"""Maximum size of a file that is read as a whole."""
 
-Sentence = list[str]
-_Tokens = TypeVar("_Tokens", bound=Sequence[str])
-
-STANDARD_INPUT = "-"
-
-_POLL_SECONDS = 0.1
-"""Seconds between two questions whether a waiting reader should stop."""
-_PATIENCE_SECONDS = 0.02
-"""Seconds that `Pipe.has_line` waits before it is False, so that a fast writer fills batches."""
-_PIPE_BYTES = 1 << 16
-MAX_TEXT_BYTES = 1 << 28
-"""Of a file that is read as a whole."""
-
-_OTHER_DATA = {
+_OTHER_DATA: Final = {
     b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
     "`zcat`",
     b"\xfd7zXZ": "it is xz data, which is not read; pipe in `xzcat`",
@@ -47,83 +30,20 @@ _OTHER_DATA = {
     b"\xff\xfe": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
     b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
 }
-"""The first bytes of data that is not UTF-8 text, and what to do with it."""
-
-
-class Record(NamedTuple):
-    """A part of the input that gets one dataset of the output: a line, or a sequence of FASTA."""
-
-    text: str
-    """The line, or for FASTA the header and the sequence: what is hashed."""
-    tokens: Sentence
-    key: str | None = None
-    """Name of its dataset; None for its number."""
-    attributes: Mapping[str, str] = MappingProxyType({})
-    """Attributes of its dataset."""
-    error: str | None = None
-    """Why it is skipped, with `skip_errors`; it has no tokens then."""
+"""First bytes of data that is no UTF-8 text, and the advice for it."""
 
 
 class InvalidLine(str):
-    """What can be read of a line that is not UTF-8, with `skip_errors`; never blank."""
+    """Readable part of a line that is not UTF-8, with `skip_errors`. It is never blank."""
 
     error: str
 
 
-class Pipe(io.FileIO):
-    """A pipe, terminal or socket, blocking or not: its lines as they come."""
-
-    def __init__(
-        self, descriptor: int, should_stop: Callable[[], bool], *, closefd: bool = True
-    ) -> None:
-        """Read from a descriptor; `should_stop` is asked while a line is not there."""
-        super().__init__(descriptor, closefd=closefd)
-        self._should_stop = should_stop
-        self._lines: deque[bytes] = deque()
-        self._rest = b""  # read after the last line end
-        self._is_at_end = False  # kept, for a terminal tells of it once
-        self._patience = _PATIENCE_SECONDS
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        """The next line, whole, with its end; a `StoppedError` if it should not be waited for."""
-        while not self._wait(_POLL_SECONDS):
-            if self._should_stop():
-                raise StoppedError("stopped while waiting for more input")
-        return self._lines.popleft() if self._lines else b""
-
-    def has_line(self) -> bool:
-        """Whether a line, or the end, can be read without a long wait.
-
-        If not, the lines read so far should be answered before the next one is read.
-        """
-        if self._lines:
-            return True
-        start = time.monotonic()
-        is_there = self._wait(self._patience)
-        self._patience -= time.monotonic() - start
-        if is_there and self._patience > 0:
-            return True
-        self._patience = _PATIENCE_SECONDS
-        return False
-
-    def _wait(self, seconds: float) -> bool:
-        """Whether a line, or the end, is there; waits for bytes if not."""
-        if not (self._lines or self._is_at_end) and self._poll.poll(seconds * 1000):
-            content = self.read(_PIPE_BYTES)
-            if content:
-                *lines, self._rest = (self._rest + content).split(b"\n")
-                self._lines.extend(line + b"\n" for line in lines)
-            elif content is not None:  # the end; None where another process was first
-                self._is_at_end = True
-                if self._rest:
-                    self._lines.append(self._rest)
-        return bool(self._lines) or self._is_at_end
-
-
 def check_input(path: str | Path) -> None:
-    """Make sure that a text file can be read, without opening a pipe, which opens only once."""
+    """Raise an `InputError` if a text file cannot be read.
+
+    A named pipe is not opened, because it can be opened only once.
+    """
     if str(path) != STANDARD_INPUT and (is_compressed(path) or not Path(path).is_fifo()):
         with open_text(path):
             pass
@@ -133,36 +53,25 @@ def check_input(path: str | Path) -> None:
 def open_text(
     path: str | Path, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[BinaryIO]:
-    """Open a text file for `read_lines`: `-` is standard input. For `should_stop` see `Pipe`."""
+    """Open a text file for `read_lines`.
+
+    Args:
+        path: Path of the file; `-` is standard input.
+        should_stop: Called while a pipe waits for input. Return True to stop waiting.
+    """
     if str(path) == STANDARD_INPUT:
-        yield _standard_input(should_stop)
+        yield open_standard_input(should_stop)
         return
-    if is_compressed(path) and Path(path).is_fifo():
+    is_fifo = Path(path).is_fifo()
+    if is_fifo and is_compressed(path):
         raise InputError(f"{path}: expected a file, found a named pipe; `zcat {path} | elmo ... -`")
     file: BinaryIO
     try:
-        if Path(path).is_fifo():
-            # Linux does not wait for its writer here. Elsewhere it would read as empty before.
-            flag = os.O_NONBLOCK if sys.platform == "linux" else 0
-            file = Pipe(os.open(path, os.O_RDONLY | flag), should_stop)
-        else:
-            file = open(path, "rb")  # noqa: SIM115
+        file = open_fifo(path, should_stop) if is_fifo else open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
     with file:
         yield file
-
-
-def _standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
-    if sys.stdin is None:
-        raise InputError("standard input is closed; name a file, or pipe a text into it")
-    file = sys.stdin.buffer
-    if file.isatty():
-        logger.info("Reading from the terminal; Ctrl-D ends the text.")
-    with suppress(io.UnsupportedOperation):  # in memory
-        if hasattr(select, "poll") and not os.path.isfile(file.fileno()):
-            return Pipe(file.fileno(), should_stop, closefd=False)
-    return file
 
 
 def read_lines(
@@ -173,14 +82,14 @@ def read_lines(
     first: int = 1,
     skip_errors: bool = False,
 ) -> Iterator[str]:
-    """The lines of an open text file, without the white space at their ends.
+    """Yield the lines of an open text file, without the whitespace at their ends.
 
     Args:
-        path: the name for error messages; a name in `.gz` is decompressed.
-        file: from `open_text`.
-        on_bytes: called with the number of bytes of each line in the file, compressed or not.
-        first: the number of the next line.
-        skip_errors: give a line that is not UTF-8 as an `InvalidLine`.
+        path: Name for error messages. A file whose name ends in `.gz` is decompressed.
+        file: File from `open_text`.
+        on_bytes: Called with the number of bytes of each line in the file, compressed or not.
+        first: Number of the next line.
+        skip_errors: Yield an `InvalidLine` for a line that is not UTF-8.
     """
     stream = decompressed(path, file)
     position = 0
@@ -189,18 +98,18 @@ def read_lines(
         before, position = position, position + len(line) if stream is file else file.tell()
         if line:
             yield decode_line(path, line, number, skip_errors=skip_errors)
-        on_bytes(position - before)  # after the last line too: compressed data has an end
+        on_bytes(position - before)  # Compressed data has bytes after its last line.
         if not line:
             return
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether a file is decompressed: by its name."""
+    """Return whether a file is decompressed. Its name decides."""
     return str(path).endswith(".gz")
 
 
 def decompressed(path: str | Path, file: BinaryIO) -> BinaryIO:
-    """An open file as it is, or decompressed where its name ends in `.gz`."""
+    """Return an open file, or a reader that decompresses it if its name ends in `.gz`."""
     if is_compressed(path):
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
     return file
@@ -214,30 +123,32 @@ def open_lines(
     skip_errors: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
-    """Open a text file, given by its path or already open as text, for `read_lines`.
+    """Open the lines of a file, given by its path or already open as text: see `read_lines`.
 
     `on_bytes` is not called for a file that is already open.
 
     Yields:
-        Its lines, and a function that says whether the next one is there: see `Pipe.has_line`.
+        The lines, and a function that returns whether the next line can be read without a long
+        wait: see `Pipe.has_line`.
     """
     if isinstance(source, (str, Path)):
         with open_text(source, should_stop) as file:
             is_ready = file.has_line if isinstance(file, Pipe) else lambda: True
             yield read_lines(source, file, on_bytes, skip_errors=skip_errors), is_ready
     else:
-        yield _lines_of(source), lambda: True
+        yield _lines_of_open_file(source), lambda: True
 
 
-def _lines_of(source: IO[str]) -> Iterator[str]:
-    with suppress(AttributeError, io.UnsupportedOperation):  # of no file, or one read in part
+def _lines_of_open_file(source: IO[str]) -> Iterator[str]:
+    # Only a real file that nobody has read from yet can be reconfigured.
+    with suppress(AttributeError, io.UnsupportedOperation):
         source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     for number, line in enumerate(source):
         yield line.removeprefix("" if number else "\ufeff").strip()
 
 
 def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
-    """The next line of an open file with the end of line, empty after the last one."""
+    """Return the next line of an open file with its end, or empty bytes after the last line."""
     try:
         return stream.readline()
     except (EOFError, OSError, zlib.error) as error:
@@ -245,9 +156,16 @@ def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
 
 
 def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool = False) -> str:
-    """A line as text, without the white space at its ends; its number counts from 1.
+    """Decode a line and remove the whitespace at its ends.
 
-    One that is not UTF-8 is an `InputError`, or with `skip_errors` an `InvalidLine`.
+    Args:
+        path: Name for error messages.
+        line: Bytes of the line.
+        number: Number of the line, from 1.
+        skip_errors: Return an `InvalidLine` if the line is not UTF-8.
+
+    Raises:
+        InputError: the line is not UTF-8.
     """
     if number == 1 and len(line) > 1 and not (any(line[::2]) and any(line[1::2])):
         raise InputError(
@@ -266,11 +184,11 @@ def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool
 
 
 def read_text(path: str | Path) -> str:
-    """Read a whole file as UTF-8, without its byte order mark; `.gz` is decompressed.
+    """Read a whole UTF-8 file without its byte order mark. `.gz` files are decompressed.
 
     Raises:
-        OSError: it cannot be read, or has more than `MAX_TEXT_BYTES`: an endless device, perhaps.
-        UnicodeDecodeError: it is not UTF-8.
+        OSError: the file cannot be read, or has more than `MAX_TEXT_BYTES`.
+        UnicodeDecodeError: the file is not UTF-8.
     """
     try:
         with open(path, "rb") as file:
@@ -283,8 +201,8 @@ def read_text(path: str | Path) -> str:
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
-    """The error for a text, beginning with line `number`, that cannot be decoded."""
-    # Without the byte order mark, which the positions of the error do not count either.
+    """Return the error for a text that is not UTF-8 and begins with line `number`."""
+    # Neither `error.object` nor the positions of the error include the byte order mark.
     content: bytes = error.object
     start = content.rfind(b"\n", 0, error.start) + 1
     line = number + content.count(b"\n", 0, start)
@@ -299,29 +217,13 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
 
 
 def name_of(source: object) -> str:
-    """Name of an input in error messages."""
+    """Return the name of an input for error messages."""
     if not isinstance(source, (str, Path)):
         return "the input"
     return "standard input" if str(source) == STANDARD_INPUT else str(source)
 
 
-def checked_sentence(sentence: _Tokens) -> _Tokens:
-    """Check that a sentence is a sequence of strings, and no string, and return it."""
-    if isinstance(sentence, (str, bytes)):
-        raise InputError(
-            f"expected a sentence as a list of tokens, found the string {sentence[:40]!r}; split "
-            "it first, for instance by .split()"
-        )
-    if not hasattr(sentence, "__getitem__"):  # an array has it too; an iterator would be used up
-        raise InputError(f"expected a sentence as a list of tokens, found {sentence!r}")
-    for place, token in enumerate(sentence):
-        if not isinstance(token, str):
-            found = type(token).__name__
-            raise InputError(f"expected a sentence of strings, found {found} as token {place}")
-    return sentence
-
-
 def size_in_bytes(source: object) -> int | None:
-    """The size of a file, for progress; None for a stream or a file that is open."""
+    """Return the size of a file, or None for a stream or a file that is already open."""
     is_file = isinstance(source, (str, Path)) and os.path.isfile(source)
     return os.path.getsize(str(source)) if is_file else None

@@ -1,7 +1,7 @@
-"""Raw text to tokens, and running text to sentences.
+"""Tokenizers: from raw text to tokens, and from running text to sentences.
 
-whitespace    what white space separates: for text that is tokenized already
-moses         the Moses rules of a language, as ELMo's training text was tokenized
+whitespace    for text that is already tokenized
+moses         the Moses rules of a language; ELMo's training data was tokenized by them
 spacy         spaCy's rules of a language (extra `spacy`)
 """
 
@@ -14,64 +14,69 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.lines import Record, Sentence, open_lines
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.records import Record, Sentence
 
 logger = logging.getLogger(__name__)
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
 DEFAULT_LANGUAGE: Final = "en"
-"""Where neither the caller nor the model names one."""
+"""Language if neither the caller nor the model names one."""
 
 _MARKS: Final = tuple('.,;:!?"')
 _SAMPLE_TOKENS: Final = 1000
-"""Tokens at the beginning of a text that `watched` looks at."""
+"""Number of tokens at the beginning of a text that `warn_about_tokenizer` checks."""
 _MAX_ATTACHED: Final = 0.05
-"""Share of them that may end in such a mark: abbreviations do."""
-_MAX_SHOWN: Final = 3
+"""Share of these tokens that may end in a mark, as abbreviations do."""
+_MAX_EXAMPLES: Final = 3
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Cuts a text into sentences, and a sentence into tokens; see `make_tokenizer`."""
+    """Tokenizer, and optionally a splitter of text into sentences: see `make_tokenizer`."""
 
     name: str = "whitespace"
-    """With its language, such as `moses:fr`."""
-    cut: Callable[[str], Sentence] = str.split
+    """Name with the language, such as `moses:fr`."""
+    tokenize: Callable[[str], Sentence] = str.split
+    """Function that splits a sentence into tokens."""
     splits_by: str | None = None
-    """The language by whose rules texts are split into sentences; None does not split them."""
+    """Language whose rules split a text into sentences; None does not split it."""
 
-    def settings(self) -> dict[str, str]:
-        """The attributes of an output that name it; none where white space separates tokens."""
+    def to_attributes(self) -> dict[str, str]:
+        """Return the attributes of an output file that name the tokenizer."""
         return {
             **({} if self.name == "whitespace" else {"tokenizer": self.name}),
             **({"split_sentences": self.splits_by} if self.splits_by else {}),
         }
 
-    def sentences(self, text: str) -> list[str]:
-        """The sentences of a text without white space at their ends; not split, the text alone."""
+    def split_sentences(self, text: str) -> list[str]:
+        """Split a text into sentences without whitespace at their ends.
+
+        Without `splits_by`, the text is the only sentence.
+        """
         if self.splits_by is None:
             return [text]
         found = (sentence.strip() for sentence in _load_sentencex().segment(self.splits_by, text))
         return [sentence for sentence in found if sentence]
 
-    def cut_all(self, text: str) -> list[Sentence]:
-        """The tokens of each sentence of a text."""
-        return list(map(self.cut, self.sentences(text)))
+    def tokenize_sentences(self, text: str) -> list[Sentence]:
+        """Split a text into sentences, and each sentence into tokens."""
+        return list(map(self.tokenize, self.split_sentences(text)))
 
 
 WHITESPACE: Final = Tokenizer()
 
 
-@lru_cache(maxsize=8)  # spaCy takes a while
+@lru_cache(maxsize=8)  # spaCy is slow to load.
 def make_tokenizer(
     name: str, language: str | None = None, *, split_sentences: bool = False
 ) -> Tokenizer:
     """Make a tokenizer.
 
     Args:
-        name: one of `TOKENIZERS`; `:` and the code of a language may follow, as in `spacy:de`.
-        language: the code, where the name has none; English if not given either.
-        split_sentences: split texts into sentences, by the rules of that language.
+        name: One of `TOKENIZERS`. Append a language code to the last two, as in `spacy:de`.
+        language: Language code if the name has none; English by default.
+        split_sentences: Split texts into sentences by the rules of that language.
     """
     kind, _, code = name.partition(":")
     if kind not in TOKENIZERS or name.startswith("whitespace:"):
@@ -87,22 +92,22 @@ def make_tokenizer(
     splits_by = code if split_sentences else None
     if kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
-    cut = _moses(code) if kind == "moses" else _spacy(code)
-    return Tokenizer(f"{kind}:{code}", cut, splits_by)
+    function = _moses(code) if kind == "moses" else _spacy(code)
+    return Tokenizer(f"{kind}:{code}", function, splits_by)
 
 
 def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> Sentence:
-    """Tokenize a sentence: `don't` becomes `don` and `'t`, nothing is escaped.
+    """Tokenize a sentence: `don't` becomes `don` and `'t`. Nothing is escaped.
 
     Args:
-        text: the sentence.
+        text: Sentence.
         tokenizer: `moses`, `spacy` or `whitespace`.
-        language: the code of its language; English if not given.
+        language: Language code of the sentence; English by default.
 
     Raises:
-        ElmoError: there is no such tokenizer, or it is not installed.
+        ElmoError: the tokenizer is unknown or not installed.
     """
-    return make_tokenizer(tokenizer, language).cut(text)
+    return make_tokenizer(tokenizer, language).tokenize(text)
 
 
 def _moses(language: str) -> Callable[[str], Sentence]:
@@ -115,7 +120,7 @@ def _spacy(language: str) -> Callable[[str], Sentence]:
     spacy = load_extra("tokenizer spacy", "spacy", "spacy")
     try:
         make_doc = spacy.blank(language).make_doc
-    except ImportError as error:  # of the language, or of a package that it takes
+    except ImportError as error:  # The language, or a package that it needs, is missing.
         reason = first_line(error)
         raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
@@ -126,14 +131,14 @@ def _load_sentencex() -> Any:
 
 
 def read_sentences(path: str | Path, tokenizer: Tokenizer = WHITESPACE) -> Iterator[Sentence]:
-    """The sentences of a text file, as lists of tokens; see `read_lines`."""
+    """Yield the sentences of a text file as lists of tokens: see `read_lines`."""
     with open_lines(path) as (lines, _):
         for line in lines:
-            yield from tokenizer.cut_all(line)
+            yield from tokenizer.tokenize_sentences(line)
 
 
-def watched(records: Iterable[Record]) -> Iterator[Record]:
-    """The same records; one warning where white space seems to be the wrong tokenizer."""
+def warn_about_tokenizer(records: Iterable[Record]) -> Iterator[Record]:
+    """Yield the records. Log a warning if whitespace seems to be the wrong tokenizer."""
     n_tokens, attached = 0, list[str]()
     records = iter(records)
     for record in records:
@@ -148,6 +153,6 @@ def watched(records: Iterable[Record]) -> Iterator[Record]:
             "word; --tokenizer moses splits it off",
             f"{len(attached):,}",
             f"{n_tokens:,}",
-            " ".join(attached[:_MAX_SHOWN]),
+            " ".join(attached[:_MAX_EXAMPLES]),
         )
     yield from records

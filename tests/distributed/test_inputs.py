@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from elmo_cli.distributed.inputs import Columns, Part, cut, find_inputs, read_part
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import find_format, open_records
+from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.records import Record
 
 TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"])).map(
     b"\n".join
@@ -74,7 +74,7 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
     columns = Columns(text_column="t", key_column="id")
     expected = [(["a", "b"], "7"), (["c d", "e"], "8"), ([], "9")] * 5
     records = read_all(lines, columns, 20)[1]
-    assert [(record.tokens, record.key) for record in records] == expected
+    assert [(record.tokens, record.id) for record in records] == expected
     texts = [{**row, "t": row["t"] if isinstance(row["t"], str) else ""} for row in rows]
     table = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.Table.from_pylist(texts), table, row_group_size=4)

@@ -25,7 +25,7 @@ from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
 from elmo_cli.distributed.plan import Settings, open_plan
 from elmo_cli.distributed.run import run_parts
-from elmo_cli.errors import InputError, OutputError, WeightsError
+from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
 from elmo_cli.outputs.parts import Folder
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -274,7 +274,7 @@ def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
 
 def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    advice = 'pip install "elmo-cli[ray]"'
+    advice = install_command("ray")
     result = elmo(*RUN[:3])
     assert (result.exit_code, result.stderr.endswith(f"; {advice}\n")) == (1, True)
     ray = ModuleType("ray")

@@ -34,7 +34,7 @@ def lines(*texts: str, pooled: bool = False) -> Corpus:
 
 def read(path: Path, form: str, corpus: Corpus) -> list[Array]:
     """The values of a file as other programs read them."""
-    names = [record.key or str(number) for number, record in enumerate(corpus.records)]
+    names = [record.id or str(number) for number, record in enumerate(corpus.records)]
     if form == "jsonl":
         found = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
         return [np.array(each["activations"], np.float32) for each in found]
@@ -235,7 +235,7 @@ def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
         (("out.npy",), "format npy requires --pooling: it is one array of a vector a line"),
         (("o.npz", "--layout", "packed"), "--layout requires HDF5, found the output format npz"),
         (
-            ("o.jsonl", "--compression", "lzf"),
+            ("o.jsonl", "--compression", "gzip"),
             "--compression requires HDF5, found the output format jsonl",
         ),
         (

@@ -22,7 +22,7 @@ from numpy.testing import assert_array_equal
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Record
+from elmo_cli.text.records import Record
 
 
 @layouts

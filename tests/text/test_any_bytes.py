@@ -109,7 +109,7 @@ def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
         if not ends_well(*arguments, output="out"):
             assert ends_well(*arguments, "--skip-errors", output="out")
         with open_activations("out") as found:
-            assert all(record.key for record, _ in found.records())
+            assert all(record.id for record, _ in found.records())
 
 
 @given(content=contents, name=st.sampled_from(["text.gz", "x.fasta.gz"]))

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import Record
-from elmo_cli.text.records import FORMATS, checked_records, find_format
+from elmo_cli.text.input_formats import FORMATS, checked_records, find_format
+from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
@@ -44,7 +44,7 @@ def test_conllu_that_is_written_is_read(sentences: list[list[str]], has_ids: boo
     records = read("conllu", "\n".join(lines))
     assert [record.tokens for record in records] == sentences
     keys = [f"s{number}" if has_ids else None for number in range(len(sentences))]
-    assert [record.key for record in records] == keys
+    assert [record.id for record in records] == keys
 
 
 texts = st.text(max_size=8)
@@ -56,14 +56,14 @@ def test_json_lines_that_are_written_are_read(values: list[Any]) -> None:
     expected = [value if isinstance(value, list) else (value or "").split() for value in values]
     records = read("jsonl", content)
     assert [record.tokens for record in records] == expected
-    assert [record.key for record in records] == [None] * len(values)
+    assert [record.id for record in records] == [None] * len(values)
 
 
 def test_a_text_of_json_is_tokenized_and_tokens_are_not() -> None:
     text = '{"text": "New York.", "id": 1}\n\n{"tokens": ["New York."], "text": "a", "id": 2}'
     records = read("jsonl", text, tokenizer=make_tokenizer("moses"))
     assert [record.tokens for record in records] == [["New", "York", "."], ["New York."]]
-    assert [record.key for record in records] == ["1", "2"]
+    assert [record.id for record in records] == ["1", "2"]
 
 
 @given(
@@ -80,7 +80,7 @@ def test_fasta_that_is_written_is_read(
         for line in (f">{header}", *parts, blank)
     ]
     records = read("fasta", "\n".join(lines))
-    assert [record.key for record in records] == list(proteins)
+    assert [record.id for record in records] == list(proteins)
     assert [record.attributes["original_id"] for record in records] == headers
     assert ["".join(record.tokens) for record in records] == [
         "".join(parts) for _, parts in proteins.values()
@@ -171,7 +171,7 @@ def test_an_error_is_one_line_that_says_where(name: str, text: str, message: str
 def test_an_entry_in_error_may_be_skipped() -> None:
     text = "# sent_id = a\n1\n\n# sent_id = b\n1\tb\n"
     records = read("conllu", text, skip_errors=True)
-    assert [(record.key, record.tokens) for record in records] == [(None, []), ("b", ["b"])]
+    assert [(record.id, record.tokens) for record in records] == [(None, []), ("b", ["b"])]
     assert str(records[0].error).startswith("file, line 2: expected 10 fields")
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.lines import Pipe, check_input, open_lines
+from elmo_cli.text.lines import check_input, open_lines
+from elmo_cli.text.pipes import Pipe
 
 
 @contextmanager

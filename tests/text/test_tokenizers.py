@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elmo_cli import tokenize
 from elmo_cli.errors import ElmoError, InputError
-from elmo_cli.text.records import TEXT, open_records
+from elmo_cli.text.input_formats import TEXT, open_records
 from elmo_cli.text.tokenizers import make_tokenizer
 
 ALL = ("whitespace", "moses", "moses:fr", "spacy", "spacy:de")
@@ -52,13 +52,13 @@ def test_punctuation_is_split_off_by_the_rules_of_the_language(
 @given(text=texts)
 def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
     require(name.partition(":")[0])
-    assert "".join(make_tokenizer(name).cut(text)) == "".join(text.split())
+    assert "".join(make_tokenizer(name).tokenize(text)) == "".join(text.split())
 
 
 @given(text=texts)
 def test_sentences_are_the_text_and_none_is_blank(text: str) -> None:
     require("sentences")
-    found = make_tokenizer("moses", split_sentences=True).sentences(text)
+    found = make_tokenizer("moses", split_sentences=True).split_sentences(text)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() != "" for sentence in found)
 
@@ -68,8 +68,8 @@ def test_a_paragraph_is_split_into_sentences_but_not_at_abbreviations() -> None:
     splitter = make_tokenizer("whitespace", "de", split_sentences=True)
     text = "Am 3. Mai kam Dr. Meier. „Wirklich?“, fragte er. Ja!"
     expected = ["Am 3. Mai kam Dr. Meier.", "„Wirklich?“, fragte er.", "Ja!"]
-    assert splitter.sentences(text) == expected
-    assert splitter.cut_all(text) == [sentence.split() for sentence in expected]
+    assert splitter.split_sentences(text) == expected
+    assert splitter.tokenize_sentences(text) == [sentence.split() for sentence in expected]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_paragraph_is_split_into_sentences_but_not_at_abbreviations() -> None:
 def test_settings_name_the_tokenizer_with_its_language(
     name: str, language: str | None, settings: dict[str, str]
 ) -> None:
-    assert make_tokenizer(name, language).settings() == settings
+    assert make_tokenizer(name, language).to_attributes() == settings
 
 
 @pytest.mark.parametrize(

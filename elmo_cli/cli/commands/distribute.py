@@ -155,7 +155,7 @@ def distribute(
     from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.run import run_parts
     from elmo_cli.outputs.parts import Folder
-    from elmo_cli.text.records import WHOLE
+    from elmo_cli.text.shards import WHOLE
 
     shard = text_settings.parse_shard() or WHOLE
     resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)

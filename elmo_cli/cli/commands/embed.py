@@ -18,8 +18,8 @@ from elmo_cli.outputs.formats import (
     has_unknown_suffix,
 )
 from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
+from elmo_cli.text.input_formats import FORMATS, TEXT
 from elmo_cli.text.lines import check_input, size_in_bytes
-from elmo_cli.text.records import FORMATS, TEXT
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 

@@ -15,13 +15,14 @@ from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.cli.command import command, receives
 from elmo_cli.errors import InputError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.lines import STANDARD_INPUT, check_input, size_in_bytes
+from elmo_cli.text.lines import check_input, size_in_bytes
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Perplexity, Surprisals
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
     from elmo_cli.language_model.scoring import SentenceScore
-    from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
 _OF_SENTENCES = (
@@ -163,7 +164,7 @@ def _score_file(
 ) -> Iterator[Any]:
     """Score the sentences of a file, with a progress bar: what `score` gives for them."""
     from elmo_cli.cli.runs import progress_bar, show_rate
-    from elmo_cli.text.records import find_format, open_records
+    from elmo_cli.text.input_formats import find_format, open_records
 
     input_format = find_format(text, tokenizer=tokenizer)
     with (
@@ -299,7 +300,7 @@ def predict(
             "reads a text a line from it"
         )
     language = loading.model_language(model_settings)
-    texts = _read_texts(text, loading.make_tokenizer(text_settings, language).cut, each=each)
+    texts = _read_texts(text, loading.make_tokenizer(text_settings, language).tokenize, each=each)
     model = loading.load_language_model(model_settings)
     if n_samples is not None:
         from elmo_cli.language_model.prediction import sample_sentences

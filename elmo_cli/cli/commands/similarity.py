@@ -12,14 +12,14 @@ from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.cli.command import command, given, option_group, receives
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.lines import STANDARD_INPUT
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
     from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.analysis.occurrences import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.text.lines import Sentence
+    from elmo_cli.text.records import Sentence
 
 
 @command()
@@ -69,7 +69,7 @@ def cosine(
     from elmo_cli.analysis.cosine import find_pair, similarities
 
     language = loading.model_language(model_settings)
-    tokenize = loading.make_tokenizer(text_settings, language).cut
+    tokenize = loading.make_tokenizer(text_settings, language).tokenize
 
     def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
         return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
@@ -175,7 +175,7 @@ def neighbours(
         model_settings = _model_of(files, model_settings)
         text_settings = _text_of(files, text_settings)
         language = loading.model_language(model_settings)
-        tokenize = loading.make_tokenizer(text_settings, language).cut
+        tokenize = loading.make_tokenizer(text_settings, language).tokenize
         queries = _read_queries(arguments, sentence, occurrence, tokenize)
         embedder = _load_embedder(files, model_settings)
         number = 0

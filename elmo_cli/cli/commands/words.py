@@ -158,8 +158,8 @@ def word_vectors(
             write_token_vectors,
             *(arguments[0], output),
             softmax=softmax,
-            settings=model_settings,
-            files=files,
+            model=files,
+            device=model_settings.device,
         )
     else:
         embedder = loading.load_embedder(model_settings)
