@@ -102,7 +102,7 @@ class VectorFiles:
         self.on_progress = on_progress
         try:
             for is_usages, group in groupby(matching_paths(paths), is_usages_file):
-                self.sources += map(open_usages, group) if is_usages else _open_hdf5(list(group))
+                self.sources += map(open_usages, group) if is_usages else _open_hdf5(*group)
             self._check_same()
         except ElmoError:
             self.close()
@@ -150,7 +150,7 @@ class VectorFiles:
 open_vectors = VectorFiles
 
 
-def _open_hdf5(paths: list[Path | str]) -> list[Activations]:
+def _open_hdf5(*paths: Path | str) -> list[Activations]:
     """Open files of HDF5: the shards of an input as one, others one by one."""
     opened: list[Activations] = []
     try:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import TINY
+from elmo_cli.analysis.uses import check_pooling, record_name
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Corpus, layouts, line_record, write
@@ -15,7 +16,6 @@ from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import word_neighbours
-from elmo_cli.analysis.uses import check_pooling, record_name
 from elmo_cli.engine import load_engine
 from elmo_cli.settings import ModelSettings
 

@@ -127,7 +127,5 @@ def _show_counts(counts: dict[str, int]) -> None:
             messages.say(f"{word}: {counted(count, 'occurrence')}")
     missing = [word for word, count in counts.items() if not count]
     if missing:
-        names = (
-            f"{missing[0]}" if len(missing) == 1 else f"{len(missing)} words: {', '.join(missing)}"
-        )
-        messages.say(f"Warning: no occurrence of {names}")
+        number = "" if len(missing) == 1 else f"{len(missing):,} words: "
+        messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
