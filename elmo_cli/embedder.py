@@ -131,7 +131,7 @@ class ElmoEmbedder:
         return cls(model=find_pretrained(name, revision), **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model as a folder for the hub: config.json, model.safetensors, words.
+        """Write the model as a folder for the hub, with config.json and README.md.
 
         Raises:
             ElmoError: A file exists already, or the model cannot be written in this form.

@@ -175,6 +175,7 @@ _file = partial(
         help="Seconds between checkpoints.",
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
+    flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
 )
 @receives(
     text_settings=TextSettings,
