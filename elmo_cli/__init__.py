@@ -17,9 +17,12 @@ from elmo_cli.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import measure_change as measure_change
-    from elmo_cli.analysis.change import read_uses as read_uses
+    from elmo_cli.analysis.change import read_occurrences as read_occurrences
     from elmo_cli.analysis.neighbours import neighbours as neighbours
-    from elmo_cli.analysis.plot import plot_uses as plot_uses
+    from elmo_cli.analysis.occurrences import open_vectors as open_vectors
+    from elmo_cli.analysis.plot import plot_occurrences as plot_occurrences
+    from elmo_cli.analysis.target_words import read_targets as read_targets
+    from elmo_cli.analysis.usages import write_usages as write_usages
     from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
     from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
     from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
@@ -41,9 +44,12 @@ if TYPE_CHECKING:
     from elmo_cli.text.tokenizers import tokenize as tokenize
 
 _NAMES = {
-    "analysis.change": "measure_change read_uses",
+    "analysis.change": "measure_change read_occurrences",
     "analysis.neighbours": "neighbours",
-    "analysis.plot": "plot_uses",
+    "analysis.occurrences": "open_vectors",
+    "analysis.plot": "plot_occurrences",
+    "analysis.target_words": "read_targets",
+    "analysis.usages": "write_usages",
     "analysis.word_vectors": "average_vectors write_average_vectors write_token_vectors",
     "elmo": "Elmo batch_to_ids",
     "embedder": "ElmoEmbedder",

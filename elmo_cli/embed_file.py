@@ -23,9 +23,9 @@ from elmo_cli.errors import (
     first_line,
     size_text,
 )
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.formats import STANDARD_OUTPUT
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
@@ -98,29 +98,37 @@ def embed_file(
     batch_size: int = DEFAULT_BATCH_SIZE,
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
+    record_filter: RecordFilter | None = None,
 ) -> Summary:
-    """Embed a file into an output file: see `ElmoEmbedder.embed_file`."""
+    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
+
+    `record_filter` is the rule for what is embedded and written of each record; None keeps all.
+    """
+    record_filter = record_filter or RecordFilter()
     selection = plan.selection.for_model(engine.options.n_layers)
     attributes = {
         **engine.attributes(selection, batch_size),
         "format": plan.input_format.name,
         **plan.tokenizer.to_attributes(),
+        **record_filter.attributes,
     }
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
     with ActivationsWriter(
-        plan.output, plan.output_format, attributes, overwrite=plan.overwrite
+        *(plan.output, plan.output_format, attributes),
+        overwrite=plan.overwrite,
+        writer_type=record_filter.writer_type,
     ) as writer:
-        arguments = (engine, plan, writer, selection, batch_size, on_progress, should_stop)
+        arguments = (engine, plan, writer, selection, batch_size, record_filter)
         try:
-            return _Run(*arguments).embed()
+            return _Run(*arguments, on_progress, should_stop).embed()
         except OtherInputError:
             if not plan.overwrite:
                 raise
             writer.clear()
             if size_in_bytes(plan.source) is None:  # The beginning of a stream cannot be reread.
                 raise
-            return _Run(*arguments).embed()
+            return _Run(*arguments, on_progress, should_stop).embed()
 
 
 def embed_windows(
@@ -216,6 +224,7 @@ class _Run:
     writer: ActivationsWriter
     selection: Selection
     batch_size: int
+    record_filter: RecordFilter
     on_progress: Callable[[Summary], object]
     should_stop: Callable[[], bool]
 
@@ -238,7 +247,8 @@ class _Run:
             should_stop=self.should_stop,
         ) as read:
             self.has_ids = read.has_ids
-            records = ShardReader(read.records, plan.shard or WHOLE)
+            self.record_filter.begin()
+            records = ShardReader(read.records, plan.shard or WHOLE, self.record_filter.prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
@@ -335,7 +345,9 @@ class _Run:
 
     def _write(self, embedded: EmbeddedRecord) -> None:
         record, activations = embedded.record, embedded.activations
-        if record.error is not None:
+        if record.error is None:
+            activations = self.record_filter.select(record, activations)
+        else:
             self._skip(record, embedded.progress, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.
         is_packed = self.plan.output_format.layout == "packed"
@@ -360,6 +372,11 @@ class _Run:
         return f"{self.plan.input_format.unit} {n_records:,}"
 
     def _finish(self, progress: Progress) -> None:
+        try:
+            self.record_filter.finish()
+        except ElmoError:
+            self.writer.clear()
+            raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))

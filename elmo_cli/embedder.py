@@ -15,7 +15,8 @@ from torch import Tensor
 
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.inference.device import Device, result_or_raise
+from elmo_cli.inference.device import Device
+from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.loading import find_pretrained, load_bilm

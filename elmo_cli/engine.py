@@ -20,14 +20,15 @@ from torch import Tensor
 
 from elmo_cli.errors import ComputationError
 from elmo_cli.inference.batching import (
+    choose_batch_tokens,
     compute_window,
-    distinct_sentences,
-    sentence_windows,
-    tokens_per_batch,
+    find_distinct_sentences,
+    split_into_windows,
 )
-from elmo_cli.inference.device import Device, choose_device, compute_types
+from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
-from elmo_cli.inference.sentence_encoder import Encoder, make_encoder
+from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
@@ -48,7 +49,7 @@ CPU = torch.device("cpu")
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-Compute = Callable[[Encoder, list[Sentence], Sequence[int]], Sequence[_Result]]
+Compute = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
 """Function of an encoder, the sentences of a batch (none empty) and their slots, which number
 the sentences of a window. It returns one result per sentence."""
 
@@ -64,7 +65,7 @@ class Engine:
     device: torch.device
     batch_tokens: int
     """Maximum number of tokens per batch."""
-    encoder: Encoder
+    encoder: SentenceEncoder
     settings: ModelSettings
     """Settings that the model was loaded by."""
 
@@ -74,7 +75,7 @@ class Engine:
         return content_sha256(self.files)
 
     @cached_property
-    def _encoder_on_cpu(self) -> Encoder:
+    def _encoder_on_cpu(self) -> SentenceEncoder:
         """Second copy of the model, for sentences that are too long for the memory of a GPU."""
         logger.warning(
             "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
@@ -112,7 +113,7 @@ class Engine:
         Yields:
             The items of a window with their results, which are used before the next window.
         """
-        for window in sentence_windows(
+        for window in split_into_windows(
             items,
             batch_size,
             self.batch_tokens,
@@ -141,7 +142,7 @@ class Engine:
         if carried:
             distinct, indices = sentences, list(range(len(sentences)))
         else:
-            distinct, indices = distinct_sentences(sentences)
+            distinct, indices = find_distinct_sentences(sentences)
 
         @torch.inference_mode()
         def compute_batch(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[_Result]:
@@ -175,7 +176,7 @@ class Engine:
         """
 
         def compute(
-            encoder: Encoder, batch: list[Sentence], slots: Sequence[int]
+            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[Tensor]:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
             return apply_selection(selection, layers, [len(tokens) for tokens in batch], device)
@@ -226,7 +227,7 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
         ElmoError: The model, or the device, is missing or invalid.
     """
     types = compute_types(settings.precision, choose_device(settings.device))
-    batch_tokens = tokens_per_batch(settings.batch_tokens, types.device.type)
+    batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
     files = files or settings.find_files()
     state = settings.state or files.initial_state
     bilm = load_bilm(files)

@@ -24,8 +24,9 @@ COMMAND_GROUPS = {
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
-        "neighbours": "Find the uses nearest to a word in a sentence.",
-        "plot": "Draw the uses of a word as points.",
+        "usages": "Write the occurrences of target words in a text.",
+        "neighbours": "Find the occurrences nearest to a word in a sentence.",
+        "plot": "Draw the occurrences of a word as points.",
         "word-vectors": "Write one vector a word.",
         "change": "Measure how much words changed between corpora.",
     },
@@ -131,7 +132,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.device import is_out_of_memory
+        from elmo_cli.inference.memory import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     return None

@@ -16,6 +16,7 @@ from elmo_cli.settings import (
     POOLINGS,
     PRECISIONS,
 )
+from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
@@ -140,33 +141,48 @@ precision_option = choice(
     help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
 )
 speed_options = option_group("Speed", device_option(), precision_option)
+dtype_option = choice("--dtype", DTYPES, default="float32", help="Data type of the stored values.")
+
+
+def layer_options(default: str) -> Decorator:
+    """Add --layers, --mix and --gamma, as `Selection`."""
+    return option_group(
+        "Output",
+        option(
+            "--layers",
+            metavar="CHOICE",
+            shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
+            help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
+            f"such as 0,2. [default: {default}]",
+        ),
+        option(
+            "--mix",
+            callback=_numbers,
+            metavar="S0,S1,...",
+            excludes="--layers",
+            help="Weighted sum of all layers, by the scalar parameters that a task has learned, "
+            "before the softmax.",
+        ),
+        option(
+            "--gamma",
+            type=float,
+            metavar="G",
+            requires="--mix",
+            help="Scale of --mix. [default: 1]",
+        ),
+    )
+
+
 selection_options = option_group(
     "Output",
-    option(
-        "--layers",
-        metavar="CHOICE",
-        shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
-        help="Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers such as "
-        "0,2. [default: all]",
-    ),
-    option(
-        "--mix",
-        callback=_numbers,
-        metavar="S0,S1,...",
-        excludes="--layers",
-        help="Weighted sum of all layers, by the scalar parameters that a task has learned, before "
-        "the softmax.",
-    ),
-    option(
-        "--gamma", type=float, metavar="G", requires="--mix", help="Scale of --mix. [default: 1]"
-    ),
+    layer_options("all"),
     choice(
         "--pooling",
         POOLINGS,
         help="One vector a sentence, from its tokens; zeros for a blank line. [default: all "
         "tokens]",
     ),
-    choice("--dtype", DTYPES, default="float32", help="Data type of the stored values."),
+    dtype_option,
 )
 batch_size_option = partial(
     count,
@@ -178,6 +194,18 @@ batch_tokens_option = count(
     "--batch-tokens",
     help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
+
+
+def input_format_option(source: str, *formats: str) -> Decorator:
+    """Add --input-format with some of the formats."""
+    suffixes = [
+        f"{name} for {', '.join(FORMATS[name].suffixes)}" for name in formats if name != "text"
+    ]
+    return choice(
+        "--input-format",
+        formats,
+        help=f"Format of {source}. [default: {', '.join(suffixes)}, also with .gz; else text]",
+    )
 
 
 def tokenizer_options(default: str, **settings: Any) -> Decorator:

@@ -16,7 +16,7 @@ import torch
 
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, worker_name
-from elmo_cli.errors import DeviceError, ElmoError, first_line, load_extra
+from elmo_cli.errors import DeviceError, ElmoError, first_line, install_command, load_extra
 
 logger = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ def load_ray() -> Any:
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
             f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; "
-            'pip install "elmo-cli[ray]"'
+            f"{install_command('ray')}"
         )
     return ray
 

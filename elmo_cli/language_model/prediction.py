@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors import InputError, check_at_least
-from elmo_cli.inference.batching import BATCH_TOKENS, windows
+from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, SPECIAL_TOKENS, START_TOKEN, UNKNOWN_TOKEN
@@ -85,7 +85,7 @@ def predict_words(
     check_at_least("top", top, 1)
     return [
         prediction
-        for some in windows(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
+        for some in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
         for prediction in _predict(model, some, top, backward, with_unknown)
     ]
 

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import InputError
-from elmo_cli.inference.device import Device, result_or_raise
+from elmo_cli.inference.device import Device
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.inference.sentence_encoder import CarriedStates, Encoder
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.sentence_encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
@@ -158,7 +159,7 @@ class LanguageModel:
         """
 
         def compute_batch(
-            encoder: Encoder, batch: list[Sentence], slots: Sequence[int]
+            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
             return compute(batch, layers[-1].to(self.engine.device))
@@ -219,10 +220,10 @@ class LanguageModel:
         Returns:
             The contexts of the next word, float, shape (B, P), and where each text ended.
         """
-        if isinstance(self.engine.encoder, CarriedStates):
+        if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise InputError("state 'carry': predictions start from zero or warm")
         if state is None:
-            state = self.engine.encoder.start
+            state = self.engine.encoder.start_state
             first, last = self.engine.encoder.boundaries
             texts = [[*text, last] if backward else [first, *text] for text in texts]
         directions = BACKWARD if backward else FORWARD

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.autograd.function import Function
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import CompiledLinear, Linear, kernel, linear_kernel
+from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.compiled.linear import make_linear
 from elmo_cli.errors import ElmoError
 
 
@@ -47,8 +48,8 @@ class PackedLstm(Function):
         cells = cell.new_empty(len(inputs), cell.shape[1])
         memory = inputs.new_empty(cells.shape)  # m
         outputs = memory if projection is None else torch.empty_like(inputs)
-        hidden_gates = _linear(weight_hh)
-        project = None if projection is None else _linear(projection)
+        hidden_gates = make_linear(weight_hh)
+        project = None if projection is None else make_linear(projection)
         kinds = memory.dtype, memory.dtype, cells.dtype, float, cells.dtype, memory.dtype
         step = _function("training_cells", memory, cells, *kinds) or _next_cells
         workspace = gates.new_empty(sizes[0], gates.shape[1])
@@ -78,8 +79,8 @@ class PackedLstm(Function):
         inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
         d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
-        hidden_gates = _linear(weight_hh.t())
-        project = None if projection is None else _linear(projection.t())
+        hidden_gates = make_linear(weight_hh.t())
+        project = None if projection is None else make_linear(projection.t())
         kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
         step = _function("training_gradients", memory, cells, *kinds) or _gradients
         clipped = outputs.abs() >= ctx.clips[1]  # no gradient goes through
@@ -123,17 +124,11 @@ def _steps(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _linear(weight: Tensor) -> Linear:
-    """For a weight that is used at every step."""
-    is_compiled = weight.device.type == "cpu" and linear_kernel(weight.dtype) is not None
-    return (CompiledLinear if is_compiled else Linear)(weight)
-
-
 def _function(
     name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
 ) -> Callable[..., None] | None:
     """A function in C for these types, if there is one; it takes what those below take."""
-    function = kernel(f"{name}_{memory.dtype}", int, int, *types)
+    function = find_kernel(f"{name}_{memory.dtype}", int, int, *types)
     if function is None or memory.device.type != "cpu" or cells.dtype != torch.float32:
         return None
     return lambda *values: function(*values[2].shape, *values)

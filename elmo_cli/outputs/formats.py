@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import InputError, check_choice, load_extra
@@ -116,6 +117,29 @@ def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Whether the records of an output are not lines whose tokens white space separates."""
     is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
     return is_cut or attributes.get("format") in ("conllu", "jsonl")
+
+
+class RecordFilter:
+    """Rule for what a run embeds and writes of each record. This one keeps everything."""
+
+    attributes: Attributes = MappingProxyType({})
+    """Further attributes of the output. A run resumes only where they are equal."""
+    writer_type: "type[FormatWriter] | None" = None
+    """Writer in place of that of the output format; it cannot resume."""
+
+    def begin(self) -> None:
+        """Prepare to see all records. The method is called again if a run starts over."""
+
+    def prepare(self, record: Record) -> Record:
+        """Return what is embedded of a record, which has been hashed as it is."""
+        return record
+
+    def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
+        """Return what is written of the activations of a prepared record."""
+        return activations
+
+    def finish(self) -> None:
+        """Raise an `ElmoError` if the output should not be kept. All records have been seen."""
 
 
 class FormatWriter:

@@ -60,7 +60,7 @@ class Activations:
     def __init__(self, *paths: str | Path) -> None:
         self.files: list[ActivationsFile] = []
         try:
-            self.files += map(ActivationsFile, _matching(paths))
+            self.files += map(ActivationsFile, matching_paths(paths))
             check_same(self.files, _SAME)
             are_shards = len(self.files) > 1 and any("shard" in f.attributes for f in self.files)
             if are_shards:
@@ -290,7 +290,8 @@ def _damage_named(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
 
 
-def _matching(paths: tuple[str | Path, ...]) -> list[Path | str]:
+def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
+    """Return the paths, each pattern replaced by the sorted paths that match it."""
     found: list[Path | str] = []
     for path in paths:
         if "://" in str(path):  # a `Path` would lose a slash

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
 from elmo_cli.text.entries import LINE
 from elmo_cli.text.records import Record
-from elmo_cli.text.target_words import target_positions
 
 Array = NDArray[Any]
 
@@ -49,15 +48,15 @@ class JsonlWriter(_StreamWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the line of a record."""
         start = json.dumps(self.facts(number, record), ensure_ascii=False)[:-1]
-        line = f'{start}, "activations": {_json_numbers(values)}}}\n'
+        line = f'{start}, "activations": {json_numbers(values)}}}\n'
         self._file.write(line.encode("utf-8", "surrogatepass"))
         self._file.flush()
 
 
-def _json_numbers(values: Array) -> str:
-    """An array as nested lists; null for what is no number."""
+def json_numbers(values: Array) -> str:
+    """Return an array as nested lists of JSON, with null for infinity and NaN."""
     if values.ndim > 1:
-        return "[" + ", ".join(_json_numbers(part) for part in values) + "]"
+        return "[" + ", ".join(json_numbers(part) for part in values) + "]"
     one = f"%.{_DIGITS[values.itemsize]}g"
     text = "[" + ", ".join([one] * len(values)) % tuple(values.tolist()) + "]"
     return text if np.isfinite(values).all() else re.sub("-?(inf|nan)", "null", text)
@@ -76,7 +75,7 @@ class NpzWriter(_StreamWriter):
         if self.keeps_tokens:
             facts = json.dumps(self.facts(number, record), ensure_ascii=False)
             self._records.append(f"{facts}\n")
-        _write_array(self._archive, record.id or str(number), values)
+        write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
         """Write what is known of the records, and the directory of the archive."""
@@ -86,33 +85,8 @@ class NpzWriter(_StreamWriter):
         self._archive.close()
 
 
-class WordsNpzWriter(FormatWriter):
-    """Collects the uses of words, and writes an array a word: (n, L, W), or (n, W) for one layer.
-
-    The form that the pipelines of SemEval-2020, task 1, read. In memory until the end.
-    """
-
-    def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
-        super().__init__(file, output_format, attributes)
-        self._words: dict[str, str] = json.loads(attributes["words"])
-        self._uses: dict[str, list[Array]] = {word: [] for word in self._words.values()}
-        self._nothing = np.empty((0, 0), output_format.dtype)
-
-    def write(self, number: int, record: Record, values: Array) -> None:
-        """Collect the uses in a record, whose values are of these alone."""
-        rows = np.swapaxes(values, 0, -2)  # (n, L, W) or (n, W)
-        self._nothing = rows[:0].copy()
-        for position, row in zip(target_positions(record), rows, strict=True):
-            self._uses[self._words[record.tokens[position]]].append(row.copy())
-
-    def finish(self, attributes: Attributes) -> None:
-        """Write an array a word, without rows for one that is not used."""
-        with zipfile.ZipFile(self._file, "w") as archive:
-            for word, rows in self._uses.items():
-                _write_array(archive, word, np.stack(rows) if rows else self._nothing)
-
-
-def _write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+    """Add an array to a zip archive of `numpy.savez`."""
     # Without the time, so that the same run gives the same file.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         np.lib.format.write_array(member, values, allow_pickle=False)

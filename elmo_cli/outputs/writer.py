@@ -36,7 +36,6 @@ _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped",
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": streams.JsonlWriter,
     "npz": streams.NpzWriter,
-    "npz of words": streams.WordsNpzWriter,
     "npy": streams.NpyWriter,
     "parquet": streams.ParquetWriter,
 }
@@ -58,15 +57,22 @@ class ActivationsWriter:
         attributes: Attributes,
         *,
         overwrite: bool = False,
+        writer_type: type[FormatWriter] | None = None,
     ) -> None:
-        """Open the output; its attributes say how it was made.
+        """Open the output.
 
-        With `overwrite`, a file is replaced, and an unfinished run that has other settings.
+        Args:
+            path: Path of the output, or `-` for standard output.
+            output_format: Format of the output.
+            attributes: Attributes that record how the output was made.
+            overwrite: Replace an existing file, and an unfinished run with other attributes.
+            writer_type: Writer in place of that of a format that cannot resume.
 
         Raises:
-            OutputError: the file or an unfinished run is there and has other settings, or none;
+            OutputError: The file or an unfinished run exists and has other attributes, or none;
                 the file cannot be written, or another process is writing it.
         """
+        self._writer_type = writer_type
         self.output_format = output_format
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
         """What the file says of its making, and has to be the same to resume it."""
@@ -185,8 +191,8 @@ class ActivationsWriter:
                 self._writer = kind(self._file, *arguments, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                name = "npz of words" if "words" in self.settings else name
-                self._writer = _STREAM_WRITERS[name](stream, *arguments)
+                writer_type = self._writer_type or _STREAM_WRITERS[name]
+                self._writer = writer_type(stream, *arguments)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.batching import batches_by_length
+from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.lines import check_input, decode_line, decompressed, next_line, open_text
 from elmo_cli.text.records import Sentence
@@ -230,7 +230,7 @@ def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions)
         for start in range(0, len(sentence) + 1, most)
     ]
     lengths = [piece.stop - piece.start for piece in pieces]
-    batches = batches_by_length(lengths, options.batch_tokens)
+    batches = group_by_length(lengths, options.batch_tokens)
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 

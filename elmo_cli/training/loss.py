@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import pack
 from elmo_cli.model.packed_lstm import autocast_dtype
@@ -136,7 +136,7 @@ def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, excluded: Tenso
     logit per row.
     """
     kinds = logits.dtype, *2 * (torch.float32,), torch.int64, *2 * (torch.float32,)
-    function = kernel(f"softmax_{logits.dtype}", int, int, *kinds)
+    function = find_kernel(f"softmax_{logits.dtype}", int, int, *kinds)
     if function is not None and logits.device.type == "cpu":
         maxima, sums = torch.empty_like(others), torch.empty_like(others)
         function(*logits.shape, logits, bias, others, excluded, maxima, sums)

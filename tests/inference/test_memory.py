@@ -17,7 +17,7 @@ from strategies import make_language_model, small_architecture
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 

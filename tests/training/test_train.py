@@ -18,7 +18,7 @@ from strategies import small_architecture
 from training_runs import assert_same_weights, log_entries, prepare_folder, train
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError, OptionsError
+from elmo_cli.errors import InputError, ModelError, OptionsError, install_command
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.model.vocabulary import read_vocabulary
@@ -186,7 +186,7 @@ def test_missing_tensorboard_is_reported_at_the_start(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert_fails(
         elmo("train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"),
-        'TensorBoard needs a package that is not installed; pip install "elmo-cli[tensorboard]"',
+        "TensorBoard needs a package that is not installed; " + install_command("tensorboard"),
     )
     assert not Path("new").exists()
 

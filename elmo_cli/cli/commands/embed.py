@@ -29,12 +29,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @click.argument("output_file", metavar="OUTPUT", type=options.PATH)
 @option_group(
     "Input",
-    choice(
-        "--input-format",
-        list(FORMATS),
-        help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, conllu for .conllu, "
-        "jsonl for .jsonl, .ndjson, also with .gz; else text]",
-    ),
+    options.input_format_option("INPUT", *FORMATS),
     options.text_options("whitespace"),
     flag(
         "--skip-errors",

@@ -1,6 +1,7 @@
-"""`elmo cosine` and `elmo neighbours`: how alike the vectors of two uses of words are."""
+"""`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from elmo_cli.text.pipes import STANDARD_INPUT
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
     from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.occurrences import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.records import Sentence
 
 
@@ -108,7 +109,9 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
 )
 @options.count("--top", default=10, help="Number of neighbours.")
-@options.flag("--other-words", excludes="--sentence", help="Leave out other uses of WORD itself.")
+@options.flag(
+    "--other-words", excludes="--sentence", help="Exclude other occurrences of WORD itself."
+)
 @options.count(
     "--occurrence",
     excludes="--sentence",
@@ -136,16 +139,17 @@ def neighbours(
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Find the uses in FILEs nearest to WORD in SENTENCE.
+    """Find the occurrences in FILEs nearest to WORD in SENTENCE.
 
-    FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
-    such names; several are searched as one. SENTENCE is cut by the tokenizer, and embedded
-    by the model and from the state that made them, unless others are named. Prints the
-    cosine of each use, the number of its line, and its sentence with the word marked;
-    SENTENCE itself is left out. With - in place of WORD and SENTENCE, reads them from
-    standard input, separated by a tab, a query a line, and prints the number of the query
-    and these, separated by tabs. Cosines of ELMo are high everywhere: that of two random
-    tokens is printed on standard error.
+    FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
+    distribute`, or a pattern of such names; several are searched as one. SENTENCE is
+    tokenized as FILE was, and embedded by its model; --model names the model and --layers
+    the layer where FILE does not say, as npz and JSON lines. Prints the cosine of each
+    occurrence, its line number or id, and its sentence with the word marked. SENTENCE
+    itself is excluded. With - in place of WORD and SENTENCE, reads one query per line from
+    standard input, separated by a tab, and prints the number of the query and these,
+    separated by tabs. Cosines of ELMo are high everywhere: the average for two random tokens
+    is printed on standard error.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
@@ -154,42 +158,53 @@ def neighbours(
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
     n_before = 0 if sentence is not None else 1 if arguments[0] == STANDARD_INPUT else 2
-    files = arguments[n_before:]
-    if not files:
+    paths = arguments[n_before:]
+    if not paths:
         raise click.UsageError(
             "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
         )
 
     from elmo_cli.analysis.neighbours import word_neighbours
-    from elmo_cli.analysis.uses import check_pooling, has_token_layer
-    from elmo_cli.outputs.reader import open_activations
+    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
 
-    with open_activations(*files) as activations:
-        check_pooling(activations, pooled=sentence is not None)
-        if has_token_layer(activations, layers):
+    with open_vectors(*paths) as files:
+        for source in files.sources:
+            check_pooling(source, pooled=sentence is not None)
+        if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
-        model_settings = _model_of(activations, model_settings)
-        text_settings = _text_of(activations, text_settings)
+        model_settings = _model_of(files, model_settings)
+        text_settings = _text_of(files, text_settings)
         language = loading.model_language(model_settings)
         tokenize = loading.make_tokenizer(text_settings, language).tokenize
         queries = _read_queries(arguments, sentence, occurrence, tokenize)
-        embedder = _load_embedder(activations, model_settings)
+        embedder = _load_embedder(files, model_settings)
         number = 0
         for chunk in queries:
-            found = word_neighbours(
-                *(embedder, activations, chunk, top), layers=layers, other_words=other_words
-            )
+            with _search_bar(files):
+                found = word_neighbours(
+                    *(embedder, files, chunk, top), layers=layers, other_words=other_words
+                )
             if number == 0 and found.mean_cosine is not None:
                 pair = "tokens" if sentence is None else "sentences"
                 messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
             for query, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
                 if as_json:
-                    neighbours = [_facts(activations, near) for near in nearest]
-                    facts = {"query": _use(activations, query), "mean_cosine": found.mean_cosine}
-                    click.echo(as_json_line({**facts, "neighbours": neighbours}))
+                    facts = {"query": _use(files, query), "mean_cosine": found.mean_cosine}
+                    hits = [_facts(files, near) for near in nearest]
+                    click.echo(as_json_line({**facts, "neighbours": hits}))
                 else:
-                    _print(activations, nearest, number if n_before == 1 else None)
+                    _print(files, nearest, number if n_before == 1 else None)
+
+
+@contextmanager
+def _search_bar(files: "VectorFiles") -> Iterator[None]:
+    """Show how many records have been read; the bar disappears at the end."""
+    from elmo_cli.cli.runs import progress_bar
+
+    with progress_bar(" records") as bar:
+        bar.leave, files.on_progress = False, bar.update
+        yield
 
 
 def _read_queries(
@@ -198,7 +213,7 @@ def _read_queries(
     occurrence: int | None,
     tokenize: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
-    """The query, or those in the lines of standard input: those together that are there."""
+    """Return the query, or yield those of standard input, in lists of lines that are ready."""
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
@@ -218,54 +233,63 @@ def _read_queries(
     return [[Occurrence(tokens, 0)]]
 
 
-def _model_of(activations: "Activations", given_settings: ModelSettings) -> ModelSettings:
-    """Return the settings of the model that made a file, unless the options name another."""
-    recorded = ModelSettings.from_attributes(activations.attributes)
+def _attributes(files: "VectorFiles") -> dict[str, Any]:
+    """Return the attributes of the first file that has any."""
+    return next((source.attributes for source in files.sources if source.attributes), {})
+
+
+def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSettings:
+    """Return the settings of the model that made files, unless the options name another."""
+    from elmo_cli.analysis.usage_files import is_usages_file
+
+    attributes = _attributes(files)
+    recorded = ModelSettings.from_attributes(attributes)
+    if not attributes and all(map(is_usages_file, files.paths)):
+        recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
     if given_settings.model is not None or given_settings.options_file is not None:
         return replace(given_settings, state=recorded.state)
     if recorded.model is None:
         raise click.UsageError(
-            f"{activations.paths[0]} does not say which model made it; --model names it"
+            f"{files.paths[0]} does not say which model made it; --model names it"
         )
     return replace(given_settings, model=recorded.model, state=recorded.state)
 
 
-def _text_of(activations: "Activations", given_settings: TextSettings) -> TextSettings:
-    """Return the settings of the text of a file, unless the options name a tokenizer."""
-    recorded = activations.attributes.get("tokenizer")
+def _text_of(files: "VectorFiles", given_settings: TextSettings) -> TextSettings:
+    """Return the settings of the text of files, unless the options name a tokenizer."""
+    recorded = _attributes(files).get("tokenizer")
     if recorded is None or given("--tokenizer", "--language"):
         return given_settings
     return replace(given_settings, tokenizer=recorded)
 
 
-def _load_embedder(activations: "Activations", settings: ModelSettings) -> "ElmoEmbedder":
+def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
     try:
         return loading.load_embedder(settings)
     except ModelError as error:
         if given("--model", "--options-file"):
             raise
-        raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
+        raise ModelError(f"the model of {files.paths[0]}: {error}; or --model") from None
 
 
-def _print(activations: "Activations", nearest: "list[Neighbour]", number: int | None) -> None:
-    """Print a neighbour a line; for a program, with tabs and the number of the query."""
-    from elmo_cli.analysis.uses import record_name
-
+def _print(files: "VectorFiles", nearest: "list[Neighbour]", number: int | None) -> None:
+    """Print one line per neighbour; for a program, with tabs and the number of the query."""
     for found in nearest:
-        name = record_name(activations, found.record)
-        text = " ".join(found.sentence) if "pooling" in activations.attributes else found.marked
+        name = found.location.name
+        if len(files.paths) > 1:
+            name = f"{found.location.path}:{name}"
+        text = " ".join(found.sentence) if "pooling" in files.attributes else found.marked
         if number is None:
             click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
         else:
             click.echo(as_row([number, found.cosine, name, text]))
 
 
-def _use(activations: "Activations", found: "Occurrence") -> dict[str, Any]:
-    return {"tokens": found.sentence} if "pooling" in activations.attributes else _place(found)
+def _use(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
+    return {"tokens": found.sentence} if "pooling" in files.attributes else _place(found)
 
 
-def _facts(activations: "Activations", found: "Neighbour") -> dict[str, Any]:
-    path, number = activations.source(found.record)
-    key = activations.key(found.record)
-    name = {"line": number + 1} if key is None else {"key": key}
-    return {"cosine": found.cosine, "file": str(path)} | name | _use(activations, found)
+def _facts(files: "VectorFiles", found: "Neighbour") -> dict[str, Any]:
+    path, number, record_id = found.location
+    name = {"line": number} if record_id is None else {"id": record_id}
+    return {"cosine": found.cosine, "file": str(path)} | name | _use(files, found)

@@ -1,0 +1,192 @@
+"""Shards of an input, read as one file."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import runs
+from commands import TINY, assert_misused, elmo
+from hypothesis import given
+from hypothesis import strategies as st
+from layouts import line_record
+
+from elmo_cli import open_activations
+from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.text.shards import Shard, ShardReader, parse_shard
+
+embed = partial(runs.embed, skip_errors=True, checkpoint_tokens=1)
+
+TEXT = (
+    "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nwhile the cat sat\nx y\n"
+)
+FASTA = b">a 1\nMV\n>b 2\nM\n>c 3\n\n>a 4\nM\n>e 5\nKK\xff\n>f 6\nMKV\n>g 7\nM\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, with a text and FASTA."""
+    monkeypatch.chdir(tmp_path)
+    Path("text").write_text(TEXT)
+    Path("text.fasta").write_bytes(FASTA)
+    return tmp_path
+
+
+def embed_shards(source: str, total: int, **settings: Any) -> list[str]:
+    shards = [f"shard-{number}" for number in range(1, total + 1)]
+    for number, shard in enumerate(shards, start=1):
+        embed(source, shard, shard=f"{number}/{total}", **settings)
+    return shards
+
+
+@given(n_lines=st.integers(0, 40), total=st.integers(1, 9))
+def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
+    lines = [str(number) for number in range(n_lines)]
+    found = []
+    for number in range(1, total + 1):
+        shard = Shard(number, total)
+        records = ShardReader(map(line_record, lines), shard)
+        for place, (record, _) in enumerate(records.read()):
+            assert record.text == str(shard.number_in_input(place))
+            found.append(int(record.text))
+        whole = ShardReader(map(line_record, lines))
+        list(whole.read())
+        assert records.progress == whole.progress  # the hash is of the whole input
+    assert sorted(found) == list(range(n_lines))
+
+
+@pytest.mark.parametrize("text", ["", "3", "0/3", "4/3", "1/0", "-1/3", "1/3/5", "１/３", " 1/3"])
+def test_what_is_no_shard_is_an_error(text: str) -> None:
+    with pytest.raises(InputError, match="expected I/N, I from 1 to N, such as 3/16"):
+        parse_shard(text)
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+@pytest.mark.parametrize("source", ["text", "text.fasta"])
+@pytest.mark.parametrize("total", [1, 3, 12])
+def test_shards_read_as_one_equal_the_output_of_one_run(
+    layout: str, source: str, total: int
+) -> None:
+    shards = embed_shards(source, total, layout=layout)[::-1]
+    embed(source, "whole", layout=layout)
+    with open_activations(*shards) as shared, open_activations("whole") as whole:
+        assert len(shared) == len(whole)
+        in_order = layout == "packed" or source == "text"
+        for number, (record, values) in enumerate(whole.records()):
+            place = number if in_order else shared.number_of(record.id or "")
+            np.testing.assert_allclose(shared[place], values, atol=1e-6)
+            assert shared.key(place) == record.id
+            assert (shared.sentence(place) == record.text) or (layout, source) != ("packed", "text")
+            name = record.id or record.text
+            if name:
+                assert not in_order or shared.number_of(name) == whole.number_of(name)
+        if in_order:
+            for values, expected in zip(shared, whole, strict=True):
+                np.testing.assert_allclose(values, expected, atol=1e-6)
+
+
+def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_input() -> None:
+    for layout in ("allennlp", "packed"):
+        embed("text", layout, shard="2/3", layout=layout)
+        with open_activations(layout) as found:
+            assert [found[n].shape[1] for n in range(len(found))] == [0, 2, 2]
+            assert found.number_of("a bank") == 2
+    with h5py.File("allennlp") as file:
+        assert set(file) == {"1", "4", "7", "sentence_to_index"}
+
+
+@pytest.mark.parametrize("layout", ["allennlp", "packed"])
+def test_a_shard_that_has_lost_records_is_refused(layout: str) -> None:
+    shards = embed_shards("text", 3, layout=layout)
+    with h5py.File("shard-3", "r+") as file:
+        if layout == "packed":
+            file["offsets"].resize(3, axis=0)
+        else:
+            del file["8"]
+    with pytest.raises(InputError, match=r"^shard-3: the file is damaged: "):
+        open_activations(*shards)
+
+
+def _lose(shards: list[str]) -> str:
+    shards.remove("shard-2")
+    return "shard-1: expected all 3 shards, each once, found 1/3, 3/3"
+
+
+def _other_settings(shards: list[str]) -> str:
+    embed("text", "shard-2", shard="2/3", output_format="top", overwrite=True)
+    return "shard-2 does not fit to shard-1: layers is top, not all"
+
+
+def _other_input(shards: list[str]) -> str:
+    Path("text").write_text(TEXT + "more\n")
+    embed("text", "shard-2", shard="2/3", overwrite=True)
+    return "shard-2 does not fit to shard-1: input_records is 11, not 10"
+
+
+def _unfinished(shards: list[str]) -> str:
+    Path("shard-2").unlink()
+    with pytest.raises(StoppedError):
+        embed("text", "shard-2", shard="2/3", should_stop=lambda: True)
+    return "shard-2: its run is not finished; give its command again"
+
+
+@pytest.mark.parametrize("spoil", [_lose, _other_settings, _other_input, _unfinished])
+def test_shards_that_do_not_make_one_output_are_refused(
+    spoil: Callable[[list[str]], str],
+) -> None:
+    shards = embed_shards("text", 3)
+    message = spoil(shards)
+    with pytest.raises(InputError, match=rf"^{message}"):
+        open_activations(*shards)
+
+
+def test_a_shard_goes_on_after_an_interruption() -> None:
+    asked = iter(range(100))
+    with pytest.raises(StoppedError, match=r"Stopped after line 2; .* resumes after line 2$"):
+        embed("text", "shard-2", shard="2/3", should_stop=lambda: next(asked) == 0)
+    shards = embed_shards("text", 3)
+    embed("text", "whole")
+    with open_activations(*shards) as shared, open_activations("whole") as whole:
+        for values, expected in zip(shared, whole, strict=True):
+            np.testing.assert_allclose(values, expected, atol=1e-6)
+
+
+def test_shards_of_a_stream_are_read_as_one() -> None:
+    for number in (1, 2):
+        result = elmo(
+            *("embed", "-", f"s{number}", "--shard", f"{number}/2", "--model", TINY), stdin=TEXT
+        )
+        assert result.exit_code == 0
+    embed("text", "whole")
+    with open_activations("s1", "s2") as shared, open_activations("whole") as whole:
+        assert len(shared) == len(whole) == 10
+    with pytest.raises(InputError, match="s2: expected all 2 shards, each once, found 2/2, 2/2"):
+        open_activations("s2", "s2")
+    for options, message in (
+        (("3/2",), "shard '3/2': expected I/N, I from 1 to N, such as 3/16"),
+        (
+            ("1/2", "--state", "carry"),
+            "--shard requires --state zero or warm: carried states need all lines in their order; "
+            "leave out --shard",
+        ),
+    ):
+        result = elmo("embed", "text", "new", "--model", TINY, "--shard", *options)
+        assert_misused(result, message)
+
+
+def test_recipe_of_the_docs_copies_shards_to_one_file() -> None:
+    for number in (1, 2, 3):
+        embed("text", f"shard-{number}.hdf5", shard=f"{number}/3")
+    embed("text", "whole")
+    page = (Path(__file__).parents[2] / "docs/output.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"```python\n(import glob\n.*?)```", page, re.DOTALL)
+    exec(recipe, {})
+    with open_activations("vectors.hdf5") as copied, open_activations("whole") as whole:
+        assert len(copied) == len(whole) == 10
+        for values, expected in zip(copied, whole, strict=True):
+            np.testing.assert_allclose(values, expected, atol=1e-6)
+        assert copied.number_of("a bank") in (2, 4, 7)  # One of the equal sentences.
