@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo_cli.atomic import lock, replaced, unlock
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.training.identity import (
     Identity,
     describe_changes,

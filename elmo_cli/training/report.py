@@ -142,7 +142,8 @@ class Report:
             # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
             char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
             options["char_cnn"] = char_cnn
-        options["training"] = {"state": run.options.state}
+        tokenizer = self._text.tokenizer.to_attributes()
+        options["training"] = {"state": run.options.state, **tokenizer}
         write_lines(folder / "options.json", [json.dumps(options, indent=1)])
         write_weights(folder / "weights.hdf5", run.objective.bilm)
         write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
