@@ -3,6 +3,7 @@
 "Inside a window" in docs/architecture.md shows the stages between sentences and activations.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,11 +33,14 @@ from elmo_cli.settings import (
     mix_of,
     plan_file,
 )
+from elmo_cli.text.input_formats import find_format
 from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
 Text = str | Sentence
@@ -48,7 +52,7 @@ class _EncodeOptions(TypedDict, total=False):
     layers: str | None
     mix: Sequence[float] | None
     gamma: float | None
-    tokenizer: str
+    tokenizer: str | None
     language: str | None
     normalize_embeddings: bool
     show_progress_bar: bool | None
@@ -132,7 +136,7 @@ class ElmoEmbedder:
         return cls(model=find_pretrained(name, revision), **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model as a folder for the hub: config.json, model.safetensors, words.
+        """Write the model as a folder for the hub, with config.json and README.md.
 
         Raises:
             ElmoError: A file exists already, or the model cannot be written in this form.
@@ -314,7 +318,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = "mean",
-        tokenizer: str = "moses",
+        tokenizer: str | None = None,
         language: str | None = None,
         normalize_embeddings: bool = False,
         convert_to_tensor: bool = False,
@@ -329,7 +333,8 @@ class ElmoEmbedder:
             layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers nor a
                 mix is given.
             pooling: As in `embed_sentences`. None keeps one vector per token.
-            tokenizer: `moses`, `spacy` or `whitespace`.
+            tokenizer: `moses`, `spacy` or `whitespace`. None is the tokenizer that the model was
+                trained with if it names one, else `moses`.
             language: Code of the language of the texts. None is the language of the model.
             normalize_embeddings: Scale every vector to length 1.
             convert_to_tensor: Return tensors on the device instead of arrays.
@@ -344,6 +349,7 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or there is no such
                 layer, pooling or tokenizer.
         """
+        tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
         tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
         listed = [texts] if isinstance(texts, str) else texts
         sentences = [
@@ -385,7 +391,7 @@ class ElmoEmbedder:
         pooling: str | None = None,
         normalize: bool = False,
         input_format: str | None = None,
-        tokenizer: str = "whitespace",
+        tokenizer: str | None = None,
         language: str | None = None,
         split_sentences: bool = False,
         file_format: str | None = None,
@@ -411,7 +417,8 @@ class ElmoEmbedder:
             forget_sentences: Omit `sentence_to_index`.
             use_sentence_keys: Name datasets by their sentence instead of their number.
             input_format: `text`, `fasta`, `conllu` or `jsonl`. None goes by the suffix.
-            tokenizer: Tokenizer of text: `whitespace`, `moses` or `spacy`.
+            tokenizer: Tokenizer of text: `whitespace`, `moses` or `spacy`. None is the tokenizer
+                that the model was trained with if it names one, else `whitespace`.
             language: Code of the language of the text. None is the language of the model.
             split_sentences: Split lines into sentences, which are numbered instead of lines.
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
@@ -433,6 +440,11 @@ class ElmoEmbedder:
             ElmoError: The input cannot be read or the output cannot be written.
             StoppedError: `should_stop` returned True.
         """
+        default = "whitespace"
+        if find_format(input_file, input_format).has_tokens:
+            tokenizer = tokenizer or default
+        else:
+            tokenizer = self._choose_tokenizer(tokenizer, language, default)
         text = TextSettings(input_format, tokenizer, language, split_sentences, skip_errors, shard)
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
@@ -445,3 +457,18 @@ class ElmoEmbedder:
             model_language=self.files.language,
         )
         return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
+
+    def _choose_tokenizer(self, tokenizer: str | None, language: str | None, default: str) -> str:
+        """Return the name of a given tokenizer, or else of the one of the model's training.
+
+        Log a warning if they differ.
+        """
+        trained = self.files.tokenizer
+        if tokenizer is None or trained is None:
+            return tokenizer or trained or default
+        name = make_tokenizer(tokenizer, language or self.files.language).name
+        if name != trained:
+            logger.warning(
+                "Warning: the model was trained with tokenizer %s, not %s", trained, name
+            )
+        return tokenizer

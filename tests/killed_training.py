@@ -39,7 +39,7 @@ def main(n_kills: int, seed: int) -> None:
     seconds = {}
     for name, settings in CONFIGURATIONS.items():
         started = time.monotonic()
-        if wait(start(partial(train, f"whole-{name}", **settings))):
+        if wait(start(partial(train, f"whole-{name}", keep_checkpoint=False, **settings))):
             raise SystemExit(f"{name}: the run that nobody kills has failed")
         seconds[name] = time.monotonic() - started
     counts = {"kills": 0, "before_first_checkpoint": 0, "finished_runs": 0}
@@ -48,9 +48,11 @@ def main(n_kills: int, seed: int) -> None:
             name = chosen.choice(list(CONFIGURATIONS))
         if run_once(name, chosen, seconds[name], kills=counts["kills"] < n_kills):
             counts["kills"] += 1
-            counts["before_first_checkpoint"] += not Path("parts/checkpoint.pt").exists()
+            left = [Path("parts", name) for name in ("checkpoint.pt", "training.json")]
+            counts["before_first_checkpoint"] += not any(path.exists() for path in left)
             continue
         assert_same_weights(f"whole-{name}", "parts")
+        assert not Path("parts/checkpoint.pt").exists()
         shutil.rmtree("parts")
         counts["finished_runs"] += 1
     sys.stdout.write(json.dumps(counts) + "\n")
@@ -61,14 +63,15 @@ def run_once(name: str, chosen: random.Random, seconds: float, *, kills: bool) -
     interval = chosen.choice([0.0, 0.05, 1000.0])
     by_time = chosen.random() < 0.5
     call, after = chosen.randint(1, _MAX_CALLS), chosen.random() < 0.5
-    if not Path("parts").exists() and chosen.random() < 0.7:
-        # Most first kills come before or soon after the first checkpoint.
-        call, seconds = chosen.randint(1, 8), 0.1 * seconds
+    if not Path("parts").exists():
+        # Almost every first kill comes before the first checkpoint.
+        by_time, call = False, chosen.randint(1, 4)
 
     def work() -> None:
         if kills and not by_time:
             kill_at_call(call, after=after)
-        train("parts", checkpoint_seconds=interval, **CONFIGURATIONS[name])
+        settings = {"checkpoint_seconds": interval, "keep_checkpoint": False}
+        train("parts", **settings, **CONFIGURATIONS[name])
 
     process = start(work)
     if kills and by_time:

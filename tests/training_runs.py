@@ -23,6 +23,7 @@ SETTINGS: dict[str, Any] = {
     "negative_samples": 6,
     "learning_rate": 0.01,
     "vocabulary_size": 40,
+    "keep_checkpoint": True,
 }
 
 

@@ -176,3 +176,10 @@ def given(*names: str) -> list[str]:
         for name in option.opts
         if name in names and _is_typed(context, option)
     ]
+
+
+def is_set(*names: str) -> bool:
+    """Return whether one of some options is on the command line or in the environment."""
+    context = click.get_current_context()
+    options = [option for option in context.command.params if set(names) & set(option.opts)]
+    return any(_is_set(context, option) for option in options)

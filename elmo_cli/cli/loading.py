@@ -3,11 +3,13 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from elmo_cli.cli import messages
+from elmo_cli.cli.command import is_set
 from elmo_cli.errors import InputError
 from elmo_cli.settings import ModelSettings, TextSettings
 
@@ -56,11 +58,48 @@ def collect_garbage() -> None:
     gc.enable()
 
 
-def make_tokenizer(text: TextSettings, model_language: str | None) -> "Tokenizer":
-    """Make the tokenizer of the options; `model_language` counts where they name no language."""
+def make_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
+    """Make the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
     check_language(text)
+    text = choose_tokenizer(text, model, source)
     with usage_errors():
-        return text.make_tokenizer(model_language)
+        return text.make_tokenizer(model_language(model))
+
+
+def choose_tokenizer(
+    text: TextSettings, model: ModelSettings, source: object = None
+) -> TextSettings:
+    """Return the settings of a text, with the tokenizer of the model's training as the default.
+
+    Print the tokenizer, or a warning if the options name another one.
+
+    Args:
+        text: Settings from the options.
+        model: Settings of the model.
+        source: Input file, whose format may have tokens; None for typed text.
+    """
+    from elmo_cli.pretrained.loading import trained_tokenizer
+
+    name = None if model.model is None else str(model.model)
+    trained = trained_tokenizer(name, model.options_file)
+    if trained is None or (source is not None and _has_tokens(source, text)):
+        return text
+    if not is_set("--tokenizer", "--language"):
+        messages.say(f"Tokenizer: {trained}, as in the training of the model")
+        return replace(text, tokenizer=trained)
+    with usage_errors():
+        chosen = text.make_tokenizer(model_language(model)).name
+    if chosen != trained:
+        messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {chosen}.")
+    return text
+
+
+def _has_tokens(source: object, text: TextSettings) -> bool:
+    """Return whether the format of an input has tokens."""
+    from elmo_cli.text.input_formats import find_format
+
+    with usage_errors():
+        return find_format(source, text.input_format).has_tokens
 
 
 def check_language(text: TextSettings) -> None:

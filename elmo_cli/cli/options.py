@@ -217,8 +217,9 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             metavar="NAME",
             default=default,
             shell_complete=complete_values(*TOKENIZERS),
-            help="What cuts text into tokens: whitespace, moses or spacy, the last two by the "
-            "rules of a language, which may follow: spacy:de.",
+            show_default=False,
+            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, as "
+            f"in spacy:de. [default: that of the model's training, else {default}]",
             **settings,
         ),
         option(

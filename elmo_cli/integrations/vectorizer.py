@@ -39,7 +39,7 @@ class ElmoVectorizer(
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str = "mean",
-        tokenizer: str = "moses",
+        tokenizer: str | None = None,
         batch_tokens: int | None = None,
         device: str = "cpu",
     ) -> None:

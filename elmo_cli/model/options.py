@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import OptionsError, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS
@@ -83,27 +83,52 @@ def read_options(path: str | Path) -> ModelOptions:
     Raises:
         OptionsError: The file cannot be read, or does not describe a model; names all errors.
     """
-    return read_options_and_state(path)[0]
+    return read_options_and_training(path)[0]
 
 
-def read_options_and_state(path: str | Path) -> tuple[ModelOptions, Literal["zero", "warm"]]:
-    """Read the architecture of a model, and the default initial state of its sentences.
+class TrainedWith(NamedTuple):
+    """Defaults for the use of a model, from its training by `elmo train`."""
 
-    The state is the one of the model's training, which `elmo train` writes into options.json. A
-    model that was trained with carried state starts warm: it never met the zero state, and a
-    fixed state leaves sentences independent.
+    initial_state: Literal["zero", "warm"]
+    """Initial state of sentences. A model that was trained with carried state starts warm: it
+    never met the zero state, and a fixed state leaves sentences independent."""
+    tokenizer: str | None
+    """Tokenizer of the training text, such as `moses:en`; None if the text had tokens already."""
+
+
+def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
+    """Read the architecture of a model, and the defaults that follow from its training.
 
     Raises:
         OptionsError: See `read_options`.
     """
     content = read_json(path)
-    training = content.get("training")
-    is_carried = isinstance(training, dict) and training.get("state") == "carry"
     if "config_path" in content:
         options: ModelOptions = _read_config(Path(path), content)
     else:
         options = parse_options(content, path)
-    return options, "warm" if is_carried else "zero"
+    return options, _parse_training(content)
+
+
+def read_training(path: str | Path) -> TrainedWith:
+    """Read the defaults that follow from the training of a model.
+
+    Raises:
+        OptionsError: The file is not a JSON object.
+    """
+    return _parse_training(read_json(path))
+
+
+def _parse_training(content: Mapping[str, Any]) -> TrainedWith:
+    """Return what `elmo train` writes into options.json; another form counts as missing."""
+    training = content.get("training")
+    if not isinstance(training, dict):
+        return TrainedWith("zero", None)
+    tokenizer = training.get("tokenizer")
+    return TrainedWith(
+        "warm" if training.get("state") == "carry" else "zero",
+        tokenizer if isinstance(tokenizer, str) else None,
+    )
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from elmo_cli.model.weights import (
     open_tensors,
     write_tensors,
 )
+from elmo_cli.pretrained.hub_readme import README, write_readme
 from elmo_cli.pretrained.model_files import ModelFiles, sha256
 from elmo_cli.version import __version__
 
@@ -69,7 +70,11 @@ def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
-    """Write a model as folders of the hub are: config.json, model.safetensors and its words."""
+    """Write a model as a folder for the hub.
+
+    It gets config.json, model.safetensors, README.md with the hub's metadata, and the vocabulary
+    and softmax, if there are any.
+    """
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         raise ModelError(
@@ -78,12 +83,14 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_output(folder / "config.json", overwrite=False)
+        for name in ("config.json", README):
+            check_output(folder / name, overwrite=False)
         convert_weights(files.weights, folder / "model.safetensors")
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")
         if files.vocabulary is not None:
             shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+        write_readme(files, folder)
         shutil.copyfile(files.options, folder / "config.json")
     except OSError as error:
         raise error if isinstance(error, ElmoError) else output_error(folder, error) from None

@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.options import ManyLangsOptions, parameters_by_part
+from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_training
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.download import (
     HUB_PREFIX,
@@ -155,6 +155,24 @@ def language_of(model: str | None, options_file: str | None = None) -> str | Non
     else:
         found = published_model(model or default_model())
     return found.language_code if found else None
+
+
+def trained_tokenizer(
+    model: str | Path | None, options_file: str | Path | None = None
+) -> str | None:
+    """Return the tokenizer of a model's training text; None if the model does not name it.
+
+    No published model names it, so that none of them is downloaded.
+    """
+    with suppress(ElmoError):  # Loading the model reports its errors.
+        if options_file is not None:
+            is_local = os.path.isfile(options_file)
+            return read_training(options_file).tokenizer if is_local else None
+        name = default_model() if model is None else model
+        if isinstance(name, str) and published_model(name):
+            return None
+        return read_training(find_model(name).options).tokenizer
+    return None
 
 
 def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.options import ManyLangsOptions, ModelOptions, read_options_and_state
+from elmo_cli.model.options import (
+    ManyLangsOptions,
+    ModelOptions,
+    TrainedWith,
+    read_options_and_training,
+)
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -56,16 +61,21 @@ class ModelFiles:
         Raises:
             OptionsError: The file cannot be read, or does not describe a model.
         """
-        return self._options_and_state[0]
+        return self._options_and_training[0]
 
     @property
     def initial_state(self) -> Literal["zero", "warm"]:
         """Initial state of the model's sentences when the user names none."""
-        return self._options_and_state[1]
+        return self._options_and_training[1].initial_state
+
+    @property
+    def tokenizer(self) -> str | None:
+        """Tokenizer of the model's training text; None if it is unknown."""
+        return self._options_and_training[1].tokenizer
 
     @cached_property
-    def _options_and_state(self) -> tuple[ModelOptions, Literal["zero", "warm"]]:
-        return read_options_and_state(self.options)
+    def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:
+        return read_options_and_training(self.options)
 
 
 def candidates(folder: Path, role: str) -> list[Path]:

@@ -7,24 +7,23 @@ import pickle
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import torch
 from torch import Tensor
 
 from elmo_cli.atomic import lock, replaced, unlock
 from elmo_cli.errors import ModelError, OutputError, first_line, system_reason
-from elmo_cli.inference.device import is_out_of_memory
-from elmo_cli.pretrained.model_files import candidates
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.training.identity import (
     Identity,
     describe_changes,
     describe_different_values,
     describe_words,
+    is_identity,
 )
-from elmo_cli.training.options import LENGTH_OPTIONS, TrainingOptions
+from elmo_cli.training.options import LENGTH_OPTIONS
 
 CHECKPOINT_FILE = "checkpoint.pt"
 LOCK_FILE = ".lock"
@@ -37,13 +36,14 @@ class Checkpoint(TypedDict):
 
     format: str
     identity: Identity
-    words: list[str]
-    """The words to predict."""
     options: dict[str, Any]
     """Fields of `TrainingOptions`."""
+    words: list[str]
+    """The words to predict."""
     step: int
     n_tokens: int
     """Tokens that the model was trained on."""
+    warmup_steps: int
     text_tokens: int | None
     """Tokens per pass over the text, if they were counted."""
     seconds: float
@@ -58,11 +58,11 @@ class Checkpoint(TypedDict):
 
 
 _REQUIRED_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "identity": dict,
     "words": list,
     "options": dict,
     "step": int,
     "n_tokens": int,
+    "warmup_steps": int,
     "text_tokens": (int, type(None)),
     "seconds": float,
     "progress": tuple,
@@ -93,6 +93,8 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         raise _checkpoint_error(folder, "not a checkpoint of elmo train")
     if content.get("format") != FORMAT:
         raise _checkpoint_error(folder, "a checkpoint of another version of elmo-cli")
+    if not is_identity(content["identity"]):
+        raise damage_error(folder, "wrong form of identity")
     for name, required in _REQUIRED_TYPES.items():
         if not isinstance(content.get(name), required):
             raise damage_error(folder, f"wrong type of {name}")
@@ -130,25 +132,26 @@ def _read_archive(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def check_same_run(
-    checkpoint: Checkpoint,
-    identity: Identity,
-    words: Sequence[str] | None,
-    options: TrainingOptions,
-    folder: Path,
-) -> None:
-    """Raise a `ModelError` if a checkpoint belongs to another run; its length may differ.
+class Signature(NamedTuple):
+    """Everything that must stay equal when a run resumes, and its length."""
 
-    Args:
-        words: Words to predict; None if the text gives them.
-    """
-    before, now = (
-        {name: value for name, value in values.items() if name not in LENGTH_OPTIONS}
-        for values in (checkpoint["options"], asdict(options))
+    identity: Identity
+    options: dict[str, Any]
+    """Fields of `TrainingOptions`."""
+    words: Sequence[str] | None
+    """Words to predict; None if the text gives them."""
+
+
+def check_same_run(before: Signature, now: Signature, folder: Path) -> None:
+    """Raise a `ModelError` if the run in a folder is another one; its length may differ."""
+    old_options, new_options = (
+        {name: value for name, value in options.items() if name not in LENGTH_OPTIONS}
+        for options in (before.options, now.options)
     )
-    changes = describe_changes(checkpoint["identity"], identity)
-    changes += [] if words is None else describe_words(checkpoint["words"], words)
-    changes += describe_different_values(before, now)
+    changes = describe_changes(before.identity, now.identity)
+    if before.words is not None and now.words is not None:
+        changes += describe_words(before.words, now.words)
+    changes += describe_different_values(old_options, new_options)
     if changes:
         raise ModelError(
             f"{folder}: the run in this folder has {'; '.join(changes)}. Repeat its command to "
@@ -180,7 +183,6 @@ def own_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {system_reason(error)}.") from None
     try:
-        _check_no_other_model(folder)
         yield
     finally:
         unlock(held)
@@ -189,11 +191,10 @@ def own_folder(folder: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _check_no_other_model(folder: Path) -> None:
-    """Raise a `ModelError` if a folder has a model and no checkpoint: it would be overwritten."""
-    weights = candidates(folder, "weights")
-    if weights and not (folder / CHECKPOINT_FILE).exists():
-        raise ModelError(
-            f"{folder}: {weights[0].name} is there, but no {CHECKPOINT_FILE}. Choose another "
-            f"folder, and --init-from {folder} to start from that model."
-        )
+def remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint of a folder."""
+    path = folder / CHECKPOINT_FILE
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be removed: {system_reason(error)}.") from None

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeGuard
 
 from elmo_cli.errors import InputError
 from elmo_cli.pretrained.model_files import content_sha256
@@ -42,6 +42,19 @@ class Identity(TypedDict):
     """Tokenizer and validation share."""
     vocabulary_size: int | None
     """Maximum number of words to predict, if the text gives them."""
+
+
+def is_identity(value: object) -> TypeGuard[Identity]:
+    """Return whether a value that was read from a file has the form of an identity."""
+    types = {"architecture": dict, "files": list, "text": dict}
+    return (
+        isinstance(value, dict)
+        and value.keys() == Identity.__annotations__.keys()
+        and all(isinstance(value[name], required) for name, required in types.items())
+        and all(isinstance(file, dict) for file in value["files"])
+        and all(file.keys() == FileFingerprint.__annotations__.keys() for file in value["files"])
+        and all(type(file["n_bytes"]) is int for file in value["files"])
+    )
 
 
 def identify(start: Start, text: TrainingText) -> Identity:

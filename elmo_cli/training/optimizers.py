@@ -28,9 +28,14 @@ def learning_rate_at(step: int, share_done: float, options: TrainingOptions) -> 
     The rate rises over the first `warmup_steps`, but at most over a tenth of the run. It then
     stays constant, and falls linearly to 0 over the last `decay_share` of the run.
     """
-    factor = 1.0
-    if options.warmup_steps:
-        factor = min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))
+    factor = warmup_factor(step, share_done, options)
     if options.decay_share:
         factor = min(factor, (1 - share_done) / options.decay_share)
     return options.learning_rate * factor
+
+
+def warmup_factor(step: int, share_done: float, options: TrainingOptions) -> float:
+    """Return the share of the learning rate at the beginning of a run: 1 after the warm-up."""
+    if not options.warmup_steps:
+        return 1.0
+    return min(1.0, max((step + 1) / options.warmup_steps, share_done / _WARMUP_SHARE))

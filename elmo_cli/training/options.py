@@ -93,6 +93,8 @@ class RunOptions:
     """Steps between evaluations, each of which writes the model."""
     tensorboard: bool = False
     """Log to TensorBoard too."""
+    keep_checkpoint: bool = False
+    """Keep the checkpoint at the end of training, so that training can be made longer."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,27 @@ def _check_number(name: str, value: Any) -> None:
         fits = is_number and 0 < value <= _MAX_NUMBER
     if not fits:
         raise OptionsError(f"{name} in options.json: expected {expected}, found {value!r}.")
+
+
+def effective_options(options: TrainingOptions, n_words: int, warmup_steps: int) -> dict[str, Any]:
+    """Return the options that have an effect, with the values that are in effect.
+
+    Args:
+        options: Options of a run.
+        n_words: Number of words to predict.
+        warmup_steps: Steps over which the learning rate has really risen.
+    """
+    unused = {"epochs" if options.steps else "steps"}
+    if options.state == "zero":
+        unused |= {"batch_size"} if options.optimizer == "adagrad" else {"batch_size", "unroll"}
+    else:
+        unused |= {"batch_tokens", "max_length"}
+    if options.optimizer == "adagrad":
+        unused.add("weight_decay")
+    values = {name: value for name, value in asdict(options).items() if name not in unused}
+    if options.negative_samples >= n_words:
+        values["negative_samples"] = 0
+    return {**values, "warmup_steps": warmup_steps}
 
 
 def format_options(options: Mapping[str, Any]) -> str:

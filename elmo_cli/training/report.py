@@ -11,16 +11,18 @@ from typing import Any
 
 from elmo_cli.atomic import write_lines
 from elmo_cli.errors import OutputError, counted, load_extra
+from elmo_cli.inference.device import Device
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.text.tokenizers import Tokenizer, read_sentences
+from elmo_cli.training.card import make_record, write_record
+from elmo_cli.training.checkpoint import Signature
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import VOCABULARY_FILE, Start
-from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class Report:
     def __init__(
         self,
         run: Run,
+        signature: Signature,
         folder: Path,
         start: Start,
         text: TrainingText,
@@ -42,9 +45,11 @@ class Report:
         tensorboard: bool,
     ) -> None:
         """Open the log, and remove the entries of steps that the run will repeat."""
-        self._run, self._folder, self._start, self._text = run, folder, start, text
+        self._run, self._signature, self._folder = run, signature, folder
+        self._start, self._text = start, text
         self._validation_file = validation_file
         self._last_message = time.monotonic()
+        self._evaluated_step: int | None = None
         self._log = folder / "log.jsonl"
         if self._log.exists():
             write_lines(self._log, _read_log(self._log, run.step))
@@ -83,34 +88,31 @@ class Report:
             max_tokens: Read the first sentences of the text, until they have so many tokens.
 
         Returns:
-            `forward` and `backward` perplexity, with `<UNK>` counted as a word; `average`, exp of
-            the mean of both directions' losses; the number of `tokens`, and their share that is
-            `unknown`. None without a text.
+            See `measure`; None without a text.
         """
         self._write_model()
-        perplexity = None
-        if self._validation_file is not None:
-            perplexity = self._measure(self._validation_file, max_tokens)
+        run, path, perplexity = self._run, self._validation_file, None
+        if path is not None:
+            device, tokenizer = run.processes.device, self._text.tokenizer
+            perplexity = measure(self._folder, device, path, tokenizer, max_tokens)
+            logger.info(
+                "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
+                run.step,
+                perplexity["average"],
+                perplexity["forward"],
+                perplexity["backward"],
+                f"{perplexity['tokens']:,}",
+            )
             self._write(perplexity, "validation")
-        self._write_card(perplexity)
+        self._write_record(perplexity)
+        self._evaluated_step = run.step
         return perplexity
 
-    def _measure(self, path: str | Path, max_tokens: float) -> dict[str, float]:
-        """Measure the perplexity of the model in the folder on the first tokens of a text."""
-        run = self._run
-        model = LanguageModel(model=self._folder, device=run.processes.device)
-        sentences = read_sentences(path, self._text.tokenizer)
-        measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
-        perplexity: dict[str, float] = asdict(measured.all_words)
-        logger.info(
-            "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
-            run.step,
-            perplexity["average"],
-            perplexity["forward"],
-            perplexity["backward"],
-            f"{measured.tokens:,}",
-        )
-        return {**perplexity, "tokens": measured.tokens, "unknown": measured.unknown}
+    def write_model(self) -> None:
+        """Write the model of the last step, unless `evaluate` has done so."""
+        if self._evaluated_step != self._run.step:
+            self._write_model()
+            self._write_record(None)
 
     def close(self) -> None:
         """Write buffered entries."""
@@ -140,30 +142,39 @@ class Report:
             # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
             char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
             options["char_cnn"] = char_cnn
-        options["training"] = {"state": run.options.state}
+        tokenizer = self._text.tokenizer.to_attributes()
+        options["training"] = {"state": run.options.state, **tokenizer}
         write_lines(folder / "options.json", [json.dumps(options, indent=1)])
         write_weights(folder / "weights.hdf5", run.objective.bilm)
         write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
         weight, bias = (p.detach().cpu().numpy() for p in run.objective.softmax.parameters())
         write_softmax(folder / "softmax.hdf5", weight, bias)
 
-    def _write_card(self, perplexity: dict[str, float] | None) -> None:
+    def _write_record(self, perplexity: dict[str, float] | None) -> None:
         """Write how the model was trained and how good it is, for people and programs."""
-        run, folder = self._run, self._folder
-        record = {
-            "text": [str(path) for path in self._text.paths],
-            "tokenizer": self._text.tokenizer.to_attributes(),
-            "init_from": self._start.name,
-            "init_from_weights": self._start.files is not None,
-            "options": asdict(run.options),
-            "step": run.step,
-            "tokens": run.n_tokens,
-            "seconds": run.seconds,
-            "validation_file": self._validation_file and str(self._validation_file),
-            "perplexity": perplexity,
-        }
-        write_lines(folder / "training.json", [json.dumps(record, indent=1)])
-        write_lines(folder / "card.md", _card_lines(record, len(run.vocabulary)))
+        validation = self._validation_file
+        parts = (self._run, self._signature, self._start, self._text, validation, perplexity)
+        write_record(self._folder, make_record(*parts))
+
+
+def measure(
+    folder: Path,
+    device: Device,
+    path: str | Path,
+    tokenizer: Tokenizer,
+    max_tokens: float = float("inf"),
+) -> dict[str, float]:
+    """Measure the perplexity of the model in a folder on the first tokens of a text.
+
+    Returns:
+        `forward` and `backward` perplexity, with `<UNK>` counted as a word; `average`, exp of the
+        mean of both directions' losses; the number of `tokens`, and their share that is `unknown`.
+    """
+    model = LanguageModel(model=folder, device=device)
+    sentences = read_sentences(path, tokenizer)
+    measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
+    perplexity: dict[str, float] = asdict(measured.all_words)
+    return {**perplexity, "tokens": measured.tokens, "unknown": measured.unknown}
 
 
 def _read_log(path: Path, last_step: int) -> list[str]:
@@ -201,33 +212,3 @@ def _first_sentences(sentences: Iterable[Sentence], max_tokens: float) -> Iterat
 def load_summary_writer() -> Any:
     """Import the class that writes for TensorBoard. Raise an `ElmoError` if it is missing."""
     return load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard").SummaryWriter
-
-
-def _card_lines(record: Mapping[str, Any], n_words: int) -> Iterator[str]:
-    """Yield the lines of the card, in Markdown, from the content of training.json."""
-    yield "# A model trained with elmo train"
-    yield ""
-    perplexity = record["perplexity"]
-    if perplexity is None:
-        yield "Its perplexity was not measured, because there was no validation text."
-    else:
-        yield (
-            f"Perplexity on {perplexity['tokens']:,} tokens of validation text "
-            f"(`{record['validation_file']}`), full softmax, {100 * perplexity['unknown']:.1f} % "
-            f"of the tokens unknown and counted as `<UNK>`: **forward {perplexity['forward']:.2f}, "
-            f"backward {perplexity['backward']:.2f}, average {perplexity['average']:.2f}**. "
-            "Compare it only with figures for the same text and vocabulary."
-        )
-    start = "" if record["init_from_weights"] else "random weights, architecture of "
-    rows = {
-        "trained by": f"elmo-cli {__version__}, {time.strftime('%Y-%m-%d')}",
-        "started from": f"{start}{record['init_from']}",
-        "text": ", ".join(f"`{path}`" for path in record["text"]),
-        **record["tokenizer"],
-        "words to predict": f"{n_words:,}",
-        "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, "
-        f"{timedelta(seconds=round(record['seconds']))}",
-        **record["options"],
-    }
-    yield from ("", "| | |", "|---|---|")
-    yield from (f"| {name} | {value} |" for name, value in rows.items())

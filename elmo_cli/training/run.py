@@ -21,7 +21,7 @@ from elmo_cli.training.checkpoint import FORMAT, Checkpoint
 from elmo_cli.training.corpus import Row, TextProgress, count_predictions, count_tokens, make_batch
 from elmo_cli.training.identity import Identity
 from elmo_cli.training.loss import Objective, Samples, draw_words
-from elmo_cli.training.optimizers import learning_rate_at, make_optimizer
+from elmo_cli.training.optimizers import learning_rate_at, make_optimizer, warmup_factor
 from elmo_cli.training.options import TrainingOptions
 from elmo_cli.training.processes import Processes
 
@@ -57,6 +57,8 @@ class Run:
         """Tokens that the model was trained on."""
         self.learning_rate = 0.0
         """Learning rate of the last step."""
+        self.warmup_steps = 0
+        """Steps over which the learning rate has risen."""
         self.seconds = 0.0
         """Time of all steps."""
         self.progress = TextProgress()
@@ -85,6 +87,7 @@ class Run:
         """
         options, processes = self.options, self.processes
         self.learning_rate = learning_rate_at(self.step, self.share_done, options)
+        self.warmup_steps += warmup_factor(self.step, self.share_done, options) < 1
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
         batch = make_batch(rows[processes.own_rows], self.vocabulary)
@@ -172,6 +175,7 @@ class Run:
             options=asdict(self.options),
             step=self.step,
             n_tokens=self.n_tokens,
+            warmup_steps=self.warmup_steps,
             text_tokens=self._text_tokens,
             seconds=self.seconds,
             progress=tuple(self.progress),
@@ -196,7 +200,7 @@ class Run:
         if len(checkpoint["progress"]) != len(self.progress):
             raise ValueError("wrong number of fields of progress")
         self.step, self.n_tokens = checkpoint["step"], checkpoint["n_tokens"]
-        self.seconds = checkpoint["seconds"]
+        self.seconds, self.warmup_steps = checkpoint["seconds"], checkpoint["warmup_steps"]
         self.progress = TextProgress(*checkpoint["progress"])
         self.objective.load_state_dict(checkpoint["objective"])
         self._optimizer.load_state_dict(checkpoint["optimizer"])

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, 
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.input_formats import TEXT, open_records
 from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.training.card import find_finished_run
 from elmo_cli.training.checkpoint import (
+    Signature,
     check_same_run,
     damage_error,
     load_checkpoint,
     own_folder,
+    remove_checkpoint,
     save_checkpoint,
 )
 from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
@@ -31,7 +35,7 @@ from elmo_cli.training.options import (
     complete_options,
 )
 from elmo_cli.training.processes import Processes, join_processes
-from elmo_cli.training.report import Report, load_summary_writer
+from elmo_cli.training.report import Report, load_summary_writer, measure
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
     VALIDATION_FILE,
@@ -93,24 +97,32 @@ def train_model(
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        identity = identify(start, text)
-        run = _start_run(start, text, identity, folder, options, processes)
+        validation = (
+            folder / VALIDATION_FILE if text.validation_share else text_options.validation_file
+        )
+        words = None if start.vocabulary is None else start.vocabulary.words
+        signature = Signature(identify(start, text), asdict(options), words)
+        if _is_finished(folder, signature):
+            logger.info("%s: training is finished, and nothing is left to train", folder)
+            if validation is None or not processes.is_first:
+                return None
+            return measure(folder, processes.device, validation, text.tokenizer)
+        run = _start_run(start, text, signature, folder, options, processes)
         stack.callback(run.close)
-        saver = _Saver(run, identity, folder, run_options.checkpoint_seconds)
+        saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
         if run.step == 0:
             # Nothing else may be in the folder before the first checkpoint.
             saver.save()
         report = None
         if processes.is_first:
-            validation = text_options.validation_file
-            if text.validation_share:
-                validation = folder / VALIDATION_FILE
-            tensorboard = run_options.tensorboard
-            report = Report(run, folder, start, text, validation, tensorboard=tensorboard)
+            parts = (run, signature, folder, start, text, validation)
+            report = Report(*parts, tensorboard=run_options.tensorboard)
             stack.callback(report.close)
         _train(run, text, report, run_options.eval_steps, saver, should_stop)
         saver.save()
         perplexity = report.evaluate() if report else None
+        if report and not run_options.keep_checkpoint:
+            remove_checkpoint(folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
 
@@ -139,10 +151,28 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
         )
 
 
+def _is_finished(folder: Path, signature: Signature) -> bool:
+    """Return whether a folder has the model of this run, and no checkpoint any more.
+
+    Raises:
+        ModelError: The folder has another model, or this run with another length.
+    """
+    before = find_finished_run(folder)
+    if before is None:
+        return False
+    check_same_run(before, signature, folder)
+    if before.options != signature.options:
+        raise ModelError(
+            f"{folder}: training is finished, and its checkpoint is removed. To train longer, "
+            f"choose another folder and --init-from {folder}, or next time use --keep-checkpoint."
+        )
+    return True
+
+
 def _start_run(
     start: Start,
     text: TrainingText,
-    identity: Identity,
+    signature: Signature,
     folder: Path,
     options: TrainingOptions,
     processes: Processes,
@@ -151,8 +181,8 @@ def _start_run(
     vocabulary, text_tokens = start.vocabulary, None
     checkpoint = load_checkpoint(folder)
     if checkpoint is not None:
-        words = None if vocabulary is None else vocabulary.words
-        check_same_run(checkpoint, identity, words, options, folder)
+        before = Signature(checkpoint["identity"], checkpoint["options"], checkpoint["words"])
+        check_same_run(before, signature, folder)
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
@@ -224,9 +254,11 @@ def _train(
         if evaluates and report is not None:
             report.evaluate(EVALUATION_TOKENS)
         if stops:
+            if report is not None:
+                report.write_model()
             raise StoppedError(
-                f"Stopped after step {run.step:,}, which is kept in {saver.folder}. The same "
-                "command resumes it."
+                f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
+                f"{saver.folder} has the model of this step. The same command resumes training."
             )
         before = time.monotonic()
 

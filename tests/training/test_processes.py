@@ -107,7 +107,7 @@ def test_run_of_two_processes_resumes_in_one() -> None:
         *("--batch-size", "4", "--unroll", "5", "--negative-samples", "0", "--dropout", "0"),
         *("--state", "carry", "--vocabulary-size", "9", "--validation-file", "text.txt"),
     )
-    finish(start(2, *arguments, "--steps", "4", "--output", "two"))
+    finish(start(2, *arguments, "--steps", "4", "--keep-checkpoint", "--output", "two"))
     finish(start(1, *arguments, "--steps", "4", "--output", "one"))
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path("one") / name) as one, open_tensors(Path("two") / name) as two:

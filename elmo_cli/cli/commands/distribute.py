@@ -160,7 +160,7 @@ def distribute(
     shard = text_settings.parse_shard() or WHOLE
     resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
     run_workers = _workers(engine, str(model_settings.device), resources)
-    tokenizer = loading.make_tokenizer(text_settings, loading.model_language(model_settings))
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, inputs[0])
     # Workers share the tokenizer by its full name, and each has its own device and part.
     text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
     loading.find_files(model_settings)  # A wrong model is an error before there is a folder.

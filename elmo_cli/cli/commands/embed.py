@@ -7,7 +7,13 @@ import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command, given, option_group, receives
-from elmo_cli.cli.loading import check_language, load_embedder, model_language, usage_errors
+from elmo_cli.cli.loading import (
+    check_language,
+    choose_tokenizer,
+    load_embedder,
+    model_language,
+    usage_errors,
+)
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.outputs.formats import (
@@ -117,6 +123,7 @@ def embed(
     for layers in [name for name, is_set in old_flags.items() if is_set]:
         selection = replace(selection, layers=layers)
     check_language(text_settings)
+    text_settings = choose_tokenizer(text_settings, model_settings, input_file)
     with usage_errors():
         plan = plan_file(
             *(input_file, output_file, text_settings, selection, output_settings),

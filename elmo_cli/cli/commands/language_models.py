@@ -74,7 +74,7 @@ def perplexity(
     $ elmo perplexity test.txt --per-token --json
     """
     check_input(text)  # before the model is loaded, which can take a while
-    tokenizer = loading.make_tokenizer(text_settings, loading.model_language(model_settings))
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import perplexity_of_scores
@@ -136,7 +136,7 @@ def surprisal(
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     check_input(text)
-    tokenizer = loading.make_tokenizer(text_settings, loading.model_language(model_settings))
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import measure_surprisal
@@ -299,8 +299,8 @@ def predict(
             f"{text} is a file, and TEXT the text itself; `elmo predict - < {shlex.quote(text)}` "
             "reads a text a line from it"
         )
-    language = loading.model_language(model_settings)
-    texts = _read_texts(text, loading.make_tokenizer(text_settings, language).tokenize, each=each)
+    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
+    texts = _read_texts(text, tokenize, each=each)
     model = loading.load_language_model(model_settings)
     if n_samples is not None:
         from elmo_cli.language_model.prediction import sample_sentences

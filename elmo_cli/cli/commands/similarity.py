@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.text.records import Sentence
+    from elmo_cli.text.tokenizers import Tokenizer
 
 
 @command()
@@ -68,8 +69,7 @@ def cosine(
 
     from elmo_cli.analysis.cosine import find_pair, similarities
 
-    language = loading.model_language(model_settings)
-    tokenize = loading.make_tokenizer(text_settings, language).tokenize
+    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
 
     def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
         return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
@@ -173,9 +173,7 @@ def neighbours(
         if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
         model_settings = _model_of(files, model_settings)
-        text_settings = _text_of(files, text_settings)
-        language = loading.model_language(model_settings)
-        tokenize = loading.make_tokenizer(text_settings, language).tokenize
+        tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
         queries = _read_queries(arguments, sentence, occurrence, tokenize)
         embedder = _load_embedder(files, model_settings)
         number = 0
@@ -255,12 +253,15 @@ def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSetti
     return replace(given_settings, model=recorded.model, state=recorded.state)
 
 
-def _text_of(files: "VectorFiles", given_settings: TextSettings) -> TextSettings:
-    """Return the settings of the text of files, unless the options name a tokenizer."""
+def _make_tokenizer(
+    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
+) -> "Tokenizer":
+    """Make the tokenizer of the options, or else of the files, or else of their model."""
     recorded = _attributes(files).get("tokenizer")
     if recorded is None or given("--tokenizer", "--language"):
-        return given_settings
-    return replace(given_settings, tokenizer=recorded)
+        return loading.make_tokenizer(text_settings, model_settings)
+    with loading.usage_errors():
+        return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
 
 def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":

@@ -175,6 +175,7 @@ _file = partial(
         help="Seconds between checkpoints.",
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
+    flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
 )
 @receives(
     text_settings=TextSettings,
@@ -208,8 +209,12 @@ def train(
     model, options_file = start_options.init_from, start_options.options_file
     if not (model or options_file or start_options.preset):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    language = loading.model_language(ModelSettings(model, options_file))
-    tokenizer = loading.make_tokenizer(text_settings, language)
+    model_settings = ModelSettings(model, options_file)
+    loading.check_language(text_settings)
+    if model is not None:
+        text_settings = loading.choose_tokenizer(text_settings, model_settings, texts[0])
+    with loading.usage_errors():
+        tokenizer = text_settings.make_tokenizer(loading.model_language(model_settings))
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

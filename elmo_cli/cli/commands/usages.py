@@ -6,7 +6,13 @@ import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command, option_group, receives
-from elmo_cli.cli.loading import check_language, load_embedder, model_language, usage_errors
+from elmo_cli.cli.loading import (
+    check_language,
+    choose_tokenizer,
+    load_embedder,
+    model_language,
+    usage_errors,
+)
 from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS, STANDARD_OUTPUT
@@ -95,6 +101,7 @@ def usages(
 
     targets = read_targets(words)
     check_language(text_settings)
+    text_settings = choose_tokenizer(text_settings, model_settings, text)
     with usage_errors():
         default = DEFAULT_LAYERS if mix is None else "all"
         plan = plan_usages(

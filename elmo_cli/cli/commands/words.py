@@ -146,7 +146,7 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # before a model is loaded, or downloaded
-    tokenizer = loading.make_tokenizer(text_settings, loading.model_language(model_settings))
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, corpus)
 
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
     from elmo_cli.cli.runs import progress_bar
