@@ -163,7 +163,7 @@ class BiLm(nn.Module):
             for lstm, values, start in zip(lstms, (ahead, behind), starts, strict=True):
                 inputs = self.dropout(values)
                 hidden, end = lstm(inputs, sizes, start)
-                # Residual connections skip every LSTM but the lowest. The state does not include them.
+                # Residual connections skip every LSTM but the lowest; the state excludes them.
                 is_skipped = self.options.lstm.use_skip_connections and len(outputs) > 0
                 found.append(hidden + inputs if is_skipped else hidden)
                 ends.append(end)

@@ -51,7 +51,9 @@ def pad_ids(
 ) -> Tensor:
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
     ids = [token_ids(check_sentence(sentence)) for sentence in sentences]
-    return pad_sequence([*ids, token_ids([])], batch_first=True)[:-1]  # pad_sequence needs at least one sequence.
+    return pad_sequence([*ids, token_ids([])], batch_first=True)[
+        :-1
+    ]  # pad_sequence needs at least one sequence.
 
 
 class CharacterFeatures(nn.Module):
