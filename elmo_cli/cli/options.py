@@ -218,8 +218,8 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             default=default,
             shell_complete=complete_values(*TOKENIZERS),
             show_default=False,
-            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, as "
-            f"in spacy:de. [default: that of the model's training, else {default}]",
+            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, "
+            f"as in spacy:de. [default: that of the model's training, else {default}]",
             **settings,
         ),
         option(

@@ -205,8 +205,8 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # Both write to memory first: HDF5 crashes on a full disk, and only the owner could read a file of
-    # `save_file`.
+    # Both formats are assembled in memory: HDF5 crashes on a full disk, and only the owner could
+    # read a file of `save_file`.
     with replaced(path) as partial:
         partial.write_bytes(content)
 
@@ -236,7 +236,7 @@ def _matrix(dataset: str, parameter: str) -> Entry:
 
 
 def _filter(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a filter: (1, width, C, count) in the file, (count, C, width) in torch."""
+    """Return an entry for a filter: (1, width, C, count) in files, (count, C, width) in torch."""
     return Entry(
         dataset,
         parameter,

@@ -46,7 +46,7 @@ class AllenNlpWriter(Hdf5Writer):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after `n_records`; raise a `DamagedError` for another number."""
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
         by_text = output_format.use_sentence_keys
         self._has_index = not (output_format.forget_sentences or by_text)

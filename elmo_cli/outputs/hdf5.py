@@ -61,8 +61,8 @@ class Hdf5Writer(FormatWriter):
         return self._open("r+")
 
     def _open(self, mode: str) -> h5py.File:
-        # What could not be written cannot be opened, and an exception from within h5py that is
-        # alive when Python ends has HDF5 close the file object after that: a crash.
+        # A file that could not be written cannot be opened. An exception of h5py that is alive
+        # when Python ends would make HDF5 close the file object later, which crashes.
         if self._file.error is not None:
             raise self._file.error
         # HDF5 2 would cache 8 MB of chunks per dataset, and only the last chunk changes.

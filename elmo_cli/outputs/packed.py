@@ -52,7 +52,7 @@ class PackedWriter(Hdf5Writer):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after `n_records`; raise a `DamagedError` for another number."""
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
         with self._open("r") as found:
             if n_records:
