@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elmo_cli.distributed.inputs import Part, cut, find_inputs, read_part
+from elmo_cli.distributed.inputs import cut, find_inputs, read_part
 from elmo_cli.errors import InputError
+from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.lines import Record
 from elmo_cli.text.records import find_format, open_records
@@ -23,7 +24,7 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
-    parts = cut([str(path)], columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
+    parts = cut(find_inputs((str(path),)), columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
     records: list[Record] = []
     for number, part in enumerate(parts):
         found = list(read_part(part, columns))

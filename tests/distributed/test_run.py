@@ -19,14 +19,15 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.distributed import run
+from elmo_cli.distributed import progress
 from elmo_cli.distributed.batches import EmbedBatch
-from elmo_cli.distributed.inputs import Part
-from elmo_cli.distributed.part import PartResult, embed_part
+from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.progress import read_note
 from elmo_cli.distributed.run import run_parts
 from elmo_cli.errors import InputError, OutputError, WeightsError
-from elmo_cli.outputs.parts import Folder
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -135,7 +136,9 @@ def test_other_settings_are_refused_by_name() -> None:
     others = ("--layers", "top", "--dtype", "float16")
     result = elmo(*RUN, *others)
     differences = "dtype (float32 there, float16 here), layers (all there, top here)"
-    assert f"out is of a run that differs in {differences}; --overwrite starts" in result.stderr
+    assert (
+        f"out was written by a run that differs in {differences}. Use --overwrite" in result.stderr
+    )
     assert elmo(*RUN, *others, "--overwrite").exit_code == 0
     assert_equal_to_embed(*others)
 
@@ -147,10 +150,11 @@ def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> N
     assert re.search(change, elmo(*RUN).stderr)
     assert elmo(*RUN, "--overwrite").exit_code == 0
     settings = CorpusSettings(ModelSettings(str(TINY)))
-    part = open_plan(Folder("out"), ("text.txt",), settings).parts[0]
+    plan = open_plan(Folder("out"), ("text.txt",), settings)
     Path("out/part-00000000.parquet").unlink()
+    key = key_of(plan)._replace(model_sha256="0" * 64)
     with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
-        embed_part("out", "0" * 64, settings, part)
+        embed_part("out", key, settings, plan.parts[0])
     Path("out/_elmo/plan.json").rename("out/part-00000000.parquet")
     result = elmo(*RUN, "--overwrite")
     assert "expected a folder of `elmo distribute`, or an empty one" in result.stderr
@@ -161,9 +165,9 @@ def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
     result = elmo(*RUN)
     assert result.exit_code == 1
     assert "text.txt, line 41, column 5: expected UTF-8" in result.stderr
-    assert result.stderr.endswith("out: 1 part missing; the same command tries again\n")
+    assert result.stderr.endswith("out: 1 part missing. The same command tries again.\n")
     status = elmo("distribute", "--status", "out")
-    assert (status.exit_code, status.stderr) == (0, "")
+    assert (status.exit_code, status.stderr) == (1, "")
     assert status.stdout.startswith("out: 9 of 10 parts\n")
     assert "line 41, column 5" in status.stdout
     assert elmo(*RUN, "--skip-errors", "--overwrite").exit_code == 0
@@ -228,7 +232,7 @@ def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
 def test_a_run_is_known_to_others_however_long_its_part_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "_NOTE_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "NOTE_SECONDS", 0.01)
     folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
     plan = open_plan(folder, ("text.txt",), settings)
     times = set[float]()
@@ -236,14 +240,17 @@ def test_a_run_is_known_to_others_however_long_its_part_takes(
     def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
         end = time.monotonic() + 60
         while len(times) < 3 and time.monotonic() < end:
-            note = folder.read("_elmo/run.json")
-            assert note["is_at_work"]
-            times.add(note["time"])
+            note = read_note(folder, "_elmo/run.json")
+            assert note is not None
+            assert note.is_at_work
+            times.add(note.time)
         yield embed(parts[0])
 
     run_parts(folder, plan, settings, engine)
     assert len(times) == 3
-    assert not folder.read("_elmo/run.json")["is_at_work"]
+    note = read_note(folder, "_elmo/run.json")
+    assert note is not None
+    assert not note.is_at_work
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
@@ -257,8 +264,8 @@ def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
     with open_activations("out") as found, pytest.raises(InputError) as caught:
         list(found.records())
     assert re.fullmatch(
-        rf"{path}: the part is damaged: [^\n]+; remove it, and the same `elmo distribute` writes "
-        "it again",
+        rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
+        r"distribute` command of the folder again\.",
         str(caught.value),
     )
     path.unlink()
@@ -281,7 +288,7 @@ def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch)
     ray = ModuleType("ray")
     vars(ray).update(__version__="2.9.3")
     monkeypatch.setitem(sys.modules, "ray", ray)
-    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3; {advice}\n"
+    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3. Use {advice}.\n"
     assert elmo(*RUN[:3]).stderr == message
 
 
