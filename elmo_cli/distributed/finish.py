@@ -19,7 +19,7 @@ from elmo_cli.outputs.parts import (
     numbers_of_parts,
     part_name,
 )
-from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, read_plan_sha256
+from elmo_cli.outputs.plan_file import Plan, next_place, plan_name
 
 _LOCK: Final = "_elmo/lock"
 _MAX_SKIPPED: Final = 1000
@@ -40,7 +40,7 @@ def finish(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
     complete = json.dumps(_attributes(plan, done)).encode()
     place = next_place(plan.sha256)
     with folder.locked(_LOCK):
-        if plan.is_next and read_plan_sha256(folder) != plan.sha256:
+        if plan.is_next:
             folder.write(complete_name(place), complete)
             folder.write(plan_name(), plan.encode())
         check_plan(folder, key_of(plan)._replace(place=""))

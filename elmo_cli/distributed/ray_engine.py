@@ -114,8 +114,9 @@ def embed_on_ray(
 ) -> Iterator[PartResult | AtWork]:
     """Embed parts by workers of Ray; see `run.Workers`."""
     ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
-    with redirect_stdout(sys.stderr):  # Ray prints which workers died.
-        _connect(ray, address)
+    # Ray prints which workers died. Its processes end with the thread that has started them.
+    with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
+        _connect(ray, address, starter)
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
             if address is None or resources.workers is None:  # Otherwise nodes may join later.
@@ -209,7 +210,7 @@ def load_ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, address: str | None) -> None:
+def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
     """Connect to a cluster, or start one on this machine.
 
     Raises:
@@ -217,11 +218,12 @@ def _connect(ray: Any, address: str | None) -> None:
     """
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        _keep_signals(partial(ray.init, "local", include_dashboard=False, **settings))
+        start = partial(ray.init, "local", include_dashboard=False, **settings)
+        _keep_signals(starter, start)
         return
     try:
         # Ray itself tries for minutes.
-        _keep_signals(partial(ray.init, address, **settings), _CONNECT_SECONDS)
+        _keep_signals(starter, partial(ray.init, address, **settings), _CONNECT_SECONDS)
     except Exception as error:
         reason = first_line(error)
         if isinstance(error, TimeoutError):
@@ -234,11 +236,14 @@ def _connect(ray: Any, address: str | None) -> None:
         ) from None
 
 
-def _keep_signals(start: Callable[[], object], seconds: float = math.inf) -> None:
-    """Call a function in a thread, and keep the signal handlers of the main thread.
+def _keep_signals(
+    starter: ThreadPool, start: Callable[[], object], seconds: float = math.inf
+) -> None:
+    """Call a function in the thread of a pool, and keep the signal handlers of the main thread.
 
-    Ray replaces Python's handler of SIGTERM in the main thread, and its core replaces that of the
-    system in any thread, with one that prints a stack trace. So ours is set again and again.
+    In the main thread Ray would replace Python's handler of SIGTERM. In any thread its core
+    replaces that of the system with one that prints a stack trace and calls ours. So ours is set
+    again and again until Ray runs.
 
     Raises:
         TimeoutError: The function takes longer.
@@ -247,13 +252,12 @@ def _keep_signals(start: Callable[[], object], seconds: float = math.inf) -> Non
     numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
     handlers = {number: signal.getsignal(number) for number in numbers}
     end = time.monotonic() + seconds
-    with ThreadPool(1) as pool:
-        call = pool.apply_async(start)
-        while not call.ready() and time.monotonic() < end:
-            _set_handlers(handlers)
-            call.wait(_SIGNALS_SECONDS)
+    call = starter.apply_async(start)
+    while not call.ready() and time.monotonic() < end:
         _set_handlers(handlers)
-        call.get(0)
+        call.wait(_SIGNALS_SECONDS)
+    _set_handlers(handlers)
+    call.get(0)
 
 
 def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:

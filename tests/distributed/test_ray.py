@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -249,5 +250,27 @@ def test_a_worker_that_hangs_is_named_and_a_slow_one_is_not(address: str) -> Non
 def test_resources_that_a_cluster_has_not_are_said(address: str, kind: str, is_own: bool) -> None:
     option, where = f"--{kind.lower()}s-per-worker", ("--workers" if is_own else "--address")
     status, said = end_of(start_elmo(*RUN, option, "9", where, "2" if is_own else address))
-    error = f"Error: {option} 9: the cluster has {0 if is_own else 2} {kind}s in all"
+    error = (
+        f"Error: {option} 9: the cluster has {0 if is_own else 2} {kind}s in all. Ask for fewer."
+    )
     assert (status, said[1:]) == (1, [error])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["start", "work"])
+def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str) -> None:
+    Path("text.txt").write_text(SHORT + LONG * 40)
+    run = start_elmo(*RUN, "--workers", "1")
+    if moment == "start":
+        wait_until(lambda: Path("out/_elmo/run.json").exists(), run)
+        time.sleep(2)  # Ray is starting.
+    else:
+        wait_until(lambda: len(parts_there()) >= 3, run)
+    run.send_signal(number)
+    status, said = end_of(run)
+    assert status == 128 + number
+    # For some milliseconds while Ray starts, its handler prints a stack trace before ours runs.
+    assert said[1 if moment == "work" else -2 : -1] == ["Stopping soon; once more stops at once."]
+    assert re.fullmatch(
+        r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\.", said[-1]
+    )

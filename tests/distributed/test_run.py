@@ -1,6 +1,7 @@
 """`elmo distribute --engine none`: equal to `elmo embed`, whatever ends it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -19,12 +20,13 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
+from elmo_cli.cli import runs
 from elmo_cli.distributed import progress
 from elmo_cli.distributed.batches import EmbedBatch
 from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.progress import read_note
-from elmo_cli.distributed.run import run_parts
+from elmo_cli.distributed.progress import Note, read_note
+from elmo_cli.distributed.run import AtWork, run_parts
 from elmo_cli.errors import InputError, OutputError, WeightsError
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.plan_file import Part
@@ -322,3 +324,86 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
     assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
     result = elmo(*RUN[:2], "nowhere://a/b", *RUN[3:])
     assert "Error: nowhere://a/b: cannot open it: " in result.stderr
+
+
+def test_skipped_records_are_named_and_counted() -> None:
+    Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
+    result = elmo(*RUN, "--skip-errors")
+    assert result.exit_code == 0
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Skipped")]
+    assert re.match(r"Skipped: .*text.txt, line 41, column 5: expected UTF-8", lines[0])
+    assert (len(lines), lines[-1]) == (21, "Skipped 30 records in all")
+    with open_activations("out") as found:
+        assert found.attributes["n_skipped"] == "30"
+        assert json.loads(found.attributes["skipped"])["40"] in lines[0]
+        assert found.attributes["tokens"] == "80"
+
+
+def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:
+    assert elmo(*RUN, "--shard", "2/2").exit_code == 0
+    result = elmo("distribute", "--status", "--json", "out")
+    status = json.loads(result.stdout)
+    assert (result.exit_code, status["complete"], status["folder"]) == (1, False, "out")
+    assert (status["parts"], status["done"], status["replacements"]) == (10, 5, [])
+    assert [part["number"] for part in status["missing"]] == [0, 2, 4, 6, 8]
+    assert [(run["n_workers"], run["failed"]) for run in status["runs"]] == [(1, [])]
+    assert elmo(*RUN).exit_code == 0
+    result = elmo("distribute", "--status", "--json", "out")
+    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
+    assert_misused(elmo(*RUN, "--json"), "--json requires --status")
+
+
+def test_status_counts_workers_before_their_first_part() -> None:
+    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
+    plan = open_plan(folder, ("text.txt",), settings)
+
+    def engine(
+        parts: Sequence[Part], embed: Callable[..., PartResult]
+    ) -> Iterator[PartResult | AtWork]:
+        yield AtWork(7, frozenset({"a", "b"}))
+        yield from map(embed, parts)
+
+    seen: list[str] = []
+    run_parts(
+        *(folder, plan, settings, engine),
+        on_progress=lambda counts: seen.append(counts.note(is_at_work=True).text()),
+    )
+    assert re.fullmatch(r"[\d,]+ tokens/s, 2 workers, 0 failed", seen[0])
+    assert re.fullmatch(r"[\d,]+ tokens/s, 3 workers, 0 failed, less than a minute left", seen[-1])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(29, "less than a minute left"), (60, "1 minute left"), (90_000, "1,500 minutes left")],
+)
+def test_time_left_is_counted_in_minutes(seconds: float, text: str) -> None:
+    assert Note(0, is_at_work=True, seconds_left=seconds).text().endswith(f", 0 failed, {text}")
+
+
+def test_a_clock_that_is_ahead_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert elmo(*RUN).exit_code == 0
+    path = Path("out/_elmo/run.json")
+    note = json.loads(path.read_text())
+    path.write_text(json.dumps({**note, "time": time.time() + 86_400, "is_at_work": True}))
+    result = elmo("distribute", "--status", "out")
+    assert re.search(r"at a time that is 86,\d{3} seconds ahead of this clock", result.stdout)
+    assert elmo(*RUN).exit_code == 0
+    assert re.search("another run was at work at a time that is 86,.* ahead", caplog.text)
+
+
+def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_LINE_SECONDS", 0.0)
+    lines = [line for line in elmo(*RUN).stderr.splitlines() if "failed" in line]
+    assert len(lines) > 10  # within parts too
+    assert re.fullmatch(r"out: 0 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed", lines[0])
+    end = r"out: 10 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed, less than a minute left"
+    assert re.fullmatch(end, lines[-1])
+    assert "failed" not in elmo(*RUN, "-q").stderr
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    for arguments in ((*RUN[:2], name, *RUN[3:]), ("distribute", "--status", name)):
+        result = elmo(*arguments)
+        assert result.exit_code == 1
+        assert "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr
