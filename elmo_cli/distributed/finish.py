@@ -51,7 +51,7 @@ def finish(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
 
 
 def _settle(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
-    """Move parts from the folder of the next plan to their names, and remove those of no plan.
+    """Move parts from the folder of the next plan to their names, and remove parts of no plan.
 
     Another run of the same plan may have moved some.
     """
@@ -67,7 +67,7 @@ def _settle(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
 def _remove_abandoned(folder: Folder) -> None:
     """Remove the folders of next plans whose runs have ended long ago.
 
-    The times are those of the file system, so that no clocks are compared.
+    Only times of the file system are compared, because clocks of machines differ.
     """
     now = folder.newest("_elmo")
     for name in folder.names("_elmo"):

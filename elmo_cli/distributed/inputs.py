@@ -13,24 +13,18 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate, chain, islice
-from typing import Any, BinaryIO, Final
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any, Final
 
+from elmo_cli.distributed.line_reader import LineReader
 from elmo_cli.errors import InputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
-from elmo_cli.text.lines import (
-    Record,
-    Sentence,
-    decode_line,
-    decompressed,
-    is_compressed,
-    next_line,
-    read_lines,
-)
-from elmo_cli.text.records import FORMATS, Place, RunInput, find_format
+from elmo_cli.text.lines import Record, Sentence, is_compressed
+from elmo_cli.text.records import FORMATS, find_format
 from elmo_cli.text.tokenizers import Tokenizer
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
@@ -64,10 +58,10 @@ def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def input_fingerprint(path: str) -> str:
-    """Return the size and time of a file, by which a change is seen.
+    """Return the size and time of a file, to notice a change.
 
     Raises:
-        InputError: There is no such file.
+        InputError: The file is missing.
     """
     file_system, inner = open_location(path)
     info = file_system.get_file_info(inner)
@@ -87,7 +81,7 @@ def check_unchanged(path: str, fingerprint: str) -> None:
 
 
 def _matching(pattern: str) -> list[str]:
-    """Return the files of a pattern, or the pattern if there are none."""
+    """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name(pattern)
     if "://" not in pattern:
         is_file = os.path.exists(pattern)
@@ -130,61 +124,30 @@ def _cut_lines(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch
     limit = math.inf if is_compressed(path) else n_bytes
     # Tokens are not counted, and a tokenizer takes longer than all the rest.
     tokenizer = replace(text.make_tokenizer(), cut=_no_tokens)
+    input_format = format_name(text, path)
+    is_record_per_line = input_format == "text" and tokenizer.splits_by is None
     with _open(path) as file:
-        lines = _LineReader(path, file, format_name(text, path))
+        lines = LineReader(path, file)
         while not lines.is_at_end:
             start, number = lines.position, lines.number
-            records = _line_records(path, text, lines.take(limit), tokenizer)
-            progress = count_records(_checked(records, path, "line", number, skip_errors=True))
-            n_lines = lines.number - number
-            yield start, number, n_lines, progress.n_records, "", progress.sha256
+            if is_record_per_line:
+                lines.pass_bytes(limit)
+                n_records = lines.number - number
+            else:
+                taken = lines.take_bytes(limit, partial(_starts_record, input_format))
+                entries = _line_entries(path, text, taken, tokenizer)
+                n_records = sum(1 for _ in _checked(entries, path, "line", 1, skip_errors=True))
+            yield start, number, lines.number - number, n_records, "", lines.take_sha256()
 
 
 def _no_tokens(text: str) -> Sentence:
     return []
 
 
-def count_records(records: Iterable[Record]) -> Place:
-    """Read records to their end, and return their progress."""
-    run_input = RunInput(records)
-    for _ in run_input.read():
-        pass
-    return run_input.place
-
-
-class _LineReader:
-    """Reader of the lines of an open file, up to the first record after a number of bytes."""
-
-    def __init__(self, path: str, file: BinaryIO, input_format: str) -> None:
-        self._path, self._format = path, input_format
-        self._stream = decompressed(path, file)
-        self.position = 0
-        """Byte at which the next line starts."""
-        self.number = 1
-        """Number of the next line."""
-        self._line = next_line(path, self._stream, 1)
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether all lines are read."""
-        return not self._line
-
-    def take(self, n_bytes: float) -> Iterator[str]:
-        """Yield lines as `read_lines` does. Stop before a record, after at least `n_bytes`."""
-        start = self.position
-        while self._line:
-            line = decode_line(self._path, self._line, self.number, skip_errors=True)
-            if self.position - start >= n_bytes and self._starts_record(line):
-                return
-            self.position += len(self._line)
-            self.number += 1
-            self._line = next_line(self._path, self._stream, self.number)
-            yield line
-
-    def _starts_record(self, line: str) -> bool:
-        if self._format == "fasta":
-            return line.startswith(">")
-        return self._format == "text" or line != ""
+def _starts_record(input_format: str, line: str) -> bool:
+    if input_format == "fasta":
+        return line.startswith(">")
+    return input_format == "text" or line != ""
 
 
 def _cut_rows(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch]:
@@ -207,7 +170,11 @@ def _cut_rows(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch]
 
 
 def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
-    """Yield the records of a part. With `skip_errors`, invalid records have their `error`."""
+    """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
+
+    Raises:
+        OtherInputError: The bytes are not those of the plan; after the last record.
+    """
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     if format_name(text, part.path) == "parquet":
         fields = Fields((_text_column(text),), text.id_column)
@@ -219,12 +186,18 @@ def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
         return
     with _open(part.path) as file:
         file.seek(part.start)
-        lines = read_lines(part.path, file, first=part.line, skip_errors=skip_errors)
-        entries = _line_records(part.path, text, islice(lines, part.n_lines), tokenizer)
+        lines = LineReader(part.path, file, part.line)
+        taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
+        entries = _line_entries(part.path, text, taken, tokenizer)
         yield from _checked(entries, part.path, "line", part.line, skip_errors=skip_errors)
+        if lines.take_sha256() != part.sha256:
+            raise OtherInputError(
+                f"{part.path}: the lines of {part} have changed since the plan was made. Use "
+                "--overwrite to start over."
+            )
 
 
-def _line_records(
+def _line_entries(
     path: str, text: TextSettings, lines: Iterator[str], tokenizer: Tokenizer
 ) -> Iterator[Entry]:
     input_format = format_name(text, path)

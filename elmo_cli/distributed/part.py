@@ -131,7 +131,7 @@ def embed_part(
 def check_plan(folder: Folder, key: PlanKey) -> None:
     """Raise an `OutputError` if another run has replaced the plan of the folder.
 
-    A next plan has a folder of its own, where nobody else writes.
+    A next plan has a folder of its own, where no other plan has parts.
     """
     if not key.place and read_plan_sha256(folder) != key.sha256:
         raise OutputError(
@@ -208,13 +208,10 @@ def _write(
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
     check_unchanged(part.path, part.fingerprint)
-    if (records.place.n_records, records.place.sha256) != (
-        part.n_records,
-        part.sha256 or records.place.sha256,
-    ):
+    if records.place.n_records != part.n_records:
         raise OtherInputError(
-            f"{part.path}: the records of {part} have changed since the plan was made. Use "
-            "--overwrite to start over."
+            f"{part.path}: expected {part.n_records:,} records in {part}, found "
+            f"{records.place.n_records:,}. Use --overwrite to start over."
         )
     end = end_attributes(part.n_records, records.place, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})

@@ -117,7 +117,7 @@ def open_plan(
 
 
 def _create(folder: Folder, make: Callable[[], Plan], names: set[str]) -> Plan:
-    """Create the plan of a folder; return that of another run if it was faster."""
+    """Create the plan of a folder; if another run was faster, return its plan."""
     if names - {"_elmo"}:  # These may be parts whose plan is lost.
         raise OutputError(
             f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
@@ -137,7 +137,7 @@ def _open_next(
     """Read the next plan with these settings, or make it."""
     for name in folder.names("_elmo"):
         if name.startswith("next-"):
-            with suppress(InputError):  # A damaged plan is nobody's.
+            with suppress(InputError):  # A damaged plan is left alone.
                 stored = read_plan(folder, f"_elmo/{name}")
                 if stored is not None and not _differences(stored, values, part_mb):
                     return stored

@@ -36,7 +36,7 @@ _BUSY_SECONDS: Final = 2.0
 
 @dataclass(frozen=True)
 class Resources:
-    """Where workers run, what each of them takes, and how many of them a part may end."""
+    """Resources of the workers, and the number of them that a part may end."""
 
     address: str | None = None
     """Address of a cluster. None starts one on this machine for the run."""
@@ -262,12 +262,12 @@ def _keep_signals(
 
 def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
     for number, handler in handlers.items():
-        if handler is not None:  # None stands for a handler that Python did not set.
+        if handler is not None:  # Python did not set the handler if it is None.
             signal.signal(number, handler)
 
 
 def _room(there: dict[str, float], wanted: Resources) -> int:
-    """Return how many workers a cluster has room for, if nobody else uses it.
+    """Return how many workers a cluster has room for, if it has no other users.
 
     Raises:
         DeviceError: It has no room for one.

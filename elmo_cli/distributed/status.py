@@ -52,7 +52,7 @@ class FolderStatus:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no part is missing."""
+        """True if no part is missing."""
         return not self.current.missing
 
     def lines(self) -> list[str]:

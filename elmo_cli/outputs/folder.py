@@ -235,7 +235,7 @@ class Folder:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the file system into an `OutputError`, but for that of a missing file."""
+        """Turn errors of the file system into an `OutputError`, but keep `FileNotFoundError`."""
         try:
             yield
         except FileNotFoundError:

@@ -8,8 +8,8 @@ _elmo/next-HASH/         plan and parts of a run with --overwrite, until they ar
 _elmo/tmp/               files that are not complete
 
 A part belongs to a plan by its content: its metadata has the hash of the plan and its number. A
-plan whose parts are complete replaces that of the folder in one step, and its parts are moved
-afterwards. So a part of a plan is at its name, or still in the folder of the next plan.
+next plan replaces the plan of the folder in one step, when its parts are complete. The parts are
+moved afterwards. So a part of a plan is at its name, or still in the folder of the next plan.
 """
 
 import os
@@ -42,7 +42,7 @@ _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 
 
 class PartFacts(NamedTuple):
-    """What the metadata of a part says."""
+    """Content of the metadata of a part."""
 
     plan_sha256: str
     number: int

@@ -33,7 +33,7 @@ class Part(NamedTuple):
     fingerprint: str = ""
     """Size and time of the file when the plan was made."""
     sha256: str = ""
-    """Hash of the texts of its records; see `RunInput`. Parquet has none."""
+    """SHA-256 of its bytes, after decompression. Parquet has none."""
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -52,7 +52,7 @@ class Plan:
     stored_sha256: str = field(default="", compare=False)
     """Hash in the file; empty where version 0.1 wrote it, whose parts do not name their plan."""
     is_next: bool = field(default=False, compare=False)
-    """Whether it replaces the plan of the folder when its parts are complete."""
+    """True for a plan that replaces the plan of the folder when its parts are complete."""
 
     @cached_property
     def sha256(self) -> str:
@@ -96,7 +96,7 @@ def plan_name(place: str = "") -> str:
 
 
 def read_plan(folder: Folder, place: str = "") -> Plan | None:
-    """Read a plan. Return None if there is none.
+    """Read a plan. Return None if the folder has no plan.
 
     Raises:
         InputError: The file is damaged.

@@ -239,7 +239,7 @@ def test_an_input_that_changes_during_the_run_is_refused(keeps_time: bool) -> No
             os.utime("other.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
         Path("other.txt").rename("text.txt")
 
-    changed = "the records of part 6" if keeps_time else "the file has changed"
+    changed = "the lines of part 6" if keeps_time else "the file has changed"
     with pytest.raises(OtherInputError, match=f"text.txt: {changed}.*Use --overwrite"):
         distribute(before_part=at_part(6, change))
     with pytest.raises(InputError, match="4 of 10 parts are missing"):
