@@ -97,8 +97,8 @@ class Note:
     time: float
     """When it was written, in seconds since 1970 by the clock of the driver."""
     is_at_work: bool
-    tokens_per_second: float = 0.0
-    n_workers: int = 0
+    tokens_per_second: float
+    n_workers: int
     seconds_left: float | None = None
     failed: list[str] = field(default_factory=list)
     """Reasons of the parts that failed."""

@@ -377,7 +377,11 @@ def test_status_counts_workers_before_their_first_part() -> None:
     [(29, "less than a minute left"), (60, "1 minute left"), (90_000, "1,500 minutes left")],
 )
 def test_time_left_is_counted_in_minutes(seconds: float, text: str) -> None:
-    assert Note(0, is_at_work=True, seconds_left=seconds).text().endswith(f", 0 failed, {text}")
+    assert (
+        Note(0, is_at_work=True, tokens_per_second=0, n_workers=1, seconds_left=seconds)
+        .text()
+        .endswith(f", 0 failed, {text}")
+    )
 
 
 def test_a_clock_that_is_ahead_is_said(caplog: pytest.LogCaptureFixture) -> None:
