@@ -189,7 +189,7 @@ def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
     except ray.exceptions.RayTaskError as error:  # An error of our code.
         raise error.cause from None
     except ray.exceptions.RayError:
-        reason = f"{part}: ended {counted(attempts, 'worker')}. It is skipped."
+        reason = f"{part}: ended {counted(attempts, 'worker')}. It is given up."
         return PartResult(part.number, "none", error=reason)
 
 

@@ -159,6 +159,7 @@ class Folder:
         if not self.is_local:
             if not replaces and self.has(name):
                 return False
+            self._file_system.create_dir(os.path.dirname(target), recursive=True)
             self._file_system.move(source, target)
             return True
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -188,6 +188,20 @@ def test_tasks_of_a_job_array_may_all_overwrite() -> None:
     assert parts_there() == before
 
 
+def test_overwrite_works_by_a_uri(folder: Path) -> None:
+    uri = f"file://{folder}/out"
+    command = (*RUN[:2], uri, *RUN[3:])
+    assert elmo(*command).exit_code == 0
+    assert "differs in state (zero there, warm here)" in elmo(*command, "--state", "warm").stderr
+    warm = (*command, "--state", "warm", "--overwrite")
+    assert elmo(*warm, "--shard", "1/2").exit_code == 0
+    assert_equal_to_embed()
+    assert elmo(*warm, "--shard", "2/2").exit_code == 0
+    assert_equal_to_embed("--state", "warm")
+    names = {path.name for path in Path("out/_elmo").iterdir()}
+    assert {name for name in names if not name.startswith("run")} == {"plan.json", "complete.json"}
+
+
 @pytest.mark.parametrize("is_found", [False, True])
 def test_an_abandoned_replacement_is_removed(is_found: bool) -> None:
     with pytest.raises(KeyboardInterrupt):

@@ -186,7 +186,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
 def test_a_part_that_ends_every_worker_is_left_out_and_named(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
     said = output_of(DEADLY, address, str(TINY))
-    assert said == f"{{2: '{text}: ended 2 workers. It is skipped.'}}\n"
+    assert said == f"{{2: '{text}: ended 2 workers. It is given up.'}}\n"
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
     assert (status, errors[0], len(errors)) == (0, f"Model: {TINY}", 2)
