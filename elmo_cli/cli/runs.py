@@ -14,12 +14,15 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo_cli.cli import messages
+from elmo_cli.errors import counted
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.run import Progress
+    from elmo_cli.distributed.progress import RunCounts
     from elmo_cli.embed_file import Summary
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LINE_SECONDS = 30.0
+"""Seconds between two lines of progress in a log file."""
 _AS_ONE_SECONDS = 0.2
 """Maximum time between signals that count as one: `timeout -s INT` sends the signal twice."""
 
@@ -72,12 +75,27 @@ def show_summary(bar: "tqdm[None]", done: "Summary") -> None:
     bar.update(done.n_bytes - bar.n)
 
 
-def show_parts(bar: "tqdm[None]", progress: "Progress") -> None:
+def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
     """Show the progress of a run over many parts."""
-    if bar.total is None:  # Existing parts do not count for the time left.
-        bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
-    bar.set_postfix_str(progress.text(), refresh=False)
-    bar.update(progress.n_done - bar.n)
+    if bar.total is None:  # Earlier parts do not count for the time left.
+        bar.total, bar.initial, bar.n = counts.n_parts, counts.n_done, counts.n_done
+    bar.set_postfix_str(counts.note(is_at_work=False).text(), refresh=False)
+    bar.update(counts.n_done - bar.n)
+
+
+class PartLines:
+    """Progress of a run over many parts, as lines; for log files, where there is no terminal."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._printed = folder, time.monotonic()
+
+    def __call__(self, counts: "RunCounts") -> None:
+        """Print a line, unless the last one was printed a short time ago."""
+        now = time.monotonic()
+        if now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
+            messages.say(f"{self._folder}: {done}, {counts.note(is_at_work=True).text()}")
 
 
 @contextmanager
