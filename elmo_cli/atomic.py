@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What a file system without locks says."""
+"""Error numbers of file systems without locks."""
 _ADVICE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room in your quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
-"""What to do about an output that cannot be written, by the number of the error."""
+"""Remedies for an output that cannot be written, by the number of the error."""
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:

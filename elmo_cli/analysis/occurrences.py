@@ -220,7 +220,7 @@ def find_occurrences(
 
     Args:
         files: Files, read in their order.
-        words: The word of each form that is wanted, compared as it is written; in npz, which has
+        words: The word of each target form, compared as it is written; in npz, which has
             no forms, these words. None is all target words of the files.
         layers: Layers whose mean is the vector, as in `read_vectors`.
 

@@ -29,10 +29,10 @@ class ElmoComponent:
     """
 
     def __init__(self, layers: str, **settings: Any) -> None:
-        """Load the model by the settings of `ElmoEmbedder`; several layers are concatenated.
+        """Load the model with the arguments of `ElmoEmbedder`; several layers are concatenated.
 
         Raises:
-            ElmoError: see `ElmoEmbedder`; or there is no such layer.
+            ElmoError: See `ElmoEmbedder`; or the model lacks a layer.
         """
         self._layers, self._settings = layers, settings
         Selection(layers).for_model(self.embedder.options.n_layers)

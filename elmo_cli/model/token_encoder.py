@@ -205,7 +205,7 @@ class TokenTable(nn.Module):
         """
         n_words = len(self.words)
         held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
-        held &= word_inputs != self._unknown  # The index is -1 if the list has no such word.
+        held &= word_inputs != self._unknown  # The index is -1 if the list lacks this word.
         slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
         ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
         return slots.scatter(1, ends, n_words + 1)

@@ -61,7 +61,7 @@ class ResumableFile(FileIO):
         """State of the last checkpoint; None without a checkpoint."""
         self._position = self._size = 0
         self._kept = 0  # size at the last checkpoint
-        self._below = 0  # that size, rounded up to a page
+        self._below = 0  # The size is rounded up to a page.
         self._pages: Pages = {}  # pages that have changed since the checkpoint
         self._lock = lock(final.with_name(f"{self.path.name}.lock"))
         try:
