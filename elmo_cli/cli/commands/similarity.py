@@ -165,7 +165,8 @@ def neighbours(
         )
 
     from elmo_cli.analysis.neighbours import word_neighbours
-    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
+    from elmo_cli.analysis.occurrences import open_vectors
+    from elmo_cli.analysis.sources import check_pooling, has_token_layer
 
     with open_vectors(*paths) as files:
         for source in files.sources:

@@ -38,8 +38,8 @@ from elmo_cli.text.lines import check_input, size_in_bytes
     option(
         "--shard",
         metavar="I/N",
-        help="Read every N-th line from the I-th. `elmo change` and others read the N outputs "
-        "in HDF5 as one.",
+        help="Read every N-th line from the I-th. `elmo change` and others read a pattern of the N "
+        "outputs as one.",
     ),
 )
 @options.model_options

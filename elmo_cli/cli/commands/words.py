@@ -48,8 +48,9 @@ def plot(
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
 
-    from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
+    from elmo_cli.analysis.occurrences import open_vectors
     from elmo_cli.analysis.plot import plot_occurrences
+    from elmo_cli.analysis.sources import has_token_layer
     from elmo_cli.cli.runs import progress_bar
 
     with (
