@@ -158,6 +158,7 @@ Examples:
 Environment:
   ELMO_MODEL       Model of commands without --model.  [default: the bundled one]
   ELMO_CACHE       Folder of downloaded models.  [default: ~/.cache/elmo-cli]
+  ELMO_MIRROR      URL or folder of a mirror of models, which is tried first.
   ELMO_ALLOW_HTTP  1 allows downloads by http where https is not there.
   ELMO_COMMAND_OPTION
                    Any option: ELMO_EMBED_PRECISION is --precision of `elmo embed`.

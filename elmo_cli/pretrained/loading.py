@@ -199,7 +199,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if not os.path.isfile(path):
-        raise ModelError(source + _no_such_model(name))
+        raise ModelError(source + no_such_model(name))
     if not zipfile.is_zipfile(path):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found another file; of a model's "
@@ -226,7 +226,7 @@ def remove_model(name: str) -> tuple[Path, int]:
         raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)
     if model is None:
-        raise ModelError(_no_such_model(name))
+        raise ModelError(no_such_model(name))
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
     folder = published_folder(model)
@@ -237,7 +237,8 @@ def remove_model(name: str) -> tuple[Path, int]:
     return folder, n_bytes
 
 
-def _no_such_model(name: str | Path) -> str:
+def no_such_model(name: str | Path) -> str:
+    """Return the message for a name of no model, with the nearest name."""
     text = str(name)
     looks_like_path = isinstance(name, Path) or os.sep in text or text.startswith(("~", "."))
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):

@@ -90,6 +90,14 @@ def candidates(folder: Path, role: str) -> list[Path]:
     return []
 
 
+def role_of(name: str) -> str | None:
+    """Return the role that a file of this name has in a model's folder, or None."""
+    for role in ("softmax", "options", "weights", "vocabulary"):
+        if any(fnmatchcase(name, pattern) for pattern in _PATTERNS[role]):
+            return role
+    return None
+
+
 def only_file(folder: Path, role: str) -> Path | None:
     """Return the file of a folder that has a role, if exactly one may have it."""
     found = candidates(folder, role)

@@ -125,6 +125,7 @@ _MEDIUM = "2x2048_256_2048cnn_1xhighway"
 _ORIGINAL = "2x4096_512_2048cnn_2xhighway"
 _LARGE = "2x4096_512_2048cnn_2xhighway_5.5B"
 _SEQVEC = "data.bioembeddings.com/public/embeddings/embedding_models/seqvec"
+_SEQVEC_COPY = "maintenance.dallago.us/public/embeddings/embedding_models/seqvec"
 
 MODELS: Final = (
     PublishedModel(
@@ -205,8 +206,8 @@ MODELS: Final = (
             "https://lbs.cent.uw.edu.pl/static/files/seqvec.zip",
             "https://web.archive.org/web/20220324054637/https://rostlab.org/~deepppi/seqvec.zip",
         ),
-        options=(f"http://{_SEQVEC}/options.json",),
-        weights=(f"http://{_SEQVEC}/weights.hdf5",),
+        options=(f"http://{_SEQVEC}/options.json", f"http://{_SEQVEC_COPY}/options.json"),
+        weights=(f"http://{_SEQVEC}/weights.hdf5", f"http://{_SEQVEC_COPY}/weights.hdf5"),
     ),
     _nlpl(209, "English"),
     _nlpl(201, "German"),

@@ -2,13 +2,14 @@
 
 import json
 import os
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command
-from elmo_cli.errors import counted, size_text
+from elmo_cli.errors import ModelError, counted, size_text
 from elmo_cli.outputs.formats import DTYPES
 
 
@@ -19,12 +20,22 @@ from elmo_cli.outputs.formats import DTYPES
 @options.option(
     "--remove",
     metavar="NAME",
-    excludes="--all or --language or --downloaded or --json",
+    excludes="--all or --language or --downloaded or --verify or --json",
     help="Delete the files of a downloaded model.",
 )
-@options.json_option("a list with one object per model")
+@options.flag(
+    "--verify",
+    excludes="--all or --language or --downloaded",
+    help="Check the files of the downloaded models.",
+)
+@options.json_option("a list with one object per model or checked file")
 def models(
-    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
+    show_all: bool,
+    language: str | None,
+    downloaded: bool,
+    remove: str | None,
+    verify: bool,
+    as_json: bool,
 ) -> None:
     """List the pretrained models, English ones first.
 
@@ -34,7 +45,11 @@ def models(
     \b
     $ elmo models
     $ elmo models --language fr
+    $ elmo models --verify
     """
+    if verify:
+        _verify(as_json=as_json)
+        return
     if remove is not None:
         from elmo_cli.pretrained.loading import remove_model
 
@@ -50,6 +65,27 @@ def models(
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
         click.echo(_table(found if show_all or language else _grouped(found)))
+
+
+def _verify(*, as_json: bool) -> None:
+    """Print the result for each downloaded file, and raise an error if one is damaged."""
+    from elmo_cli.pretrained.verification import verify_models
+
+    checks = verify_models()
+    if as_json:
+        facts = [{**asdict(check), "path": str(check.path)} for check in checks]
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+    else:
+        for check in checks:
+            click.echo(f"{check.path}: {check.result}")
+    damaged = [check for check in checks if check.is_damaged]
+    if damaged:
+        name = damaged[0].model
+        raise ModelError(
+            f"{counted(len(damaged), 'file')} damaged. Run `elmo models --remove {name}` and "
+            f"`elmo download {name}`."
+        )
+    messages.say(f"{counted(len(checks), 'file')} verified")
 
 
 def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -135,17 +171,37 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 @command()
 @click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
-def download(name: str, with_softmax: bool) -> None:
+@options.option(
+    "--from",
+    "sources",
+    metavar="FILE|FOLDER",
+    type=options.PATH,
+    multiple=True,
+    excludes="--with-softmax",
+    help="Take the files from a folder, a zip file or single files instead of downloading them. "
+    "May be given several times.",
+)
+def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     """Download the model NAME, and print its folder.
 
     Existing files are not downloaded again. `elmo models` lists the names; hf:OWNER/NAME is a
     model of the Hugging Face hub. The environment variable ELMO_CACHE names another folder
-    for models, HF_HOME another one for models of the hub.
+    for models, HF_HOME another one for models of the hub. ELMO_MIRROR names a mirror, which
+    is tried first.
+
+    --from puts a model that was downloaded elsewhere into the cache folder, after checking
+    that it is the model NAME and complete.
 
     \b
     $ elmo download original
     $ elmo download hf:lysandre/elmo
+    $ elmo download original --from ~/Downloads/elmo
     """
+    if sources:
+        from elmo_cli.pretrained.importing import import_model
+
+        click.echo(import_model(name, sources))
+        return
     from elmo_cli.pretrained.loading import find_model
 
     click.echo(find_model(name, with_softmax=with_softmax).weights.parent)
