@@ -31,8 +31,11 @@ from elmo_cli.inference.sentence_encoder import Encoder
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.pretrained.domains import warn_about_domain
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.input_formats import open_records
 from elmo_cli.text.lines import size_in_bytes
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Progress, Record, Sentence
 from elmo_cli.text.shards import WHOLE, ShardReader
 from elmo_cli.text.target_words import target_positions, target_record
@@ -51,6 +54,7 @@ class _Embedder(Protocol):
     batch_tokens: int
     encoder: Encoder
     options: ModelOptions
+    files: ModelFiles
 
     @property
     def state(self) -> str: ...
@@ -225,10 +229,12 @@ class _Run:
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
+            options=ReadOptions(token_limit=self.embedder.options.token_limit),
         ) as read:
             self.has_keys = read.has_ids
             prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
-            records = ShardReader(read.records, plan.shard or WHOLE, *prepare)
+            checked = warn_about_domain(read.records, self.embedder.files.name)
+            records = ShardReader(checked, plan.shard or WHOLE, *prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)

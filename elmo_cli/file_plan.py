@@ -8,7 +8,7 @@ from typing import IO
 from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, choose_output_format
-from elmo_cli.text.input_formats import FASTA, TEXT, find_format
+from elmo_cli.text.input_formats import find_format
 from elmo_cli.text.shards import parse_shard
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
@@ -44,7 +44,7 @@ class FilePlan:
         self.tokenizer, self.words = tokenizer, words
         self.skip_errors, self.overwrite = skip_errors, overwrite
         self.input_format = find_format(source, input_format, tokenizer)
-        is_text, is_fasta = self.input_format is TEXT, self.input_format is FASTA
+        is_text, is_fasta = (self.input_format.name == name for name in ("text", "fasta"))
         if use_sentence_keys and not is_text:
             name = self.input_format.name
             raise InputError(f"--use-sentence-keys has no effect with {name}, which has ids")

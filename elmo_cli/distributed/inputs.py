@@ -17,7 +17,7 @@ from elmo_cli.errors import InputError, check_choice, first_line
 from elmo_cli.outputs.parts import Folder, open_location
 from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
 from elmo_cli.text.input_formats import FORMATS, find_format
-from elmo_cli.text.lines import decompressed, is_compressed, next_line, read_lines
+from elmo_cli.text.lines import LineReader, read_lines
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import make_tokenizer
 
@@ -110,13 +110,13 @@ def cut(paths: Iterable[str], columns: Columns, n_tokens: float) -> list[Part]:
 def _cut_lines(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
     """Stretches of lines: what `Part` has from `start` on."""
     is_text, is_fasta = (columns.format_of(path) == name for name in ("text", "fasta"))
-    limit = math.inf if is_compressed(path) else n_bytes
     start = position = n_records = 0
     start_line = 1
     with _open(path) as file:
-        stream = decompressed(path, file)
+        reader = LineReader(path, file, splits_at_cr=is_fasta)
+        limit = math.inf if reader.is_compressed else n_bytes
         for number in count(1):
-            line = next_line(path, stream, number)
+            line = reader.next_line()
             content = line.removeprefix(codecs.BOM_UTF8).strip()
             is_new = is_text or (content[:1] == b">" if is_fasta else content != b"")
             if position > start and (not line or (is_new and position - start >= limit)):
@@ -149,7 +149,7 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
     """The records of a part; with `skip_errors`, those that cannot be read have their `error`."""
     input_format, tokenizer = columns.format_of(part.path), make_tokenizer(columns.tokenizer)
     fields = Fields((columns.text_column,), columns.key_column)
-    unit, lines = "line", _lines(part, columns.skip_errors)
+    unit, lines = "line", _lines(part, columns)
     entries: Iterable[Entry]
     if input_format == "parquet":
         unit, rows = "row", enumerate(_rows(part, columns), start=1)
@@ -167,11 +167,12 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
         yield record
 
 
-def _lines(part: Part, skip_errors: bool) -> Iterator[str]:
+def _lines(part: Part, columns: Columns) -> Iterator[str]:
     with _open(part.path) as file:
-        file.seek(part.start)
-        lines = read_lines(part.path, file, first=part.line, skip_errors=skip_errors)
-        yield from islice(lines, part.n_lines)
+        is_fasta = columns.format_of(part.path) == "fasta"
+        reader = LineReader(part.path, file, first=part.line, splits_at_cr=is_fasta)
+        reader.seek(part.start)
+        yield from islice(read_lines(reader, skip_errors=columns.skip_errors), part.n_lines)
 
 
 def _rows(part: Part, columns: Columns) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,10 @@ DTYPES: Final = ("float32", "float16")
 Attributes = Mapping[str, str]
 """What a file says of its making."""
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
+_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
+"""Suffixes of text, which need a format to be named: HDF5 under such a name is a mistake."""
+_FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
+"""Input formats whose tokens are stored beside the sentence."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,13 @@ def choose_output_format(
 ) -> OutputFormat:
     """Choose the format of an output; the `flags` are the other fields of `OutputFormat`."""
     check_choice("dtype", dtype, DTYPES)
-    name = name or _SUFFIXES.get(Path(path).suffix.lower(), "hdf5")
+    suffix = Path(path).suffix.lower()
+    if name is None and suffix in _TEXT_SUFFIXES:
+        raise InputError(
+            f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
+            ".parquet, or name a format with --format."
+        )
+    name = name or _SUFFIXES.get(suffix, "hdf5")
     check_choice("format", name, OUTPUT_FORMATS)
     if str(path) == STANDARD_OUTPUT and name != "jsonl":
         raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
@@ -93,7 +103,7 @@ def choose_output_format(
 
 
 def has_unknown_suffix(path: str | Path) -> bool:
-    """Whether the path has a suffix of no supported format, as `.csv` or `.gz`."""
+    """Whether the path has a suffix of no supported format, as `.dat` or `.gz`."""
     return Path(path).suffix.lower() not in ("", *_SUFFIXES)
 
 
@@ -115,7 +125,7 @@ def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Whether the records of an output are not lines whose tokens white space separates."""
     is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
-    return is_cut or attributes.get("format") in ("conllu", "jsonl")
+    return is_cut or attributes.get("format") in _FORMATS_WITH_TOKENS
 
 
 class FormatWriter:

@@ -87,9 +87,9 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: expected UTF-8, found the byte 0xff"),
+        ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: not valid UTF-8 (byte 0xff)"),
         ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object, found []"),
-        ("a.txt.gz", b"no gzip", "line 1: cannot read on: Not a gzipped file"),
+        ("a.txt.gz", b"\x1f\x8bno gzip", "line 1: cannot read on: Unknown compression method"),
         ("a.parquet", b"no parquet", "cannot read the input: Parquet magic bytes not found"),
     ],
 )

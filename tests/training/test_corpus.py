@@ -128,5 +128,5 @@ def test_a_fault_is_named_by_its_line_from_any_place(tmp_path: Path) -> None:
     text = TrainingText((path,))
     windows = text.windows(Position(0, 0, 2, 1), 1)
     assert next(windows)[0] == [["b"]]
-    with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
+    with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: not valid UTF-8"):
         next(windows)

@@ -146,7 +146,7 @@ def embed(
         show = partial(show_summary, bar)
         done = embed_file(embedder, plan, selection, batch_size, show, should_stop)
     if not done.was_complete:  # which has been said
-        unit = "sentence" if plan.input_format is TEXT else plan.input_format.unit
+        unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
             f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
             f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
