@@ -10,7 +10,7 @@ import h5py
 import torch
 
 import elmo_cli
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 
 
 def describe() -> dict[str, str]:
@@ -20,7 +20,7 @@ def describe() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "compiled": ", ".join(
-            name for name in ("product_float32", "product_bfloat16") if kernel(name)
+            name for name in ("product_float32", "product_bfloat16") if find_kernel(name)
         ),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",

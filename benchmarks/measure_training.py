@@ -17,9 +17,16 @@ from allennlp_elmo import peak_memory_mb
 
 from elmo_cli.model.token_encoder import CharacterEncoder, Convolution
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.training.corpus import Row, TrainingText, make_batch, n_steps, portions
-from elmo_cli.training.options import PRESETS, training_options
-from elmo_cli.training.run import Processes, Run
+from elmo_cli.training.corpus import (
+    Row,
+    TrainingText,
+    count_predictions,
+    make_batch,
+    read_batches,
+)
+from elmo_cli.training.options import PRESETS, GivenOptions, complete_options
+from elmo_cli.training.processes import Processes
+from elmo_cli.training.run import Run
 from elmo_cli.training.start import Start, start_weights
 from elmo_cli.training.train import keep_memory
 
@@ -33,13 +40,13 @@ def main() -> None:
     arguments = parse_arguments()
     keep_memory()
     run = make_run(arguments.preset, arguments.precision, arguments.input)
-    batches = portions(TrainingText((arguments.input,)), run.options, run.position)
+    batches = read_batches(TrainingText((arguments.input,)), run.options, run.progress)
     for _ in range(arguments.warm_up):
         run.train_step(*next(batches))
     n_tokens, training, products = run.n_tokens, 0.0, 0.0
     for _ in range(arguments.steps):
-        rows, position = next(batches)
-        training += seconds_of(lambda: run.train_step(rows, position))  # noqa: B023
+        rows, progress = next(batches)
+        training += seconds_of(lambda: run.train_step(rows, progress))  # noqa: B023
         if arguments.alone:
             continue
         shapes = list(shapes_of(run, rows))
@@ -59,14 +66,14 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
     vocabulary = Vocabulary(names[:N_WORDS])
     content = PRESETS[preset]
-    options = training_options(content, precision=precision)
-    objective = start_weights(Start(content, preset, None, vocabulary), vocabulary, options)
-    return Run(objective, vocabulary, options, {}, Processes(torch.device("cpu")), text_tokens=1)
+    options = complete_options(GivenOptions(precision=precision), content)
+    objective = start_weights(Start(content, preset, None, vocabulary, None), vocabulary, options)
+    return Run(objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1)
 
 
 def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     """What a step multiplies."""
-    bilm, n = run.objective.bilm, n_steps(rows)
+    bilm, n = run.objective.bilm, count_predictions(rows)
     lstm, encoder = bilm.options.lstm, bilm.token_encoder
     for _ in range(2 * lstm.n_layers):
         yield n, 2 * lstm.projection_dim, 4 * lstm.dim

@@ -15,7 +15,7 @@ class Stopwatch:
         """Count the calls of a function or method from now on."""
         original = getattr(owner, name)
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def warn_about_tokenizer(*args: Any, **kwargs: Any) -> Any:
             if self._runs:
                 return original(*args, **kwargs)
             self._runs, started = True, time.perf_counter()
@@ -25,4 +25,4 @@ class Stopwatch:
                 self.seconds += time.perf_counter() - started
                 self._runs = False
 
-        setattr(owner, name, watched)
+        setattr(owner, name, warn_about_tokenizer)

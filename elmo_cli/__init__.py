@@ -1,24 +1,33 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-docs/architecture.md has the map of the rooms; start reading at embedder.py.
+Start with `ElmoEmbedder`, which turns sentences into activations:
 
-In shapes: B sentences in a batch, T tokens in a sentence (the longest of the batch), N tokens
-of all its sentences together, L layers with the token layer, W their width, P = W / 2 the size
-of a token vector, D of a memory cell, V words in a vocabulary.
+    from elmo_cli import ElmoEmbedder
 
-Importing this package loads neither torch nor h5py; its names do, when used.
+    embedder = ElmoEmbedder()  # the bundled model
+    activations = embedder.embed_sentence(["A", "word", "."])  # float32, (3, 3, 1024)
+
+Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the batch), N tokens
+of all sentences together, L layers including the token layer, W their width, P = W / 2 the size of
+a token vector, D the size of a memory cell, V words in the vocabulary.
+
+Importing this package loads neither torch nor h5py; using its names does.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError as ElmoError
+from elmo_cli.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import measure_change as measure_change
-    from elmo_cli.analysis.change import read_uses as read_uses
+    from elmo_cli.analysis.change import read_occurrences as read_occurrences
     from elmo_cli.analysis.neighbours import neighbours as neighbours
-    from elmo_cli.analysis.plot import plot_uses as plot_uses
+    from elmo_cli.analysis.occurrences import open_vectors as open_vectors
+    from elmo_cli.analysis.plot import plot_occurrences as plot_occurrences
+    from elmo_cli.analysis.target_words import read_targets as read_targets
+    from elmo_cli.analysis.usages import write_usages as write_usages
     from elmo_cli.analysis.word_vectors import average_vectors as average_vectors
     from elmo_cli.analysis.word_vectors import write_average_vectors as write_average_vectors
     from elmo_cli.analysis.word_vectors import write_token_vectors as write_token_vectors
@@ -39,12 +48,13 @@ if TYPE_CHECKING:
     from elmo_cli.outputs.reader import open_activations as open_activations
     from elmo_cli.text.tokenizers import tokenize as tokenize
 
-__version__ = "0.1.0"
-
 _NAMES = {
-    "analysis.change": "measure_change read_uses",
+    "analysis.change": "measure_change read_occurrences",
     "analysis.neighbours": "neighbours",
-    "analysis.plot": "plot_uses",
+    "analysis.occurrences": "open_vectors",
+    "analysis.plot": "plot_occurrences",
+    "analysis.target_words": "read_targets",
+    "analysis.usages": "write_usages",
     "analysis.word_vectors": "average_vectors write_average_vectors write_token_vectors",
     "elmo": "Elmo batch_to_ids",
     "embedder": "ElmoEmbedder",
@@ -61,7 +71,7 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-# Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it needs.
+# ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.
 __all__ = sorted({"ElmoError", "__version__", *_MODULES} - {"ElmoVectorizer"})
 
 

@@ -159,14 +159,14 @@ class Elmo(nn.Module):
         bounded, mask = self.bilm.add_boundaries(ids)
         table, encoder = self.token_table, self.bilm.token_encoder
         if table is None or words is None:
-            return self._runner.layers(self.bilm, bounded, mask, lengths), mask
+            return self._runner.run(self.bilm, bounded, mask, lengths), mask
         slots = table.slots(words, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
             vectors: Tensor = table(slots[rows, columns], bounded[rows, columns], encoder)
             return vectors
 
-        return self._runner.layers(self.bilm, bounded, mask, lengths, encode), mask
+        return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask
 
     def _check_shapes(self, inputs: Tensor, word_inputs: Tensor | None) -> None:
         encoder = self.bilm.token_encoder

@@ -1,17 +1,17 @@
 """A text file to an output file: read, embed, write, checkpoint. See docs/architecture.md."""
 
-import json
 import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.engine import Engine
 from elmo_cli.errors import (
     ComputationError,
     ElmoError,
@@ -23,223 +23,241 @@ from elmo_cli.errors import (
     first_line,
     size_text,
 )
-from elmo_cli.file_plan import FilePlan
-from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
-from elmo_cli.inference.device import is_out_of_memory
-from elmo_cli.inference.selection import Selection
-from elmo_cli.inference.sentence_encoder import Encoder
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.outputs.formats import STANDARD_OUTPUT
+from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pretrained.domains import warn_about_domain
-from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
 from elmo_cli.text.lines import size_in_bytes
 from elmo_cli.text.read_options import ReadOptions
-from elmo_cli.text.records import Progress, Record, Sentence
+from elmo_cli.text.records import Progress, Record
 from elmo_cli.text.shards import WHOLE, ShardReader
-from elmo_cli.text.target_words import target_positions, target_record
 
 logger = logging.getLogger(__name__)
 
+Array = NDArray[np.float32]
+
 _MAX_SHOWN_ERRORS: Final = 20
-"""Records that are skipped are named in the log, up to so many."""
+"""Maximum number of skipped records that are named in the log."""
 _RECORD_BYTES: Final = 400
-"""About what HDF5 itself takes for a dataset."""
+"""Bytes that HDF5 itself takes per dataset, about."""
 
 
-class _Embedder(Protocol):
-    """What a run needs of `ElmoEmbedder`, which has a method for runs and so imports this."""
+@dataclass(frozen=True)
+class ReadRecord:
+    """A record that was read, with the progress in the input after it."""
 
-    batch_tokens: int
-    encoder: Encoder
-    options: ModelOptions
-    files: ModelFiles
-
-    @property
-    def state(self) -> str: ...
-    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]: ...
-    def embed_window(
-        self, window: list[Sentence], selection: Selection
-    ) -> Iterator[NDArray[np.float32] | ComputationError]: ...
-    def nothing(self, selection: Selection) -> NDArray[np.float32]: ...
+    record: Record
+    progress: Progress
+    has_checkpoint: bool = False
+    """Whether a checkpoint follows the record."""
 
 
-Embedded = tuple[Record, Progress, NDArray[np.float32]]
-"""A record, the place in the input where it ends, and its activations."""
+@dataclass(frozen=True)
+class EmbeddedRecord:
+    """A record with its activations: float32, see `apply_selection` for the shapes."""
+
+    record: Record
+    progress: Progress
+    activations: Array
+
+
+@dataclass(frozen=True)
+class Window:
+    """Records that are held in memory and computed together."""
+
+    records: Iterator[EmbeddedRecord]
+    """The records, embedded as they are taken; used before the next window."""
+    progress: Progress
+    """Progress in the input at the end of the window."""
+    has_checkpoint: bool
+    """Whether a checkpoint follows the window."""
 
 
 @dataclass
 class Summary:
-    """What a run has done, so far or in all."""
+    """What a run has done, so far or in total."""
 
     n_sentences: int = 0
-    """Sentences that it has embedded."""
+    """Number of sentences that it has embedded."""
     n_tokens: int = 0
-    """Their tokens."""
+    """Number of their tokens."""
     n_bytes: int = 0
-    """Bytes of the input that are read, with those of an earlier run."""
+    """Bytes of the input that have been read, including those of an earlier run."""
     seconds: float = 0.0
     """Time since the input was opened."""
     resumed_from: int = 0
-    """Sentences that an earlier run had read; 0 where there was none."""
+    """Number of sentences that an earlier run had read; 0 where there was none."""
     was_complete: bool = False
-    """Whether the output was complete already, and is left as it was."""
+    """Whether the output was complete already, and has been left unchanged."""
 
 
 def embed_file(
-    embedder: _Embedder,
+    engine: Engine,
     plan: FilePlan,
-    selection: Selection,
     batch_size: int = DEFAULT_BATCH_SIZE,
     on_progress: Callable[[Summary], object] = lambda summary: None,
     should_stop: Callable[[], bool] = lambda: False,
+    record_filter: RecordFilter | None = None,
 ) -> Summary:
-    """Embed a file into an output file: see `ElmoEmbedder.embed_file`."""
+    """Embed a file into an output file: see `ElmoEmbedder.embed_file`.
+
+    `record_filter` is the rule for what is embedded and written of each record; None keeps all.
+    """
+    record_filter = record_filter or RecordFilter()
+    selection = plan.selection.for_model(engine.options.n_layers)
     attributes = {
-        **embedder.attributes(selection, batch_size),
+        **engine.attributes(selection, batch_size),
         "format": plan.input_format.name,
         **plan.tokenizer.to_attributes(),
+        **record_filter.attributes,
     }
-    if plan.words is not None:
-        attributes["words"] = json.dumps(plan.words, ensure_ascii=False)
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
     with ActivationsWriter(
-        plan.output, plan.output_format, attributes, overwrite=plan.overwrite
+        *(plan.output, plan.output_format, attributes),
+        overwrite=plan.overwrite,
+        writer_type=record_filter.writer_type,
     ) as writer:
-        arguments = (embedder, plan, writer, selection, batch_size, on_progress, should_stop)
+        arguments = (engine, plan, writer, selection, batch_size, record_filter)
         try:
-            return _Run(*arguments).embed()
+            return _Run(*arguments, on_progress, should_stop).embed()
         except OtherInputError:
             if not plan.overwrite:
                 raise
             writer.clear()
-            if size_in_bytes(plan.source) is None:  # the beginning of a stream is gone
+            if size_in_bytes(plan.source) is None:  # The beginning of a stream cannot be reread.
                 raise
-            return _Run(*arguments).embed()
+            return _Run(*arguments, on_progress, should_stop).embed()
 
 
 def embed_windows(
-    embedder: _Embedder,
-    records: Iterable[tuple[Record, Progress]],
+    engine: Engine,
+    records: Iterable[ReadRecord],
     selection: Selection,
     batch_size: int = DEFAULT_BATCH_SIZE,
     *,
     unit: str,
     skip_errors: bool = False,
     is_ready: Callable[[], bool] = lambda: True,
-) -> Iterator[Iterator[Embedded]]:
-    """Embed records, a window at a time; errors call a record by its `unit`, such as `line`.
+) -> Iterator[Window]:
+    """Embed records, one window at a time.
 
-    With `skip_errors`, a record that memory does not suffice for has no tokens, and its `error`.
-    A window ends before a record that is not ready, or cannot be read.
+    A window ends early after a record with a checkpoint, where the next record is not ready, and
+    before a record that cannot be read; the error is raised after it.
 
-    Yields:
-        The records of a window with their activations, computed as they are taken: to be used
-        up before the next window.
+    Args:
+        engine: Model that computes.
+        records: Read one window at a time.
+        selection: Checked for the model.
+        batch_size: Sentences per batch where the state is carried over.
+        unit: What errors call a record, such as `line`.
+        skip_errors: Yield a record that does not fit into memory without tokens, with its error.
+        is_ready: Return whether the next record can be read without blocking.
+
+    Raises:
+        InputError: A record cannot be read.
+        ComputationError: A record does not fit into memory.
     """
     errors: list[InputError] = []
 
-    def readable() -> Iterator[tuple[Record, Progress]]:
+    def readable() -> Iterator[ReadRecord]:
         try:
             yield from records
         except InputError as error:
             errors.append(error)
 
-    def embed(window: list[tuple[Record, Progress]]) -> Iterator[Embedded]:
-        embedded = embedder.embed_window([record.tokens for record, _ in window], selection)
-        for (record, place), values in zip(window, embedded, strict=True):
-            if not isinstance(values, ComputationError):
-                yield record, place, values
-                continue
-            reason = f"{unit} {place.n_records:,}: {values}"
-            if not skip_errors:
-                raise ComputationError(reason)
-            yield record._replace(tokens=[], error=reason), place, embedder.nothing(selection)
+    def name_error(item: ReadRecord, found: Array | ComputationError) -> EmbeddedRecord:
+        if not isinstance(found, ComputationError):
+            return EmbeddedRecord(item.record, item.progress, found)
+        reason = f"{unit} {item.progress.n_records:,}: {found}"
+        if not skip_errors:
+            raise ComputationError(reason)
+        record = item.record._replace(tokens=[], error=reason)
+        return EmbeddedRecord(record, item.progress, engine.empty_activations(selection))
 
-    for window in sentence_windows(
+    for items, results in engine.run(
         readable(),
-        *(batch_size, embedder.batch_tokens),
-        carried=embedder.state == "carry",
-        length=lambda pair: len(pair[0].tokens),
-        is_ready=is_ready,
+        partial(engine.embed_window, selection=selection),
+        sentence_of=lambda item: item.record.tokens,
+        batch_size=batch_size,
+        ends_window=lambda item: item.has_checkpoint or not is_ready(),
     ):
-        yield embed(window)
+        yield Window(map(name_error, items, results), items[-1].progress, items[-1].has_checkpoint)
     if errors:
         raise errors[0]
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
-    """How many tokens lie between two checkpoints: those of some 10 seconds on two cores.
+    """Return the number of tokens between two checkpoints, about 10 seconds' work on two cores.
 
-    A multiple of the windows on a CPU and of the batches on a GPU, so that none is cut short. By
-    the model alone: checkpoints change the bytes of a file, which is the same on every machine.
+    It is a multiple of the windows on a CPU and of the batches on a GPU, so that none is cut
+    short. It depends on the model alone: checkpoints change the bytes of a file, which are the
+    same on every machine.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 
 
-class _Checkpoints:
-    """Records on their way into windows, and whether a checkpoint is due after the last of them."""
+def mark_checkpoints(
+    records: Iterable[tuple[Record, Progress]], n_tokens: int, n_records: int
+) -> Iterator[ReadRecord]:
+    """Yield records, marking those that a checkpoint follows.
 
-    def __init__(
-        self, records: Iterable[tuple[Record, Progress]], n_tokens: int, n_records: int
-    ) -> None:
-        """One is due after so many tokens, at the end of the next batch of so many records."""
-        self._records, self._n_tokens, self._n_records = records, n_tokens, n_records
-        self.due: Progress | None = None
-        """Where the last record that was given ends, if a checkpoint is due there."""
-
-    def __iter__(self) -> Iterator[tuple[Record, Progress]]:
-        n_tokens = n_records = 0  # since the last checkpoint
-        for record, place in self._records:
-            n_tokens += max(1, len(record.tokens))
-            n_records += 1
-            is_due = n_tokens >= self._n_tokens and n_records % self._n_records == 0
-            self.due = place if is_due else None
-            yield record, place
-            if is_due:
-                n_tokens = n_records = 0
+    A checkpoint is due after `n_tokens` tokens, at the next multiple of `n_records` records.
+    """
+    tokens_since = records_since = 0
+    for record, progress in records:
+        tokens_since += max(1, len(record.tokens))
+        records_since += 1
+        is_due = tokens_since >= n_tokens and records_since % n_records == 0
+        yield ReadRecord(record, progress, is_due)
+        if is_due:
+            tokens_since = records_since = 0
 
 
 @dataclass
 class _Run:
-    """One run over an input: how far it is, and what it keeps of that."""
+    """One pass over an input, with its progress and the skipped records."""
 
-    embedder: _Embedder
+    engine: Engine
     plan: FilePlan
     writer: ActivationsWriter
     selection: Selection
     batch_size: int
+    record_filter: RecordFilter
     on_progress: Callable[[Summary], object]
     should_stop: Callable[[], bool]
 
-    has_keys: bool = False  # whether records have names of their own
+    has_ids: bool = False
+    """Whether records have ids."""
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
-    place: Progress | None = None  # where the record ends that was written last
+    progress: Progress | None = None
+    """Progress in the input after the last record that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
 
     def embed(self) -> Summary:
-        """Read the input, and embed and write what the output does not have yet."""
+        """Read the input; embed and write what the output does not contain yet."""
         plan = self.plan
         with open_records(
             *(plan.source, plan.input_format, self._count_bytes),
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
-            options=ReadOptions(token_limit=self.embedder.options.token_limit),
+            options=ReadOptions(token_limit=self.engine.options.token_limit),
         ) as read:
-            self.has_keys = read.has_ids
-            prepare = [] if plan.words is None else [partial(target_record, words=plan.words)]
-            checked = warn_about_domain(read.records, self.embedder.files.name)
-            records = ShardReader(checked, plan.shard or WHOLE, *prepare)
+            self.has_ids = read.has_ids
+            self.record_filter.begin()
+            checked = warn_about_domain(read.records, self.engine.files.name)
+            records = ShardReader(checked, plan.shard or WHOLE, self.record_filter.prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)
-                return self._told()
-            # Nobody waits for the lines of a file: its windows, and so its last bits, repeat.
+                return self._timed_summary()
+            # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
             is_ready = read.is_ready if str(plan.output) == STANDARD_OUTPUT else lambda: True
             try:
                 self._write_windows(rest, is_ready)
@@ -249,39 +267,42 @@ class _Run:
             except Exception as error:
                 is_of_cuda = isinstance(error, RuntimeError) and "CUDA" in str(error)
                 if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
-                    raise  # a bug, perhaps
+                    raise  # Not an expected error: let it propagate.
                 raise ComputationError(
                     f"the computation failed after {self._last_record()}: {first_line(error)}"
                     f"{self._outlook()}"
                 ) from error
             self._finish(records.progress)
-        return self._told()
+        return self._timed_summary()
 
     def _write_windows(
         self, records: Iterable[tuple[Record, Progress]], is_ready: Callable[[], bool]
     ) -> None:
         """Embed and write records, with checkpoints between windows."""
-        n_tokens = checkpoint_tokens(self.embedder.options)
-        is_carried = self.embedder.state == "carry"  # a checkpoint within a batch would cut it
-        checkpoints = _Checkpoints(records, n_tokens, self.batch_size if is_carried else 1)
-        windows = embed_windows(
-            *(self.embedder, checkpoints, self.selection, self.batch_size),
-            unit=self.plan.input_format.unit,
-            skip_errors=self.plan.skip_errors,
-            is_ready=lambda: checkpoints.due is None and is_ready(),
-        )
-        for number, window in enumerate(windows):
-            self._write(window)
-            if number == 0 and not self.summary.resumed_from:
-                self._tell_size()
-            self.on_progress(self._told())
-            if checkpoints.due is not None:
-                self.writer.checkpoint(self._state(checkpoints.due))
+        plan, n_tokens = self.plan, checkpoint_tokens(self.engine.options)
+        # A checkpoint within a batch would split it where the state is carried over.
+        n_records = self.batch_size if self.engine.state == "carry" else 1
+        marked = mark_checkpoints(records, n_tokens, n_records)
+        is_first = not self.summary.resumed_from
+        for window in embed_windows(
+            *(self.engine, marked, self.selection, self.batch_size),
+            unit=plan.input_format.unit,
+            skip_errors=plan.skip_errors,
+            is_ready=is_ready,
+        ):
+            for embedded in window.records:
+                self._write(embedded)
+            if is_first:
+                self._log_size()
+                is_first = False
+            self.on_progress(self._timed_summary())
+            if window.has_checkpoint:
+                self.writer.checkpoint(self._run_state(window.progress))
             if self.should_stop():
                 raise StoppedError
 
     def _outlook(self) -> str:
-        """What the same command does after a stop or an error."""
+        """Return what the same command will do after a stop or an error."""
         if not self.plan.output_format.can_resume:
             return ""
         if not self.writer.run_state:
@@ -292,81 +313,90 @@ class _Run:
     def _count_bytes(self, n_bytes: int) -> None:
         self.summary.n_bytes += n_bytes
 
-    def _told(self) -> Summary:
+    def _timed_summary(self) -> Summary:
         return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def _resume(self, records: ShardReader) -> Iterable[tuple[Record, Progress]]:
-        """Resume an earlier run, if there is one; the records that the output does not have."""
+        """Resume an earlier run, if there is one. Return the records that the output lacks."""
         writer, unit = self.writer, self.plan.input_format.unit
         if not writer.run_state:
             return records.read()
-        place = Progress(*writer.run_state["place"])
-        for number, (record, _) in enumerate(records.read(place.n_records)):
+        progress = Progress(*writer.run_state["place"])
+        for number, (record, _) in enumerate(records.read(progress.n_records)):
             if not writer.is_complete:
                 writer.skip(number, record)
-        if records.progress != place:
+        if records.progress != progress:
+            path = writer.path if writer.is_complete else writer.partial
             raise OtherInputError(
-                f"{writer.path if writer.is_complete else writer.partial} is of another input: "
-                f"its first {place.n_records:,} {unit}s are not those of this one; --overwrite "
-                "starts anew"
+                f"{path} was written for a different input: its first {progress.n_records:,} "
+                f"{unit}s differ. Use --overwrite to start over."
             )
         if writer.is_complete:
-            if next(records.read(), None) is not None or records.progress != place:
+            if next(records.read(), None) is not None or records.progress != progress:
                 raise OutputError(
-                    f"{writer.path} exists already, of the first {counted(place.n_records, unit)} "
-                    "of this input; --overwrite replaces it"
+                    f"{writer.path} exists already, of the first "
+                    f"{counted(progress.n_records, unit)} of this input. Use --overwrite to "
+                    "replace it."
                 )
             self.summary.was_complete = True
             return ()
-        self.embedder.encoder.restore(writer.run_state["states"])
+        self.engine.encoder.restore(writer.run_state["states"])
         self.skipped = dict(writer.run_state["skipped"])
-        self.place = place
-        self.summary.resumed_from = place.n_records
+        self.progress = progress
+        self.summary.resumed_from = progress.n_records
         logger.info("Resumed after %s", self._last_record())
         return records.read()
 
-    def _write(self, window: Iterator[Embedded]) -> None:
-        for record, place, values in window:
-            if record.error is not None:
-                self._skip(record, place, record.error)
-            if self.plan.words is not None:
-                values = values[..., target_positions(record), :]
-            # The packed layout keeps the place of one without a name; elsewhere it has none.
-            is_packed = self.plan.output_format.layout == "packed"
-            if record.id is not None or not self.has_keys or is_packed:
-                self.writer.write(record, values)
-            self.place = place
-            self.summary.n_sentences += 1
-            self.summary.n_tokens += len(record.tokens)
-            self.n_values += values.size
+    def _write(self, embedded: EmbeddedRecord) -> None:
+        record, activations = embedded.record, embedded.activations
+        if record.error is None:
+            activations = self.record_filter.select(record, activations)
+        else:
+            self._skip(record, embedded.progress, record.error)
+        # The packed layout keeps the row of a record without an id; elsewhere it has none.
+        is_packed = self.plan.output_format.layout == "packed"
+        if record.id is not None or not self.has_ids or is_packed:
+            self.writer.write(record, activations)
+        self.progress = embedded.progress
+        self.summary.n_sentences += 1
+        self.summary.n_tokens += len(record.tokens)
+        self.n_values += activations.size
 
-    def _skip(self, record: Record, place: Progress, reason: str) -> None:
-        """Note what is wrong with a record that is skipped."""
-        unit, number = self.plan.input_format.unit, place.n_records
-        name = f"{unit} {number}" if self.has_keys else str(number - 1)
+    def _skip(self, record: Record, progress: Progress, reason: str) -> None:
+        """Keep the reason why a record is skipped."""
+        unit, number = self.plan.input_format.unit, progress.n_records
+        name = f"{unit} {number}" if self.has_ids else str(number - 1)
         self.skipped[record.id or name] = reason
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
 
     def _last_record(self) -> str:
-        """The record that was written last, as messages call it: `line 6`."""
-        return f"{self.plan.input_format.unit} {self.place.n_records if self.place else 0:,}"
+        """Return the name of the last record that was written, such as `line 6`."""
+        n_records = self.progress.n_records if self.progress else 0
+        return f"{self.plan.input_format.unit} {n_records:,}"
 
-    def _finish(self, place: Progress) -> None:
+    def _finish(self, progress: Progress) -> None:
+        try:
+            self.record_filter.finish()
+        except ElmoError:
+            self.writer.clear()
+            raise
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, self.plan.input_format.unit))
-        has_keys = self.has_keys and not self.plan.input_format.has_ids
-        attributes = end_attributes(self.writer.n_records, place, self.skipped, has_keys=has_keys)
+        has_keys = self.has_ids and not self.plan.input_format.has_ids
+        attributes = end_attributes(
+            self.writer.n_records, progress, self.skipped, has_keys=has_keys
+        )
         self.writer.finish(attributes)
 
-    def _state(self, place: Progress) -> dict[str, Any]:
-        """What a run has to know to resume from a place."""
-        states = self.embedder.encoder.save()
-        return {"place": place, "states": states, "skipped": self.skipped}
+    def _run_state(self, progress: Progress) -> dict[str, Any]:
+        """Return what a run needs to resume from `progress`, as JSON values."""
+        states = self.engine.encoder.save()
+        return {"place": progress, "states": states, "skipped": self.skipped}
 
-    def _tell_size(self) -> None:
-        """Say how large the output will be, by what is written, and warn if there is no room."""
+    def _log_size(self) -> None:
+        """Log how large the output will be, and warn if there is too little space."""
         done, output_format = self.summary, self.plan.output_format
         n_input = size_in_bytes(self.plan.source)
         if not n_input or not done.n_bytes or str(self.plan.output) == STANDARD_OUTPUT:
@@ -381,6 +411,7 @@ class _Run:
         logger.info("Output: %s", text)
         if n_bytes - n_written > free:
             logger.warning(
-                "Warning: %s: %s; --layers average, --pooling mean or --dtype float16 write less",
+                "Warning: %s: %s. Use --layers average, --pooling mean or --dtype float16 to "
+                "write less.",
                 *(self.writer.path, text),
             )

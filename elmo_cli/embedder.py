@@ -1,56 +1,62 @@
-"""Sentences to activations: the whole way, in one place. Start reading here.
+"""`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`. Start reading here.
 
-"Inside a window" in docs/architecture.md shows the stages.
+"Inside a window" in docs/architecture.md shows the stages between sentences and activations.
 """
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import elmo_cli
-from elmo_cli.encode import encode
-from elmo_cli.errors import ComputationError
-from elmo_cli.inference.batching import (
-    DEFAULT_BATCH_SIZE,
-    compute_window,
-    distinct_sentences,
-    sentence_windows,
-    tokens_per_batch,
-)
-from elmo_cli.inference.device import (
-    Device,
-    Precision,
-    choose_device,
-    compute_types,
-    result_or_raise,
-)
-from elmo_cli.inference.selection import Selection, select
-from elmo_cli.inference.sentence_encoder import Encoder, State, check_state, make_encoder
+from elmo_cli.embed_file import Summary, embed_file
+from elmo_cli.engine import Engine, load_engine
+from elmo_cli.inference.device import Device
+from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import start_of_sentences
-from elmo_cli.pretrained.loading import choose_model, find_pretrained, load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.pretrained.loading import find_pretrained, load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    OutputSettings,
+    Precision,
+    Selection,
+    TextSettings,
+    mix_of,
+    plan_file,
+)
+from elmo_cli.text.input_formats import find_format
 from elmo_cli.text.records import Sentence, check_sentence
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Summary
+    from typing_extensions import Unpack
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DEFAULT_BATCH_SIZE", "ElmoEmbedder", "State"]
-
 Array = NDArray[np.float32]
-CPU = torch.device("cpu")
+Text = str | Sentence
+
+
+class _EncodeOptions(TypedDict, total=False):
+    """Options of `ElmoEmbedder.encode` on which the type of its result does not depend."""
+
+    layers: str | None
+    mix: Sequence[float] | None
+    gamma: float | None
+    tokenizer: str | None
+    language: str | None
+    normalize_embeddings: bool
+    show_progress_bar: bool | None
+    device: Device | None
 
 
 class ElmoEmbedder:
@@ -67,7 +73,7 @@ class ElmoEmbedder:
         *,
         model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
-        state: State | None = None,
+        state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
         device: Device | None = None,
@@ -75,36 +81,69 @@ class ElmoEmbedder:
         """Load a model.
 
         Args:
-            options_file: options.json, a path or URL; with `weight_file`.
-            weight_file: weights.hdf5, a path or URL.
-            cuda_device: the number of a GPU; -1 is the CPU.
-            model: a name, a folder or the files of a model, in place of the two files; the
-                default model if none is given.
-            vocabulary_file: the words of a word-level model; vocab.txt beside the
-                weights if not given.
-            state: the initial LSTM state of each sentence. "zero": the zero state. "warm": the
-                state after a fixed text. "carry": the last state of the sentence in the same
-                place of the batch before, as in AllenNLP and bilm-tf. Not given: "zero", or
-                "warm" for a model that says it was trained with carried state.
-            precision: of the computation; "int8" needs a processor with AVX-512 VNNI.
-            batch_tokens: the maximum number of tokens that are computed at once.
-            device: in place of `cuda_device`, `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+            options_file: Path or URL of options.json; requires `weight_file`.
+            weight_file: Path or URL of weights.hdf5; requires `options_file`.
+            cuda_device: Number of a GPU; -1 is the CPU.
+            model: Name, folder or files of a model, in place of the two files. Without any of
+                them, the default model is loaded.
+            vocabulary_file: Words of a word-level model. None is vocab.txt next to the weights.
+            state: Initial LSTM state of each sentence. "zero": the zero state. "warm": the state
+                after a fixed text. "carry": the last state of the sentence in the same slot of
+                the previous batch, as in AllenNLP and bilm-tf. None: "zero", or "warm" for a
+                model that says that it was trained with carried state.
+            precision: Precision of the computation; "int8" needs a processor with AVX-512 VNNI.
+            batch_tokens: Maximum number of tokens per batch.
+            device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, in place of `cuda_device`.
 
         Raises:
-            ElmoError: the model or the device is not there, or not as it should be.
+            ElmoError: The model, or the device, is missing or invalid.
         """
-        check_state(state)
-        types = compute_types(precision, choose_device(cuda_device if device is None else device))
-        self.device = types.device
-        self.cuda_device = -1 if types.device.index is None else types.device.index
-        self._given_batch_tokens = batch_tokens  # each kind of device has a default of its own
-        self.batch_tokens = tokens_per_batch(batch_tokens, types.device.type)
-        self.files = choose_model(model, options_file, weight_file, vocabulary_file)
-        self.state: State = state or start_of_sentences(self.files.options)
-        self.precision = precision
-        bilm = load_bilm(self.files)
-        self.options = bilm.options
-        self.encoder: Encoder = make_encoder(bilm, types, self.state)
+        settings = ModelSettings(
+            model,
+            options_file,
+            weight_file,
+            vocabulary_file,
+            state=state,
+            precision=precision,
+            device=str(cuda_device if device is None else device),
+            batch_tokens=batch_tokens,
+        )
+        self.engine = load_engine(settings)
+        """The loaded model."""
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> "ElmoEmbedder":
+        """Return an embedder on a loaded model."""
+        embedder = cls.__new__(cls)
+        embedder.engine = engine
+        return embedder
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, revision: str | None = None, **options: Any
+    ) -> "ElmoEmbedder":
+        """Load a model by its name here, on this disk or on the Hugging Face hub.
+
+        Args:
+            name: Name of a model of `elmo models`, a folder or a zip file, else `OWNER/NAME` on
+                the hub.
+            revision: Branch, tag or commit of a model of the hub. None is `main`.
+            options: Keyword arguments of the constructor.
+
+        Raises:
+            ElmoError: See the constructor.
+        """
+        return cls(model=find_pretrained(name, revision), **options)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model as a folder for the hub, with config.json and README.md.
+
+        Raises:
+            ElmoError: A file exists already, or the model cannot be written in this form.
+        """
+        from elmo_cli.pretrained.convert_weights import save_model
+
+        save_model(self.files, folder)
 
     def __repr__(self) -> str:
         return (
@@ -112,62 +151,49 @@ class ElmoEmbedder:
             f"precision={self.precision!r}, device='{self.device}')"
         )
 
-    encode = encode
+    @property
+    def files(self) -> ModelFiles:
+        """Files of the model."""
+        return self.engine.files
 
-    def on_device(self, device: Device | None) -> "ElmoEmbedder":
-        """The same model on another device, loaded there once more; None is its own."""
-        if device is None or choose_device(device) == self.device:
-            return self
-        return ElmoEmbedder(
-            model=self.files,
-            state=self.state,
-            precision=self.precision,
-            batch_tokens=self._given_batch_tokens,
-            device=device,
-        )
+    @property
+    def options(self) -> ModelOptions:
+        """Architecture of the model."""
+        return self.engine.options
 
-    @classmethod
-    def from_pretrained(
-        cls, name: str | Path, revision: str | None = None, **options: Any
-    ) -> "ElmoEmbedder":
-        """Load a model by the name that it has here, on this disk or on the Hugging Face hub.
+    @property
+    def state(self) -> InitialState:
+        """Initial state of the sentences."""
+        return self.engine.state
 
-        Args:
-            name: a name of `elmo models`, a folder or a zip, else `OWNER/NAME` on the hub.
-            revision: a branch, a tag or a commit of a model of the hub; `main` if not given.
-            options: as in the constructor.
+    @property
+    def precision(self) -> Precision:
+        """Precision of the computation."""
+        return self.engine.precision
 
-        Raises:
-            ElmoError: see the constructor.
-        """
-        return cls(model=find_pretrained(name, revision), **options)
+    @property
+    def device(self) -> torch.device:
+        """Device that the model is on."""
+        return self.engine.device
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model as folders of the hub are: config.json, model.safetensors, words.
+    @property
+    def cuda_device(self) -> int:
+        """Number of the GPU that the model is on; -1 for the CPU."""
+        return -1 if self.device.index is None else self.device.index
 
-        Raises:
-            ElmoError: a file is there already, or the model has no such form.
-        """
-        from elmo_cli.pretrained.convert_weights import save_model
+    @property
+    def batch_tokens(self) -> int:
+        """Maximum number of tokens per batch."""
+        return self.engine.batch_tokens
 
-        save_model(self.files, folder)
-
-    @cached_property
+    @property
     def content_sha256(self) -> str:
-        """The SHA-256 of all that the numbers of the model depend on; read on first use."""
-        return content_sha256(self.files)
-
-    @cached_property
-    def _encoder_on_cpu(self) -> Encoder:
-        """The model once more, for sentences that are too long for the memory of a GPU."""
-        logger.warning(
-            "Out of memory on %s for one sentence; such are computed on the CPU", self.device
-        )
-        return make_encoder(load_bilm(self.files), compute_types(self.precision, CPU), self.state)
+        """SHA-256 of everything that the numbers of the model depend on, read on first use."""
+        return self.engine.content_sha256
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """The readable biLM, read from its files once more: the fast one keeps no copy."""
+        """The readable biLM, read from its files again: the fast one keeps no copy."""
         return load_bilm(self.files).to(self.device)
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
@@ -177,15 +203,16 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        batch = list(map(check_sentence, batch))
-        embedded = map(result_or_raise, self._embedded(batch, Selection(), self.device))
-        longest = max((len(sentence) for sentence in batch), default=0)
-        shape = len(batch), self.options.n_layers, longest, self.options.width
+        sentences = list(map(check_sentence, batch))
+        embedded = self.engine.embed(sentences, self._selection(), self.device)
+        longest = max((len(sentence) for sentence in sentences), default=0)
+        shape = len(sentences), self.options.n_layers, longest, self.options.width
         activations = torch.zeros(shape, device=self.device)  # (B, L, T, W)
-        mask = torch.zeros(len(batch), longest, dtype=torch.int64, device=self.device)
-        for row, row_mask, values in zip(activations, mask, embedded, strict=True):
-            row[:, : values.shape[1]] = values
-            row_mask[: values.shape[1]] = 1
+        mask = torch.zeros(len(sentences), longest, dtype=torch.int64, device=self.device)
+        rows = zip(activations, mask, map(result_or_raise, embedded), strict=True)
+        for row, row_mask, layers in rows:
+            row[:, : layers.shape[1]] = layers
+            row_mask[: layers.shape[1]] = 1
         return activations, mask
 
     def embed_sentence(self, sentence: Sentence) -> Array:
@@ -195,7 +222,7 @@ class ElmoEmbedder:
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
         window = list(map(check_sentence, batch))
-        return list(map(result_or_raise, self.embed_window(window, Selection())))
+        return list(map(result_or_raise, self.engine.embed_window(window, self._selection())))
 
     def embed_sentences(
         self,
@@ -211,36 +238,144 @@ class ElmoEmbedder:
         """Embed a stream of sentences, in its order.
 
         Args:
-            sentences: each a list of tokens; read a window at a time.
-            batch_size: sentences in a batch; it matters with carried state only.
+            sentences: Lists of tokens; read one window at a time.
+            batch_size: Sentences per batch; it matters with carried state only.
             layers: `all`, `top`, `average`, `sum`, numbers such as `0,2`, `word_emb` (the
                 token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
-            mix: in place of `layers`, the scalar parameters of a trained mix of all layers,
+            mix: In place of `layers`, the scalar parameters of a trained mix of all layers,
                 before the softmax.
-            gamma: the gamma of the mix; 1 if not given.
-            pooling: one vector a sentence: the `mean` or `max` over its tokens, its `first`
-                or `last` token; zeros where it has none.
-            normalize: scale every vector to length 1; zeros stay as they are.
+            gamma: Scale of the mix. None is 1.
+            pooling: One vector per sentence: the `mean` or `max` over its tokens, its `first`
+                or `last` token; zeros for a sentence without tokens.
+            normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
             An iterator over float32, shape (L, T, W), or (T, W) for one layer; pooled, (L, W)
             or (W,).
 
         Raises:
-            InputError: there is no such layer or pooling, or both `layers` and `mix` are given.
+            InputError: There is no such layer or pooling, or both `layers` and `mix` are given.
         """
-        selection = select(self.options.n_layers, layers, mix, gamma, pooling, normalize=normalize)
-        windows = sentence_windows(
+        selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
+        windows = self.engine.run(
             map(check_sentence, sentences),
+            partial(self.engine.embed_window, selection=selection),
+            sentence_of=lambda sentence: sentence,
+            batch_size=batch_size,
+        )
+        return (result_or_raise(result) for _, results in windows for result in results)
+
+    def _selection(self, *choices: Any) -> Selection:
+        """Return a selection checked for the model; the arguments are those of `Selection`."""
+        return Selection(*choices).for_model(self.options.n_layers)
+
+    @overload  # A string is a sequence of strings too; the first overload counts for it.
+    def encode(  # type: ignore[overload-overlap]
+        self,
+        texts: str,
+        batch_size: int = ...,
+        *,
+        pooling: str | None = ...,
+        convert_to_tensor: Literal[False] = ...,
+        **options: "Unpack[_EncodeOptions]",
+    ) -> Array: ...
+    @overload
+    def encode(
+        self,
+        texts: Sequence[Text],
+        batch_size: int = ...,
+        *,
+        pooling: str = ...,
+        convert_to_tensor: Literal[False] = ...,
+        **options: "Unpack[_EncodeOptions]",
+    ) -> Array: ...
+    @overload
+    def encode(
+        self,
+        texts: Sequence[Text],
+        batch_size: int = ...,
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[False] = ...,
+        **options: "Unpack[_EncodeOptions]",
+    ) -> list[Array]: ...
+    @overload
+    def encode(
+        self,
+        texts: Text | Sequence[Text],
+        batch_size: int = ...,
+        *,
+        pooling: str | None = ...,
+        convert_to_tensor: bool,
+        **options: "Unpack[_EncodeOptions]",
+    ) -> Array | Tensor | list[Array] | list[Tensor]: ...
+    def encode(
+        self,
+        texts: Text | Sequence[Text],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        layers: str | None = None,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: str | None = "mean",
+        tokenizer: str | None = None,
+        language: str | None = None,
+        normalize_embeddings: bool = False,
+        convert_to_tensor: bool = False,
+        show_progress_bar: bool | None = None,
+        device: Device | None = None,
+    ) -> Array | Tensor | list[Array] | list[Tensor]:
+        """Embed texts, by default into one vector each, as in sentence-transformers.
+
+        Args:
+            texts: Raw texts, which are tokenized, or lists of tokens; or one raw text.
+            batch_size: As in `embed_sentences`.
+            layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers nor a
+                mix is given.
+            pooling: As in `embed_sentences`. None keeps one vector per token.
+            tokenizer: `moses`, `spacy` or `whitespace`. None is the tokenizer that the model was
+                trained with if it names one, else `moses`.
+            language: Code of the language of the texts. None is the language of the model.
+            normalize_embeddings: Scale every vector to length 1.
+            convert_to_tensor: Return tensors on the device instead of arrays.
+            show_progress_bar: Show a bar on standard error.
+            device: Device in place of the embedder's; the model is loaded there for this call.
+
+        Returns:
+            float32, shape (n, W) for n texts, (n, L, W) for several layers, without the n for
+            one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens, or there is no such
+                layer, pooling or tokenizer.
+        """
+        tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
+        tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
+        listed = [texts] if isinstance(texts, str) else texts
+        sentences = [
+            tokenize(text) if isinstance(text, str) else check_sentence(text) for text in listed
+        ]
+        embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
+        embedded = embedder.embed_sentences(
+            sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
-            self.batch_tokens,
-            carried=self.state == "carry",
+            layers=layers or ("average" if mix is None else "all"),
+            mix=mix,
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize_embeddings,
         )
-        return (
-            result_or_raise(values)
-            for window in windows
-            for values in self.embed_window(window, selection)
-        )
+        if show_progress_bar:
+            from tqdm import tqdm
+
+            embedded = tqdm(embedded, total=len(sentences), unit=" texts")
+        vectors: Any = list(embedded)
+        if convert_to_tensor:
+            vectors = [torch.from_numpy(values).to(embedder.device) for values in vectors]
+        if pooling is not None:
+            vectors = torch.stack(vectors) if convert_to_tensor else np.stack(vectors)
+        encoded: Array | Tensor | list[Array] | list[Tensor] = vectors[: len(sentences)]
+        return encoded[0] if isinstance(texts, str) else encoded
 
     def embed_file(
         self,
@@ -256,10 +391,9 @@ class ElmoEmbedder:
         pooling: str | None = None,
         normalize: bool = False,
         input_format: str | None = None,
-        tokenizer: str = "whitespace",
+        tokenizer: str | None = None,
         language: str | None = None,
         split_sentences: bool = False,
-        words: Mapping[str, str] | None = None,
         file_format: str | None = None,
         layout: str | None = None,
         compression: str | None = None,
@@ -267,124 +401,74 @@ class ElmoEmbedder:
         shard: str | None = None,
         skip_errors: bool = False,
         overwrite: bool = False,
-        on_progress: "Callable[[Summary], object]" = lambda summary: None,
+        on_progress: Callable[[Summary], object] = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> "Summary":
-        """Embed a text file, a sentence a line, or FASTA into HDF5 or another format.
+    ) -> Summary:
+        """Embed a text file, one sentence per line, or FASTA into HDF5 or another format.
 
         A run that was interrupted resumes from its last checkpoint when it is called again. A
-        finished output of the same input and settings is left as it is.
+        finished output of the same input and options is left unchanged.
 
         Args:
-            input_file: a path (`-` is standard input, `.gz` is decompressed) or an open text file.
-            output_file_path: appears only when it is complete; `-` is standard output.
-            output_format: the layers; these, `batch_size`, `mix`, `gamma`, `pooling` and
+            input_file: Path (`-` is standard input, `.gz` is decompressed) or an open text file.
+            output_file_path: The file appears when it is complete; `-` is standard output.
+            output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
                 `normalize` are as in `embed_sentences`.
-            forget_sentences: leave `sentence_to_index` out.
-            use_sentence_keys: name datasets by their sentence, not by number.
-            input_format: `text`, `fasta`, `conllu` or `jsonl`; by the suffix if not given.
-            tokenizer: of text: `whitespace`, `moses` or `spacy`.
-            language: the code of the language of the text; that of the model if not given.
-            split_sentences: split lines into sentences, which are numbered in place of lines.
-            words: write the uses of these words alone, and compute only sentences that have one:
-                the forms of each, as `read_targets` gives them. npz has a matrix a word.
-            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`; by the suffix if not given,
-                else HDF5.
-            layout, compression: of HDF5: `allennlp` or `packed`; `gzip`, `lzf` or `zstd`.
-            dtype: of the stored values, `float32` or `float16`.
+            forget_sentences: Omit `sentence_to_index`.
+            use_sentence_keys: Name datasets by their sentence instead of their number.
+            input_format: `text`, `fasta`, `conllu` or `jsonl`. None goes by the suffix.
+            tokenizer: Tokenizer of text: `whitespace`, `moses` or `spacy`. None is the tokenizer
+                that the model was trained with if it names one, else `whitespace`.
+            language: Code of the language of the text. None is the language of the model.
+            split_sentences: Split lines into sentences, which are numbered instead of lines.
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None goes by the suffix, and
+                is HDF5 for any other.
+            layout: Layout of HDF5: `allennlp` or `packed`.
+            compression: Compression of HDF5: `gzip` or `zstd`.
+            dtype: Data type of the stored values: `float32` or `float16`.
             shard: `3/16` embeds every 16th sentence from the third.
-            skip_errors: give sentences that cannot be read, or are too long for memory, an empty
+            skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty
                 dataset, and name them in the attribute `skipped`.
-            overwrite: replace an output that is there, and an unfinished run that differs.
-            on_progress: told what was done so far, after each window of sentences.
-            should_stop: asked after each window; True stops the run.
-
-        Raises:
-            ElmoError: the input cannot be read or the output cannot be written.
-            StoppedError: it was told to stop.
-        """
-        from elmo_cli.embed_file import embed_file
-        from elmo_cli.file_plan import FilePlan
-
-        selection = select(
-            self.options.n_layers, output_format, mix, gamma, pooling, normalize=normalize
-        )
-        plan = FilePlan(
-            input_file,
-            output_file_path,
-            input_format=input_format,
-            tokenizer=make_tokenizer(
-                tokenizer, language or self.files.language, split_sentences=split_sentences
-            ),
-            words=words,
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            dtype=dtype,
-            pooling=pooling,
-            state=self.state,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-            shard=shard,
-            skip_errors=skip_errors,
-            overwrite=overwrite,
-        )
-        return embed_file(self, plan, selection, batch_size, on_progress, should_stop)
-
-    def embed_window(
-        self, window: list[Sentence], selection: Selection
-    ) -> Iterator[Array | ComputationError]:
-        """Embed the sentences of a window, or one batch with carried state.
+            overwrite: Replace an existing output, and an unfinished run that differs.
+            on_progress: Called after each window with what has been done so far.
+            should_stop: Called after each window. Return True to stop the run.
 
         Returns:
-            What is selected for each, float32: see `Selection.apply`; or an error of memory.
+            What the run has done.
+
+        Raises:
+            ElmoError: The input cannot be read or the output cannot be written.
+            StoppedError: `should_stop` returned True.
         """
-        # Copied one by one, while they are taken: the copies of a window are never all there.
-        return (
-            values if isinstance(values, ComputationError) else values.numpy().copy()
-            for values in self._embedded(window, selection, CPU)
+        default = "whitespace"
+        if find_format(input_file, input_format).has_tokens:
+            tokenizer = tokenizer or default
+        else:
+            tokenizer = self._choose_tokenizer(tokenizer, language, default)
+        text = TextSettings(input_format, tokenizer, language, split_sentences, skip_errors, shard)
+        selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
+        written = OutputSettings(
+            *(file_format, layout, compression, dtype),
+            *(forget_sentences, use_sentence_keys, overwrite),
         )
-
-    def nothing(self, selection: Selection) -> Array:
-        """The value of a sentence without tokens, float32."""
-        return np.asarray(selection.empty(self.options.n_layers, self.options.width, CPU))
-
-    @torch.inference_mode()
-    def _embedded(
-        self, window: list[Sentence], selection: Selection, device: torch.device
-    ) -> list[Tensor | ComputationError]:
-        """The same on a device, as tensors that may share their memory."""
-        carry = self.state == "carry"
-        # Equal sentences are computed once.
-        distinct, places = (window, range(len(window))) if carry else distinct_sentences(window)
-
-        def compute(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[Tensor]:
-            sentences = [distinct[place] for place in batch]
-            encoder = self._encoder_on_cpu if on_cpu else self.encoder
-            layers = encoder.run(sentences, slots=batch)  # (L, N, W)
-            return selection.apply(layers, [len(s) for s in sentences], device)
-
-        elsewhere = None if self.device.type == "cpu" else partial(compute, on_cpu=True)
-        embedded = compute_window(
-            compute,
-            list(map(len, distinct)),
-            self.batch_tokens,
-            self.device.type,
-            carried=carry,
-            compute_on_cpu=elsewhere,
+        plan = plan_file(
+            *(input_file, output_file_path, text, selection, written),
+            state=self.state,
+            model_language=self.files.language,
         )
-        empty = selection.empty(self.options.n_layers, self.options.width, device)
-        return [embedded.get(place, empty) for place in places]
+        return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
 
-    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
-        """What the output file says about its making."""
-        return {
-            "model": self.files.name,
-            "model_sha256": self.content_sha256,
-            "options": json.dumps(asdict(self.options)),
-            **selection.attributes(),
-            "state": self.state,
-            "precision": self.precision,
-            "elmo_cli_version": elmo_cli.__version__,
-            **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
-        }
+    def _choose_tokenizer(self, tokenizer: str | None, language: str | None, default: str) -> str:
+        """Return the name of a given tokenizer, or else of the one of the model's training.
+
+        Log a warning if they differ.
+        """
+        trained = self.files.tokenizer
+        if tokenizer is None or trained is None:
+            return tokenizer or trained or default
+        name = make_tokenizer(tokenizer, language or self.files.language).name
+        if name != trained:
+            logger.warning(
+                "Warning: the model was trained with tokenizer %s, not %s", trained, name
+            )
+        return tokenizer

@@ -5,9 +5,11 @@ and what to try. The command line prints that line and exits with status 1.
 At the end, how messages show numbers and values.
 """
 
+import json
 import os
 from collections.abc import Sequence
-from importlib import import_module
+from contextlib import suppress
+from importlib import import_module, metadata
 from typing import Any
 
 _SHOWN = 1000
@@ -66,13 +68,36 @@ def check_at_least(name: str, value: int, least: int) -> None:
 
 
 def load_extra(name: str, package: str, extra: str) -> Any:
-    """Import a package of an extra; an `ElmoError` says that `name` needs it if it fails."""
+    """Import a package of an extra. Raise an `ElmoError` with the remedy if it is missing."""
     try:
         return import_module(package)
     except ImportError:
         raise ElmoError(
-            f'{name} needs a package that is not installed; pip install "elmo-cli[{extra}]"'
+            f"{name} needs a package that is not installed; {install_command(extra)}"
         ) from None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: from the checkout, wheel or index used before."""
+    source, option = "elmo-cli", ""
+    with suppress(metadata.PackageNotFoundError, ValueError, KeyError):
+        installed_from = metadata.distribution(source).read_text("direct_url.json")
+        found = json.loads(installed_from or "{}")  # PEP 610. The file is missing after an index.
+        if found.get("url", "").startswith("file:"):
+            from urllib.request import url2pathname  # It takes 18 ms.
+
+            source = url2pathname(found["url"].removeprefix("file://"))
+            option = "-e " if found.get("dir_info", {}).get("editable") else ""
+        elif found:
+            return f'pip install "elmo-cli[{extra}] @ {_vcs_url(found)}"'
+    return f'pip install {option}"{source}[{extra}]"'
+
+
+def _vcs_url(found: dict[str, Any]) -> str:
+    """Return the URL of an archive, or of a repository with its version control system."""
+    system = found.get("vcs_info", {}).get("vcs")
+    url = str(found["url"])
+    return f"{system}+{url}" if system else url
 
 
 def first_line(error: BaseException) -> str:

@@ -1,7 +1,7 @@
-"""How far a figure may be off: its standard error, by drawing the data again.
+"""Bootstrap: standard errors and intervals of figures, by drawing the data again.
 
-What belongs together (the tokens of a sentence, the examples of a word) is drawn
-together, and all layers by the same draws, so that their differences have errors too.
+Data that belongs together (the tokens of a sentence, the sentences of a word) is drawn
+together. All columns are drawn alike, so that their differences have intervals too.
 """
 
 from dataclasses import dataclass
@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 N_DRAWS = 1000
+COVERAGE = 0.95
+"""Share of the draws inside an interval."""
+_DRAWS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Figures, and what they are in each draw."""
+    """K figures and their values in each draw."""
 
     values: Floats
-    """Shape (K,): a figure a layer, or whatever is compared."""
+    """Shape (K,)."""
     draws: Floats
     """Shape (N_DRAWS, K)."""
 
@@ -29,27 +33,65 @@ class Estimate:
         errors: Floats = self.draws.std(axis=0, ddof=1)
         return errors
 
-    def difference(self, first: int, second: int) -> tuple[float, float]:
-        """How much the first figure is above the second, and the standard error of that."""
-        error = (self.draws[:, first] - self.draws[:, second]).std(ddof=1)
-        return float(self.values[first] - self.values[second]), float(error)
+    @property
+    def intervals(self) -> Floats:
+        """The low and the high end of each figure's interval, shape (K, 2)."""
+        ends = (0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
+        intervals: Floats = np.quantile(self.draws, ends, axis=0).T
+        return intervals
+
+    def difference(self, first: int, second: int) -> "Estimate":
+        """Return the first figure minus the second, as an estimate with K = 1."""
+        return Estimate(
+            self.values[[first]] - self.values[[second]],
+            self.draws[:, [first]] - self.draws[:, [second]],
+        )
 
 
-def draw_weights(n_groups: int, seed: int = 0) -> Floats:
-    """How often each group is in each draw of `n_groups` with replacement: (N_DRAWS, G)."""
-    even = np.full(n_groups, 1 / n_groups)
-    return np.random.default_rng(seed).multinomial(n_groups, even, size=N_DRAWS).astype(float)
-
-
-def mean_of_groups(scores: Floats, groups: NDArray[np.int64]) -> Estimate:
-    """The mean of scores that come in groups.
+def draw_totals(sums: Floats, seed: int = 0) -> Floats:
+    """Draw as many groups as there are, with replacement, and add up their sums.
 
     Args:
-        scores: shape (N, K).
-        groups: the group of each row, from 0; shape (N,).
+        sums: The sums of each group, shape (G, K).
+        seed: Seed of the draws.
+
+    Returns:
+        The totals of each draw, shape (N_DRAWS, K).
     """
-    n_groups = int(groups.max()) + 1
-    sums = np.stack([np.bincount(groups, column, n_groups) for column in scores.T], axis=1)
-    counts = np.bincount(groups, minlength=n_groups)
-    weights = draw_weights(n_groups)
-    return Estimate(scores.mean(axis=0), (weights @ sums) / (weights @ counts)[:, None])
+    n_groups = len(sums)
+    generator = np.random.default_rng(seed)
+    even = np.full(n_groups, 1 / n_groups)
+    blocks = []
+    for start in range(0, N_DRAWS, _DRAWS_AT_ONCE):  # A block bounds the memory.
+        n_draws = min(_DRAWS_AT_ONCE, N_DRAWS - start)
+        blocks.append(generator.multinomial(n_groups, even, size=n_draws).astype(float) @ sums)
+    return np.concatenate(blocks)
+
+
+def ratio_of_groups(numerators: Floats, denominators: Floats, groups: Numbers) -> Estimate:
+    """Estimate the sum of numerators over the sum of denominators, in each column.
+
+    Args:
+        numerators: Shape (N, K).
+        denominators: Shape (N, K).
+        groups: The group of each row, any numbers; shape (N,).
+    """
+    numbered = np.unique(groups, return_inverse=True)[1]
+    columns = np.hstack([numerators, denominators]).astype(float)
+    by_column = [np.bincount(numbered, column) for column in columns.T]
+    sums = np.stack(by_column, axis=1).astype(float)  # (G, 2 K)
+    totals = np.vstack([sums.sum(axis=0), draw_totals(sums)])
+    above, below = np.hsplit(totals, 2)
+    # A draw can miss every row that counts in a column.
+    ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+    return Estimate(ratios[0], ratios[1:])
+
+
+def mean_of_groups(scores: Floats, groups: Numbers) -> Estimate:
+    """Estimate the mean of scores that come in groups.
+
+    Args:
+        scores: Shape (N, K).
+        groups: The group of each row, any numbers; shape (N,).
+    """
+    return ratio_of_groups(scores, np.ones_like(scores, dtype=float), groups)

@@ -1,86 +1,151 @@
-"""What the layers of a model know: every probe, as one Markdown table.
+"""Evaluation of a model: word senses, parts of speech and minimal pairs.
 
-    python evaluation/evaluate_model.py --model mini --brown package --wordnet /usr/share/wordnet
+    python evaluation --model mini --data FOLDER
 
-See `part_of_speech`, `word_senses` and `senses` for what is measured and where the data
-is had; a part whose data is not named is left out. After each ± is a standard error, by
-drawing sentences (part of speech) or words (senses) again.
+Each test runs if its data is in the folder; docs/evaluation.md says where the data is
+available. The tables are printed, and written to RESULTS.md and RESULTS.json.
 """
 
 import argparse
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple, get_args
 
-import numpy as np
+import minimal_pairs
 import part_of_speech
-import senses
+import sense_lists
+import tables
 import word_senses
-from bootstrap import Estimate, mean_of_groups
-from wordnet_examples import read_examples
+from data_folder import DataFolder, find_data
+from sense_data import read_semcor, read_sense_numbers, read_test_sets
+from tables import Table
+from tagged_data import Split, read_brown, read_treebank
+from token_style import Embedder
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, ElmoError, LanguageModel, __version__
 
-Row = tuple[str, Estimate, str]
-"""What was measured, its figure a layer, and what it is to be held against."""
-
-
-def main() -> None:
-    """Print the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model")
-    parser.add_argument("--brown", type=Path, help="folder of the tagged Brown corpus")
-    parser.add_argument("--wordnet", type=Path, help="folder of WordNet's files")
-    parser.add_argument("--state", default="zero", help="where sentences start")
-    asked = parser.parse_args()
-    embedder = ElmoEmbedder(model=asked.model, state=asked.state)
-    top = embedder.options.n_layers - 1
-    print("|", *(f"| layer {k}" for k in range(top + 1)), f"| {top} above 1 | to compare |")
-    print("|---" + "|--:" * (top + 2) + "|---|")
-    for name, estimate, baseline in measure(embedder, asked.brown, asked.wordnet):
-        figures = [_shown(*figure) for figure in zip(estimate.values, estimate.errors, strict=True)]
-        difference, error = estimate.difference(top, 1)
-        cells = [name, *figures[: top + 1], f"{difference:+.3f} ± {error:.3f}", baseline]
-        print("|", " | ".join(cells), "|", flush=True)
+State = Literal["zero", "warm", "carry"]
 
 
-def measure(embedder: ElmoEmbedder, brown: Path | None, wordnet: Path | None) -> Iterator[Row]:
-    """The rows of the table."""
-    yield from measure_lists(embedder)
-    if wordnet:
-        yield from measure_wordnet(embedder, wordnet)
-    if brown:
-        train, test = part_of_speech.split(part_of_speech.read_brown(brown))
-        probed, usual = part_of_speech.probe_layers(embedder, train, test)
-        yield "part of speech, Brown corpus", probed, f"each word's usual tag: {usual:.3f}"
+class Model(NamedTuple):
+    """A model to evaluate, and how."""
+
+    name: str
+    state: State | None = None
+    """The initial state; None is the model's own."""
+    device: str = "cpu"
+
+    def load_embedder(self) -> ElmoEmbedder:
+        """Load the model for its vectors."""
+        return ElmoEmbedder(model=self.name, state=self.state, device=self.device)
+
+    def load_language_model(self) -> LanguageModel:
+        """Load the model with its softmax."""
+        return LanguageModel(model=self.name, state=self.state, device=self.device)
 
 
-def measure_lists(embedder: ElmoEmbedder) -> Iterator[Row]:
-    """The lists of sentences that come with the tests."""
-    for name, balanced in senses.LISTS.items():
-        for figure, rank in (
-            ("pairs of senses", senses.rank_by_sense),
-            ("nearest sentence", senses.find_nearest),
-        ):
-            scores = rank(embedder, senses.read_sentences(name), balanced=balanced)
-            estimate = mean_of_groups(np.array(list(scores.values())), np.arange(len(scores)))
-            yield f"{figure}, {name}", estimate, "layer 0 is chance"
-
-
-def measure_wordnet(embedder: ElmoEmbedder, wordnet: Path) -> Iterator[Row]:
-    """The examples of WordNet."""
-    words = word_senses.choose_words(list(read_examples(wordnet).values()))
-    vectors = word_senses.embed(embedder, words)
-    baselines = (
-        f"at random {word_senses.random_guess(words):.3f}; "
-        f"WordNet's first sense {word_senses.first_sense_guess(words):.3f}"
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the tests, print each table and write all of them."""
+    parser = argparse.ArgumentParser(prog="evaluation", description=__doc__.split("\n")[0])
+    parser.add_argument("--model", required=True, help="name or folder of a model")
+    parser.add_argument("--data", type=Path, help="folder of the data, searched recursively")
+    parser.add_argument("--pairs", type=int, help="maximum number of pairs per set of BLiMP")
+    parser.add_argument(
+        "--state", choices=get_args(State), help="initial state; the model's own if absent"
     )
-    yield "nearest sense, WordNet", word_senses.nearest_sense(words, vectors), baselines
-    yield "pairs of senses, WordNet", word_senses.rank_pairs(words, vectors), "chance 0.5"
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or mps; default cpu")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results"),
+        help="output without suffix; default results",
+    )
+    asked = parser.parse_args(arguments)
+    if asked.data is not None and not asked.data.is_dir():
+        raise SystemExit(f"{asked.data}: no such folder. Unpack the data into one.")
+    data = find_data(asked.data) if asked.data else DataFolder()
+    model = Model(asked.model, asked.state, asked.device)
+    header = {"model": asked.model, "state": asked.state or "default", "elmo-cli": __version__}
+    try:
+        write_tables(header, run_tests(model, data, asked.pairs), asked.output)
+    except ElmoError as error:
+        raise SystemExit(str(error)) from None
 
 
-def _shown(value: float, error: float) -> str:
-    return f"{value:.3f} ± {error:.3f}"
+def write_tables(header: dict[str, str], found: Iterator[Table], output: Path) -> None:
+    """Print each table and write both files again, as soon as the table is complete."""
+    done: list[Table] = []
+    for table in found:
+        done.append(table)
+        print(table.to_markdown(), flush=True)
+        for suffix, text in (
+            (".md", tables.to_markdown(header, done)),
+            (".json", tables.to_json(header, done)),
+        ):
+            output.with_name(output.name + suffix).write_text(text, encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
+def run_tests(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[Table]:
+    """Yield the table of each test whose data was found.
+
+    Args:
+        model: The model.
+        data: The data.
+        n_pairs: Maximum number of pairs per set of BLiMP.
+    """
+    embedder = model.load_embedder()
+    yield sense_lists.evaluate(embedder)
+    yield from evaluate_senses(embedder, data)
+    yield from evaluate_parts_of_speech(embedder, data)
+    yield from evaluate_minimal_pairs(model, data, n_pairs)
+
+
+def evaluate_senses(embedder: Embedder, data: DataFolder) -> Iterator[Table]:
+    """Yield the tables of word senses if their data was found."""
+    needed = {
+        "SemCor": data.semcor,
+        "ALL.data.xml": data.test_sets,
+        "index.sense": data.sense_index,
+    }
+    if _is_missing("word senses", [name for name, path in needed.items() if not path]):
+        return
+    assert data.test_sets is not None
+    assert data.sense_index is not None
+    yield from word_senses.evaluate(
+        embedder,
+        list(read_semcor(data.semcor)),
+        list(read_test_sets(data.test_sets)),
+        read_sense_numbers(data.sense_index),
+    )
+
+
+def evaluate_parts_of_speech(embedder: Embedder, data: DataFolder) -> Iterator[Table]:
+    """Yield the table of parts of speech if a tagged corpus was found."""
+    corpora: dict[str, Split] = {}
+    if data.brown:
+        corpora["Brown corpus"] = read_brown(data.brown)
+    for name, (train, test) in data.treebanks.items():
+        corpora[name] = read_treebank(train, test)
+    needed = [] if corpora else ["Brown corpus", "treebank (*-train.conllu)"]
+    if not _is_missing("parts of speech", needed):
+        yield part_of_speech.evaluate(embedder, corpora)
+
+
+def evaluate_minimal_pairs(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[Table]:
+    """Yield the table of minimal pairs if BLiMP was found and the model has a softmax."""
+    if _is_missing("minimal pairs", [] if data.blimp else ["BLiMP (*.jsonl)"]):
+        return
+    try:
+        scorer = model.load_language_model()
+    except ElmoError as error:
+        print(f"minimal pairs: skipped. {error}", file=sys.stderr)
+        return
+    yield minimal_pairs.evaluate(scorer, list(minimal_pairs.read_pairs(data.blimp, n_pairs)))
+
+
+def _is_missing(test: str, missing: list[str]) -> bool:
+    """Return whether data is missing, and say so."""
+    if missing:
+        print(f"{test}: skipped. --data has no {', no '.join(missing)}.", file=sys.stderr)
+    return bool(missing)

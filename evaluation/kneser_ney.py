@@ -1,36 +1,33 @@
-"""The perplexity of an n-gram model, to hold a biLM's forward perplexity against.
+"""The perplexity of an n-gram model, to compare a biLM's forward perplexity with.
 
     evaluation/make_kenlm.sh KENLM
     python evaluation/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
 
-Interpolated modified Kneser-Ney, by kenlm, trained on the text the biLM was trained on.
-Words outside of the vocabulary are one word, `<UNK>`, in training and in scoring; every
-token and the end of each sentence is predicted: as in `elmo perplexity`, so that the two
-can be compared. Sentences that a training text repeats distort the counts of counts that
-Kneser-Ney's discounts come from: `--distinct` takes each once.
+The model has interpolated modified Kneser-Ney smoothing, by kenlm. Train it on the text of the
+biLM. As in `elmo perplexity`, words outside of the vocabulary are one word, `<UNK>`, and every
+token and the end of each sentence is predicted, so that the two figures can be compared.
+Kneser-Ney's discounts come from counts of counts, which repeated sentences distort: `--distinct`
+takes each sentence once.
 """
 
 import argparse
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-
-from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary
-from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import read_sentences
+from token_style import read_sentences
 
 UNKNOWN = "@unknown@"
-"""`<UNK>` as kenlm sees it: a word like any other. kenlm's own `<UNK>` is a word without counts."""
+"""The word that kenlm sees for `<UNK>`. kenlm's own `<UNK>` has no counts."""
 RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
-"""What kenlm refuses or takes for something else."""
+"""Words that kenlm refuses or gives another meaning."""
 
 
 def main() -> None:
-    """Train, score, print."""
+    """Train a model, score the held-out text and print the perplexities."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("kenlm", type=Path, help="folder of the programs lmplz and query")
     parser.add_argument("train", type=Path)
@@ -38,12 +35,12 @@ def main() -> None:
     parser.add_argument("vocabulary", type=Path)
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--distinct", action="store_true", help="train on each sentence once")
-    parser.add_argument("--memory", default="2G", help="of lmplz; 2G if not given")
+    parser.add_argument("--memory", default="2G", help="memory of lmplz; default 2G")
     asked = parser.parse_args()
     for program in ("lmplz", "query"):
         if not (asked.kenlm / program).is_file():
             raise SystemExit(f"{asked.kenlm}: expected {program} there; make_kenlm.sh builds it")
-    vocabulary = read_vocabulary(asked.vocabulary)
+    vocabulary = set(asked.vocabulary.read_text(encoding="utf-8").splitlines())
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model.arpa"
         sentences = read_sentences(asked.train)
@@ -55,23 +52,23 @@ def main() -> None:
 
 
 def mapped_lines(
-    sentences: Iterable[Sentence], vocabulary: Vocabulary, *, distinct: bool = False
+    sentences: Iterable[list[str]], vocabulary: Container[str], *, distinct: bool = False
 ) -> Iterator[str]:
-    """Sentences that have tokens as lines for kenlm; with `distinct`, each as often as once."""
+    """Yield a line for kenlm per sentence with tokens; with `distinct`, each line once."""
     seen: set[int] = set()
     for sentence in sentences:
         line = " ".join(
             token if token in vocabulary and token not in RESERVED else UNKNOWN
             for token in sentence
         )
-        key = hash(" ".join(sentence))  # of 64 bits: lighter than the lines of a large text
+        key = hash(" ".join(sentence))  # 64 bits take less memory than a line.
         if line and not (distinct and key in seen):
             seen.add(key)
             yield line
 
 
 def train(asked: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
-    """Stream lines through lmplz."""
+    """Train a model with lmplz."""
     command = [str(asked.kenlm / "lmplz"), "-o", str(asked.order), "-S", asked.memory]
     command += ["-T", str(model.parent), "--arpa", str(model)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
@@ -83,7 +80,7 @@ def train(asked: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
 
 
 def query(kenlm: Path, model: Path, lines: list[str]) -> list[str]:
-    """What kenlm's query says of each line: its words and a total, separated by tabs."""
+    """Return the answer of kenlm's query to each line: its words and a total, separated by tabs."""
     done = subprocess.run(
         [str(kenlm / "query"), "-v", "word", "-v", "sentence", str(model)],
         input="".join(f"{line}\n" for line in lines),
@@ -96,12 +93,12 @@ def query(kenlm: Path, model: Path, lines: list[str]) -> list[str]:
 
 
 def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
-    """Answers of query to perplexities.
+    """Return the perplexities that the answers of query amount to.
 
     Args:
-        lines: what was asked, with `UNKNOWN` for unknown words.
-        answers: for each, `word=id length log10_probability` for each word and `</s>`, and a
-            total, which is left aside.
+        lines: The lines, with `UNKNOWN` for unknown words.
+        answers: For each line, `word=id length log10_probability` for each word and `</s>`, and
+            a total, which is ignored.
     """
     logs, known = [], []
     for line, answer in zip(lines, answers, strict=True):

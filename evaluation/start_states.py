@@ -1,32 +1,30 @@
-"""What a language model gains or loses by where sentences start.
+"""The perplexity of a language model from each initial state.
 
     python evaluation/start_states.py MODEL HELDOUT [--stretch 100]
 
-HELDOUT is text whose lines follow one another, in stretches of as many lines as given.
-The model, with its softmax, scores it four times:
+HELDOUT is text in stretches of successive lines. The model, with its softmax, scores it four
+times, and every sentence starts from
 
-zero: every sentence starts from the zero state.
-warm: from the state after a fixed text.
-carry: as `--state carry` does, from where the sentence 64 lines before ended.
-carry, in order: from where the sentence just before ended; the first of a stretch from zero.
+zero: the zero state.
+warm: the state after a fixed text.
+carry: the last state of the sentence 64 lines before, as with `--state carry`.
+carry, in order: the last state of the sentence before; zero at the beginning of a stretch.
 
-The perplexity of both directions is given with its standard error, and how much it is above
-that of zero with the standard error of this, by drawing stretches again.
+The output is the perplexity of both directions with its standard error, and its distance from
+the perplexity of zero with the standard error of the distance, by drawing stretches again.
 """
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
-from bootstrap import Estimate, draw_weights
+from bootstrap import Estimate, draw_totals
 from numpy.typing import NDArray
+from token_style import read_sentences
 
-from elmo_cli.embedder import State
-from elmo_cli.language_model.scoring import LanguageModel
-from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli import LanguageModel
 
 BATCH_SIZE = 64
 STARTS = ("zero", "warm", "carry", "carry, in order")
@@ -35,11 +33,11 @@ Floats = NDArray[np.float64]
 
 
 def main() -> None:
-    """Print the perplexity of each start."""
+    """Print the perplexity from each initial state."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("heldout", type=Path)
-    parser.add_argument("--stretch", type=int, default=100, help="lines that follow one another")
+    parser.add_argument("--stretch", type=int, default=100, help="successive lines per stretch")
     asked = parser.parse_args()
     sentences = [sentence for sentence in read_sentences(asked.heldout) if sentence]
     n_stretches = len(sentences) // asked.stretch
@@ -61,9 +59,9 @@ def main() -> None:
         )
 
 
-def score(model: str, start: str, sentences: Sequence[Sentence], stretch: int) -> Floats:
-    """The log probability of each sentence, the mean of both directions: shape (N,)."""
-    state = cast(State, start.partition(",")[0])
+def score(model: str, start: str, sentences: Sequence[list[str]], stretch: int) -> Floats:
+    """Return the log probability of each sentence, the mean of both directions: shape (N,)."""
+    state = cast(Literal["zero", "warm", "carry"], start.partition(",")[0])
     order, batch_size = list(range(len(sentences))), BATCH_SIZE
     if start == "carry, in order":
         batch_size = len(sentences) // stretch
@@ -78,22 +76,22 @@ def score(model: str, start: str, sentences: Sequence[Sentence], stretch: int) -
 
 
 def in_order(n_stretches: int, stretch: int) -> list[int]:
-    """The order of lines in which the k-th batch has the k-th line of each stretch."""
+    """Return the order of lines in which the k-th batch has the k-th line of each stretch."""
     return [s * stretch + line for line in range(stretch) for s in range(n_stretches)]
 
 
 def perplexities(log_p: Floats, n_predictions: NDArray[np.int64], n_stretches: int) -> Estimate:
-    """Perplexities of K starts.
+    """Estimate the perplexities from K initial states.
 
     Args:
-        log_p: of each sentence, shape (K, N).
-        n_predictions: of each sentence, shape (N,).
-        n_stretches: that divide N.
+        log_p: The log probability of each sentence, shape (K, N).
+        n_predictions: The predictions in each sentence, shape (N,).
+        n_stretches: Number of stretches, a divisor of N.
     """
     sums = log_p.reshape(len(log_p), n_stretches, -1).sum(axis=2).T  # (S, K)
     counts = n_predictions.reshape(n_stretches, -1).sum(axis=1)
-    weights = draw_weights(n_stretches)
-    draws = np.exp(-(weights @ sums) / (weights @ counts)[:, None])
+    totals = draw_totals(np.hstack([sums, counts[:, None]]))
+    draws = np.exp(-totals[:, :-1] / totals[:, -1:])
     return Estimate(np.exp(-sums.sum(axis=0) / counts.sum()), draws)
 
 

@@ -1,142 +1,263 @@
-"""How well the senses of words can be told from annotated examples, at each layer.
+"""Word senses by the nearest sense in SemCor, as in Peters et al. (2018), Table 5.
 
-    python evaluation/word_senses.py /usr/share/wordnet [--model MODEL]
-
-The examples are those of WordNet's senses (see `wordnet_examples`): 1,000 words, drawn from
-those with examples of two senses or more, and of one of them two or more. Two figures:
-
-nearest sense: an example is taken out, each sense is the average of the vectors of its
-(other) examples, and the nearest by cosine is the guess (Peters et al., 2018). Only examples of
-senses that have others are guessed. Ties count in shares.
-
-pairs: how often two examples of one sense of a word are nearer (cosine) than an example of
-that sense and one of another sense. 0.5 is chance.
+The vector of a sense is the mean of the vectors of its occurrences in SemCor. A word of the
+test set gets the sense of its lemma and part of speech with the largest cosine. Of equal
+cosines, the sense that is more frequent in SemCor wins. A word of several tokens has the mean
+of their vectors. Words that SemCor lacks get WordNet's first sense, or no sense.
 """
 
-import argparse
-import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import combinations
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from bootstrap import Estimate, mean_of_groups
+from bootstrap import Estimate, Floats, ratio_of_groups
 from numpy.typing import NDArray
-from wordnet_examples import Example, read_examples
+from sense_data import SenseSentence, Target, Word, word_of
+from tables import Cell, Figure, Table, figures
+from token_style import Embedder
 
-from elmo_cli import ElmoEmbedder
-
-N_WORDS = 1000
-
-Floats = NDArray[np.float64]
-
-
-def main() -> None:
-    """Print both figures of each layer."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("wordnet", type=Path)
-    parser.add_argument("--model")
-    parser.add_argument("--state", default="zero")
-    asked = parser.parse_args()
-    words = choose_words(list(read_examples(asked.wordnet).values()))
-    embedder = ElmoEmbedder(model=asked.model, state=asked.state)
-    vectors = embed(embedder, words)
-    print(f"nearest sense, at random\t{random_guess(words):.4f}")
-    print(f"nearest sense, WordNet's first\t{first_sense_guess(words):.4f}")
-    for name, estimate in (
-        ("nearest sense", nearest_sense(words, vectors)),
-        ("pairs", rank_pairs(words, vectors)),
-    ):
-        for layer, value in enumerate(estimate.values):
-            print(f"{name}, layer {layer}\t{value:.4f} ± {estimate.errors[layer]:.4f}")
-        difference, error = estimate.difference(len(estimate.values) - 1, 1)
-        print(f"{name}, top layer above layer 1 by\t{difference:.4f} ± {error:.4f}")
+FIRST, MOST_FREQUENT = "WordNet's first sense", "most frequent sense in SemCor"
+PUBLISHED = {
+    "published: first sense": 65.9,
+    "published: biLM, layer 1": 67.4,
+    "published: biLM, layer 2": 69.0,
+    "published: CoVe, layer 1": 59.4,
+    "published: CoVe, layer 2": 64.7,
+}
+"""F1 on all data sets (Peters et al., 2018)."""
+_EQUAL = 1e-6
+"""Cosines that differ by less are equal."""
 
 
-def choose_words(words: Sequence[list[Example]], seed: int = 0) -> list[list[Example]]:
-    """Draw words of which a sense has two examples or more."""
-    usable = [examples for examples in words if _counts(examples).most_common(1)[0][1] > 1]
-    return random.Random(seed).sample(usable, min(N_WORDS, len(usable)))
+@dataclass(frozen=True)
+class Guesses:
+    """The answers of K methods to N targets."""
+
+    methods: list[str]
+    right: Floats
+    """1 for a right answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
+    in_semcor: NDArray[np.bool_]
+    """Whether SemCor has the word, shape (N,)."""
+    several: NDArray[np.bool_]
+    """Whether SemCor has several senses of the word, shape (N,)."""
+    sentences: NDArray[np.int64]
+    """The sentence of each target, shape (N,)."""
+    sources: NDArray[np.str_]
+    """The data set of each target, shape (N,)."""
+
+    def f1(self, chosen: NDArray[np.bool_], *, fallback: bool) -> Estimate:
+        """Return the F1 of each method on the chosen targets.
+
+        Args:
+            chosen: Shape (N,).
+            fallback: Whether words that SemCor lacks get WordNet's first sense. Without it,
+                only the method `FIRST` answers them.
+        """
+        answered = np.ones_like(self.right)
+        if not fallback:
+            is_first = np.array([method == FIRST for method in self.methods])
+            answered[~self.in_semcor[:, None] & ~is_first] = 0
+        right, answered = (self.right * answered)[chosen], answered[chosen]
+        # F1 = 2 P R / (P + R) = 2 right / (answered + all)
+        return ratio_of_groups(2 * right, answered + 1, self.sentences[chosen])
 
 
-def embed(embedder: ElmoEmbedder, words: list[list[Example]]) -> list[Floats]:
-    """The vectors of each word's examples: (N, L, W) each, of length 1."""
-    stream = embedder.embed_sentences([e.sentence for examples in words for e in examples])
-    vectors = []
-    for examples in words:
-        stacked = np.stack([next(stream)[:, example.place] for example in examples])
-        lengths = np.linalg.norm(stacked, axis=-1, keepdims=True)
-        vectors.append(stacked.astype(float) / np.maximum(lengths, 1e-12))
-    return vectors
+def evaluate(
+    embedder: Embedder,
+    semcor: Sequence[SenseSentence],
+    tests: Sequence[SenseSentence],
+    numbers: dict[str, int],
+) -> list[Table]:
+    """Return the tables of F1 with and without WordNet's first sense for words SemCor lacks."""
+    guesses = guess(embedder, semcor, tests, numbers)
+    sets = {"all": np.ones(len(guesses.right), bool)}
+    for name in dict.fromkeys(guesses.sources.tolist()):
+        sets[name] = guesses.sources == name
+    if guesses.several.any():
+        sets["several senses in SemCor"] = guesses.several
+    note = (
+        f"F1 on {len(guesses.right):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
+        f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. Intervals draw "
+        "sentences. "
+    )
+    return [
+        _tabulate(
+            "Word senses",
+            note + "Words that SemCor lacks get WordNet's first sense.",
+            guesses,
+            sets,
+            fallback=True,
+        ),
+        _tabulate(
+            "Word senses without fallback",
+            note + "Words that SemCor lacks get no sense, except from WordNet.",
+            guesses,
+            sets,
+            fallback=False,
+        ),
+    ]
 
 
-def nearest_sense(words: list[list[Example]], vectors: list[Floats]) -> Estimate:
-    """The share of right guesses of each layer."""
-    scores, groups = [], []
-    for group, (examples, values) in enumerate(zip(words, vectors, strict=True)):
-        counts = _counts(examples)
-        senses = np.array([example.sense for example in examples])
-        for place, sense in enumerate(senses):
-            if counts[sense] > 1:
-                scores.append(_guess(values, senses, place))
-                groups.append(group)
-    return mean_of_groups(np.array(scores), _from_zero(groups))
+def _tabulate(
+    name: str,
+    note: str,
+    guesses: Guesses,
+    sets: dict[str, NDArray[np.bool_]],
+    *,
+    fallback: bool,
+) -> Table:
+    estimates = [guesses.f1(chosen, fallback=fallback) for chosen in sets.values()]
+    by_set = [figures(estimate) for estimate in estimates]
+    rows: dict[str, Sequence[Cell]] = {
+        method: [of_set[k] for of_set in by_set] for k, method in enumerate(guesses.methods)
+    }
+    top = max(k for k, method in enumerate(guesses.methods) if method.startswith("layer "))
+    for k, method in enumerate(guesses.methods):
+        if k != top:
+            title = f"{guesses.methods[top]} minus {method}"
+            rows[title] = [figures(estimate.difference(top, k))[0] for estimate in estimates]
+    if fallback:
+        for title, value in PUBLISHED.items():
+            rows[title] = [Figure(value), *[None] * (len(sets) - 1)]
+    return Table(name, note, list(sets), rows)
 
 
-def _guess(vectors: Floats, senses: NDArray[np.int64], place: int) -> Floats:
-    """Whether each layer finds the sense of an example among those of the others: (L,)."""
-    others = np.arange(len(senses)) != place
-    candidates = np.unique(senses)
-    averages = np.stack([vectors[others & (senses == s)].mean(axis=0) for s in candidates])
-    cosines = np.einsum("slw,lw->sl", averages, vectors[place])
-    cosines /= np.maximum(np.linalg.norm(averages, axis=-1), 1e-12)
-    best = cosines > cosines.max(axis=0) - 1e-6
-    right: Floats = best[candidates == senses[place]][0] / best.sum(axis=0)
-    return right
+def guess(
+    embedder: Embedder,
+    semcor: Sequence[SenseSentence],
+    tests: Sequence[SenseSentence],
+    numbers: dict[str, int],
+) -> Guesses:
+    """Guess the sense of each target of the test sets by each method.
+
+    Args:
+        embedder: The model.
+        semcor: Sentences whose senses are known.
+        tests: Sentences whose senses are guessed.
+        numbers: WordNet's number of each sense, from 1.
+    """
+    targets = [(s, target) for s, sentence in enumerate(tests) for target in sentence.targets]
+    words = {target.word for _, target in targets}
+    senses = rank_senses(semcor, words, numbers)
+    first = {word_of(sense): sense for sense, number in numbers.items() if number == 1}
+    rows = {sense: row for row, sense in enumerate(s for ranked in senses.values() for s in ranked)}
+    sums = sum_vectors(embedder, semcor, rows)  # (S, F, W)
+    vectors = embed_targets(embedder, tests)  # (N, F, W)
+    choices = choose_features(vectors.shape[1])
+    right = []
+    for vector, (_, target) in zip(vectors, targets, strict=True):
+        known = senses.get(target.word, [])
+        answers = [first.get(target.word)] * (len(choices) + 2)
+        if known:
+            candidates = sums[[rows[sense] for sense in known]]
+            nearest = [find_nearest(candidates, vector, chosen) for chosen in choices.values()]
+            answers[1:] = [known[0], *(known[index] for index in nearest)]
+        right.append([float(answer in target.senses) for answer in answers])
+    n_senses = np.array([len(senses.get(target.word, [])) for _, target in targets])
+    return Guesses(
+        [FIRST, MOST_FREQUENT, *choices],
+        np.array(right),
+        n_senses > 0,
+        n_senses > 1,
+        np.array([s for s, _ in targets]),
+        np.array([tests[s].source for s, _ in targets]),
+    )
 
 
-def rank_pairs(words: list[list[Example]], vectors: list[Floats]) -> Estimate:
-    """How often a pair of one sense is nearer than a pair of two, the mean over words."""
-    scores = []
-    for examples, values in zip(words, vectors, strict=True):
-        cosines = np.einsum("ilw,jlw->ijl", values, values)
-        pairs = list(combinations(range(len(examples)), 2))
-        same = np.array([examples[i].sense == examples[j].sense for i, j in pairs])
-        of_pairs = np.array([cosines[pair] for pair in pairs])  # (P, L)
-        margin = of_pairs[same][:, None] - of_pairs[~same][None]
-        nearer = (margin > 1e-6) + 0.5 * (np.abs(margin) <= 1e-6)
-        scores.append(nearer.mean(axis=(0, 1)))
-    return mean_of_groups(np.array(scores), np.arange(len(scores)))
+def rank_senses(
+    sentences: Iterable[SenseSentence], words: set[Word], numbers: dict[str, int]
+) -> dict[Word, list[str]]:
+    """Return the senses of words that occur, the most frequent first, then in WordNet's order.
+
+    Senses that WordNet lacks are skipped: SemCor has some of older versions.
+    """
+    counts = Counter(
+        sense
+        for sentence in sentences
+        for target in sentence.targets
+        for sense in target.senses
+        if sense in numbers and word_of(sense) in words
+    )
+    ranked: dict[Word, list[str]] = {}
+    for sense in sorted(counts, key=lambda s: (-counts[s], numbers[s])):
+        ranked.setdefault(word_of(sense), []).append(sense)
+    return ranked
 
 
-def random_guess(words: list[list[Example]]) -> float:
-    """The share of right guesses at random, of the examples that `nearest_sense` guesses."""
-    return float(np.mean([1 / n_senses for n_senses, _ in _tried(words)]))
+def choose_features(n_features: int) -> dict[str, list[int]]:
+    """Return the ways to make one vector: the features whose mean each takes; see `_features`."""
+    n_layers = n_features - 1
+    choices = {f"layer {layer}": [layer] for layer in range(n_layers)}
+    if n_layers > 2:
+        choices[f"mean of layers 1 to {n_layers - 1}"] = list(range(1, n_layers))
+    choices["mean of all layers"] = list(range(n_layers))
+    choices["mean of the sentence"] = [n_layers]
+    return choices
 
 
-def first_sense_guess(words: list[list[Example]]) -> float:
-    """The same for always guessing the sense that WordNet has first: the most frequent."""
-    return float(np.mean([is_first for _, is_first in _tried(words)]))
+def _features(layers: NDArray[np.float32], target: Target) -> NDArray[np.float32]:
+    """Return the features of a target.
+
+    Returns:
+        Shape (L + 1, W): the vector of each layer, then the mean of all tokens of the sentence
+        in all layers above the token layer.
+    """
+    token = layers[:, list(target.positions)].mean(axis=1)
+    sentence = layers[min(1, len(layers) - 1) :].mean(axis=(0, 1))
+    return np.concatenate([token, sentence[None]])
 
 
-def _tried(words: list[list[Example]]) -> Iterator[tuple[int, bool]]:
-    """Of each guessed example: how many senses there are, and whether it is of the first."""
-    for examples in words:
-        counts = _counts(examples)
-        for sense, n_examples in counts.items():
-            if n_examples > 1:
-                yield from [(len(counts), sense == min(counts))] * n_examples
+def sum_vectors(
+    embedder: Embedder, sentences: Iterable[SenseSentence], rows: dict[str, int]
+) -> NDArray[np.float32]:
+    """Add up the features of the occurrences of each sense.
+
+    Args:
+        embedder: The model.
+        sentences: Sentences with senses. Senses without a row are skipped.
+        rows: The row of each sense, from 0.
+
+    Returns:
+        Shape (S, F, W). The cosine of a sum is the cosine of the mean.
+    """
+    used = [s for s in sentences if any(k in rows for t in s.targets for k in t.senses)]
+    sums = np.zeros((0, 0, 0), np.float32)
+    embedded = embedder.embed_sentences(sentence.tokens for sentence in used)
+    for sentence, layers in zip(used, embedded, strict=True):
+        if not len(sums):
+            sums = np.zeros((len(rows), len(layers) + 1, layers.shape[2]), np.float32)
+        for target in sentence.targets:
+            of_target = [rows[sense] for sense in target.senses if sense in rows]
+            if of_target:
+                sums[of_target] += _features(layers, target)
+    return sums
 
 
-def _counts(examples: list[Example]) -> Counter[int]:
-    return Counter(example.sense for example in examples)
+def embed_targets(embedder: Embedder, sentences: Sequence[SenseSentence]) -> NDArray[np.float32]:
+    """Return the features of all targets, shape (N, F, W)."""
+    embedded = embedder.embed_sentences(sentence.tokens for sentence in sentences)
+    return np.stack(
+        [
+            _features(layers, target)
+            for sentence, layers in zip(sentences, embedded, strict=True)
+            for target in sentence.targets
+        ]
+    )
 
 
-def _from_zero(groups: list[int]) -> NDArray[np.int64]:
-    numbered: NDArray[np.int64] = np.unique(groups, return_inverse=True)[1]
-    return numbered
+def find_nearest(
+    candidates: NDArray[np.float32], vector: NDArray[np.float32], chosen: list[int]
+) -> int:
+    """Return the first candidate of the largest cosine, by the mean of the chosen features.
 
-
-if __name__ == "__main__":
-    main()
+    Args:
+        candidates: Shape (S, F, W).
+        vector: Shape (F, W).
+        chosen: Features.
+    """
+    means = candidates[:, chosen].astype(float).mean(axis=1)  # (S, W)
+    query = vector[chosen].astype(float).mean(axis=0)
+    lengths = np.linalg.norm(means, axis=1) * np.linalg.norm(query)
+    cosines = means @ query / np.maximum(lengths, 1e-12)
+    return int(np.argmax(cosines > cosines.max() - _EQUAL))

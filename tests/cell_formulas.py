@@ -9,11 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 
 Array = NDArray[np.float64]
 _HERE = torch.backends.cpu.get_cpu_capability()
-PROCESSORS = () if not kernel("step") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
+PROCESSORS = (
+    () if not find_kernel("step") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
+)
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")
 """The same, and one that has no kernels."""

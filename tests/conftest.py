@@ -18,7 +18,7 @@ from strategies import make_language_model, small_architecture
 from website import Site
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.kernels import has_int8
+from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -104,7 +104,7 @@ def golden_models_are_read_once() -> Iterator[None]:
         return copy.deepcopy(known[files])
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("embedder", "language_model.scoring"):
+        for module in ("engine",):
             patch.setattr(f"elmo_cli.{module}.load_bilm", load)
         yield
 

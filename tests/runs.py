@@ -13,7 +13,7 @@ from commands import TINY
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.embed_file import Summary
 from elmo_cli.inference.sentence_encoder import SentenceEncoder
 
@@ -68,7 +68,7 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 def assert_same_file(found: str | Path, expected: str | Path) -> None:
     """The same bytes, where there are kernels."""
-    if kernel("step"):
+    if find_kernel("step"):
         assert Path(found).read_bytes() == Path(expected).read_bytes()
     else:
         assert_equal(found, expected)
@@ -76,7 +76,7 @@ def assert_same_file(found: str | Path, expected: str | Path) -> None:
 
 def assert_same_values(found: Any, expected: Any) -> None:
     """Arrays of the same bits where there are kernels, else close."""
-    if kernel("step"):
+    if find_kernel("step"):
         np.testing.assert_array_equal(found, expected)
     else:
         rtol = 1e-3 if found.dtype == np.float16 else 0.0

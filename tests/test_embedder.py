@@ -24,12 +24,13 @@ from states import GOLDEN_BATCHES
 from strategies import RandomModel, batches, make_model, models, small_architecture
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder, batch_to_ids, embedder
+from elmo_cli import ElmoEmbedder, batch_to_ids
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors import InputError
 from elmo_cli.inference import sentence_encoder as sentence_states
 from elmo_cli.pretrained.convert_weights import convert_weights
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.settings import InitialState
 
 Array = NDArray[np.float32]
 
@@ -112,13 +113,13 @@ def test_equal_sentences_of_a_window_are_computed_once(
     tiny: ElmoEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     computed: list[list[str]] = []
-    run = tiny.encoder.run
+    run = tiny.engine.encoder.run
 
     def counting(sentences: list[list[str]], slots: list[int]) -> torch.Tensor:
         computed.extend(sentences)
         return run(sentences, slots)
 
-    monkeypatch.setattr(tiny.encoder, "run", counting)
+    monkeypatch.setattr(tiny.engine.encoder, "run", counting)
     found = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
     assert sorted(computed) == [["a", "b"], ["c"]]
     found[0][:] = 0  # an array is its sentence's own
@@ -204,7 +205,7 @@ def test_a_batch_without_tokens_becomes_empty_tensors(
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
-def test_a_sentence_without_tokens_has_empty_activations(state: embedder.State) -> None:
+def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) -> None:
     found = ElmoEmbedder(OPTIONS, WEIGHTS, state=state)
     empty = found.embed_sentence([])
     assert (empty.shape, empty.dtype) == ((3, 0, 32), np.dtype(np.float32))
@@ -226,7 +227,7 @@ def endless(read: list[int]) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(("state", "window"), [("zero", 4), ("warm", 4), ("carry", 3)])
-def test_a_stream_is_read_a_window_at_a_time(state: embedder.State, window: int) -> None:
+def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -> None:
     # Two batches of 4 tokens, or one of 3 sentences: these are 4 and 3 sentences.
     read: list[int] = []
     stream = ElmoEmbedder(OPTIONS, WEIGHTS, state=state, batch_tokens=4).embed_sentences(

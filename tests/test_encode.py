@@ -104,10 +104,10 @@ def test_another_device_has_the_same_settings(
     given: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder = ElmoEmbedder(model=TINY, state="warm", precision="bfloat16", batch_tokens=given)
-    monkeypatch.setattr("elmo_cli.embedder.choose_device", lambda name: torch.device("cpu", 0))
+    monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0))
     monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # of that device
-    other = embedder.on_device("another")
-    assert other is not embedder
+    other = embedder.engine.on_device("another")
+    assert other is not embedder.engine
     assert (other.state, other.precision, other.batch_tokens) == ("warm", "bfloat16", given or 9)
 
 

@@ -1,6 +1,7 @@
 """Which module may import what. Each check starts a fresh interpreter or reads the source."""
 
 import ast
+import importlib.metadata
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import elmo_cli
+from elmo_cli import version
 
 PACKAGE = Path(elmo_cli.__file__).parent
 
@@ -33,7 +35,7 @@ TORCH_FREE = (
     "model.vocabulary",
     "model.options",
     "pretrained.loading",
-    "file_plan",
+    "settings",
 )
 
 
@@ -90,8 +92,8 @@ def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
 
 
 ROOMS = (
-    *("errors", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
-    *("inference", "language_model", "elmo", "file_plan", "embed_file", "encode", "embedder"),
+    *("version", "errors", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
+    *("settings", "inference", "engine", "elmo", "language_model", "embed_file", "embedder"),
     *("analysis", "integrations", "training", "distributed", "cli"),
 )
 """Rooms and the files beside them; an import goes to one that is named before."""
@@ -109,6 +111,20 @@ def graph() -> dict[str, set[str]]:
         imported |= {text.rpartition(".")[0] for text in imported}
         found[name] = imported & modules - {name}
     return found
+
+
+def test_no_module_imports_the_package_itself() -> None:
+    importers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in sources()
+        for name in imports_of(path)
+        if name == "elmo_cli" or name.startswith("elmo_cli._")
+    }
+    assert importers == set()
+
+
+def test_metadata_has_the_version_of_the_module() -> None:
+    assert importlib.metadata.version("elmo-cli") == elmo_cli.__version__ == version.__version__
 
 
 def test_arrows_between_rooms_go_one_way() -> None:

@@ -42,7 +42,6 @@ RUNS: dict[str, dict[str, Any]] = {
     "no names": {"forget_sentences": True, "dtype": "float16"},
     "pooled": {"pooling": "mean", "layout": "packed"},
     "tokens": {"tokenizer": "moses"},
-    "words": {"words": {"bank": "bank", "birds": "bird"}, "layout": "packed"},
     "shard": {"shard": "2/3"},
     "skipped": {"skip_errors": True},
     "FASTA": {"input_format": "fasta", "layout": "packed", "compression": "gzip"},
@@ -140,7 +139,7 @@ def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path
         embed(text, output, "carry", should_stop=stop_after(3))
     other = tmp_path / "other.txt"
     other.write_text("x" + text.read_text())
-    with pytest.raises(InputError, match="another input: its first 6 lines"):
+    with pytest.raises(InputError, match="different input: its first 6 lines"):
         embed(other, output, "carry")
     embed(text, tmp_path / "whole.hdf5", "carry")
     with pytest.raises(StoppedError, match="after line 9;"):  # the refusal lost nothing

@@ -1,130 +1,115 @@
-"""How much words have changed between two corpora, by the measures of SemEval-2020, task 1.
+"""Change of words between two corpora, by the measures of SemEval-2020, task 1.
 
-    apd    mean cosine distance of all pairs of an old and a new use
-    prt    1 / cosine of the means of the old and the new uses
-    jsd    Jensen-Shannon divergence, in nats, of the old and the new uses over clusters of all
+    apd    mean cosine distance of all pairs of an old and a new occurrence
+    prt    1 / cosine of the means of the old and the new occurrences
+    jsd    Jensen-Shannon divergence, in nats, of the old and the new occurrences over clusters
 
-Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1"; the clusters are those of
-Giulianelli et al. (2020), k-means with the number of clusters that has the best silhouette. (The
-former took affinity propagation, which finds too many, or does not converge.)
+Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt. The
+clusters are those of Giulianelli et al. (2020): k-means with the number of clusters that has the
+best silhouette. Affinity propagation, which the former used, finds too many or does not converge.
 """
 
-import json
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.uses import find_uses
-from elmo_cli.errors import InputError, check_choice, load_extra, shown
-from elmo_cli.outputs.reader import open_activations
-from elmo_cli.outputs.streams import RECORDS
+from elmo_cli.analysis.occurrences import (
+    OnProgress,
+    VectorFiles,
+    check_agreement,
+    find_occurrences,
+    has_targets,
+    open_vectors,
+)
+from elmo_cli.errors import InputError, check_choice, load_extra
 
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")
-"""Attributes in which the files of both corpora agree."""
-MIN_USES: Final = 3
-"""Words with fewer in one of the corpora are left out."""
+"""Attributes in which the files of both corpora agree, as far as they have attributes."""
+MIN_OCCURRENCES: Final = 3
+"""Minimum number of occurrences of a word in each corpus."""
 MAX_CLUSTERS: Final = 10
 _MAX_CLUSTERED: Final = 2000
-"""Uses that are clustered; of more, so many are drawn."""
+"""Maximum number of occurrences that are clustered; more are sampled."""
 _PERMUTATIONS_AT_ONCE: Final = 64
 _SEED: Final = 0
 
 Matrix = NDArray[np.floating]
-Uses = dict[str, Matrix]
-"""The vectors of the uses of each word, shape (n, W)."""
+Occurrences = dict[str, Matrix]
+"""Vectors of the occurrences of each word, shape (n, W)."""
 _Statistic = Callable[[Matrix, Matrix, int, int], Matrix]
 
 
 class Change(NamedTuple):
-    """How much a word has changed."""
+    """Change of a word."""
 
     word: str
     change: float | None
-    """None for a word with fewer uses than `MIN_USES`."""
+    """None for a word with fewer occurrences than `MIN_OCCURRENCES`."""
     n_old: int
     n_new: int
     p: float | None = None
-    """The share of random divisions of all its uses, into as many, with as much change."""
+    """Share of random divisions of all its occurrences with at least as much change."""
 
 
-def read_uses(
+def read_occurrences(
     old: str | Path,
     new: str | Path,
     words: Mapping[str, str] | None = None,
     layers: str | None = None,
-) -> tuple[Uses, Uses]:
-    """Read the uses of words in two files.
+    *,
+    on_progress: OnProgress = lambda n_records: None,
+) -> tuple[Occurrences, Occurrences]:
+    """Read the occurrences of words in two files.
 
     Args:
-        old, new: of `elmo embed`, with all tokens or with the words of `--words` only; or npz with
-            a matrix a word.
-        words: the forms of the words that are wanted, and the word of each; in npz, those words.
-            If not given, those that the files name.
-        layers: of the files, by numbers with commas between, whose mean is taken; if not given,
-            all but the token layer.
+        old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
+        words: The word of each form that is wanted; in npz, these words. None is all target words
+            of the files.
+        layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
+            but the token layer.
+        on_progress: Called with the number of records that were read since the last call.
 
     Raises:
-        InputError: a file cannot be read, or the two are of different models or settings.
+        InputError: A file cannot be read, or the two have different models or settings.
     """
-    found: list[Uses] = []
-    made: list[dict[str, Any]] = []
-    for path in (old, new):
-        if Path(path).suffix == ".npz":
-            if layers is not None:
-                raise InputError(f"{path}: layers {layers!r}: npz has one matrix a word")
-            found.append(_read_npz(path, words))
-            continue
-        with open_activations(path) as activations:
-            wanted = words or json.loads(activations.attributes.get("words", "{}"))
-            if not wanted:
-                raise InputError(f"{path}: expected words, found none; --words names some")
-            made.append(activations.attributes)
-            uses = find_uses(activations, wanted, layers)
-            found.append({w: np.stack([u.vector for u in us]) for w, us in uses.items() if us})
-    for name in _SAME if len(made) == 2 else ():
-        there, here = (attributes.get(name) for attributes in made)
-        if there != here:
-            raise InputError(
-                f"{new} cannot be compared with {old}: {name} is {shown(here)}, not {shown(there)}"
-            )
-    first, second = found
-    widths = {matrix.shape[1] for uses in found for matrix in uses.values() if len(matrix)}
+    with (
+        open_vectors(old, on_progress=on_progress) as old_files,
+        open_vectors(new, on_progress=on_progress) as new_files,
+    ):
+        for one, other in product(old_files.sources, new_files.sources):
+            if one.attributes and other.attributes:
+                check_agreement(one, other, _SAME)
+        first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
+    matrices = [*first.values(), *second.values()]
+    widths = sorted({matrix.shape[1] for matrix in matrices if len(matrix)})
     if len(widths) > 1:
-        width, other = sorted(widths)
-        raise InputError(f"{old} and {new}: expected vectors of one width, found {width}, {other}")
+        found = " and ".join(map(str, widths))
+        raise InputError(f"{old} and {new}: expected vectors of one width, found {found}")
     return first, second
 
 
-def _read_npz(path: str | Path, words: Mapping[str, str] | None) -> Uses:
-    """The matrices of a file of NumPy."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            is_of_lines = RECORDS in arrays or list(arrays) == [str(n) for n in range(len(arrays))]
-            wanted = None if words is None else set(words.values())
-            uses = {name: arrays[name] for name in arrays if wanted is None or name in wanted}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{path}: expected npz with a matrix a word: {error}") from None
-    if is_of_lines:
+def _read_matrices(
+    files: VectorFiles, words: Mapping[str, str] | None, layers: str | None
+) -> Occurrences:
+    """Return the vectors of the occurrences of words in the files of one corpus."""
+    if words is None and not all(map(has_targets, files.sources)):
         raise InputError(
-            f"{path}: expected a matrix a word, found one a line; `elmo embed --words` writes the "
-            "former"
+            f"{files.paths[0]} has the vectors of all tokens; --words names the words to compare"
         )
-    for name, matrix in uses.items():
-        if matrix.ndim != 2 or matrix.dtype.kind != "f":
-            raise InputError(
-                f"{path}: expected a matrix a word, a row a use, found {name} with {matrix.dtype} "
-                f"values of the shape {matrix.shape}; --layers top gives such"
-            )
-    return uses
+    found = find_occurrences(files, words, layers)
+    return {
+        word: np.stack([each.vector for each in occurrences]) if occurrences else np.empty((0, 0))
+        for word, occurrences in found.items()
+    }
 
 
 def measure_change(
-    old: Uses, new: Uses, measure: str = "apd", *, permutations: int = 0
+    old: Occurrences, new: Occurrences, measure: str = "apd", *, permutations: int = 0
 ) -> list[Change]:
     """Measure how much each word has changed.
 
@@ -153,7 +138,7 @@ def measure_change(
 
 def _change(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
     n_old, n_new = len(old), len(new)
-    if min(n_old, n_new) < MIN_USES:
+    if min(n_old, n_new) < MIN_OCCURRENCES:
         return Change(word, None, n_old, n_new)
     features: Matrix = np.concatenate([old, new]).astype(np.float64)  # (n, W)
     is_old = np.arange(n_old + n_new) < n_old

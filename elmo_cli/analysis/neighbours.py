@@ -1,7 +1,10 @@
-"""The tokens of a file of activations nearest to a word in a sentence: exact search, in blocks."""
+"""Nearest neighbours: the tokens in files whose vectors are nearest to that of a word.
+
+The search is exact, and compares blocks of vectors.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -11,104 +14,142 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.analysis.cosine import Occurrence
-from elmo_cli.analysis.uses import Vectors, layer_rows, mean_of, read_vectors, stored_layers
+from elmo_cli.analysis.occurrences import (
+    Location,
+    Source,
+    VectorFiles,
+    Vectors,
+    forms_of,
+    layer_rows,
+    mean_of,
+    paths_of,
+    read_vectors,
+    sources_of,
+    stored_layers,
+)
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.settings import Selection
 
 BLOCK_TOKENS: Final = 2048
-"""About how many vectors are compared at once: 8 MB, which the allocator reuses."""
+"""Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
 _TINY: Final = 1e-30
 
 
 @dataclass(frozen=True)
 class Neighbour(Occurrence):
-    """A token near to a query; the first one of its sentence where tokens are pooled."""
+    """Token near a query; the first token of its sentence where tokens are pooled."""
 
     cosine: float
     record: int
-    """The number of its sentence in the file, from 0."""
+    """Number of its sentence in the file, from 0."""
+    location: Location
+    word: str
+    """Target word that the token is a form of; the token itself where there are none."""
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What was found in a file."""
+    """Result of a search."""
 
     nearest: list[list[Neighbour]]
-    """For each query its neighbours, the nearest first."""
+    """Neighbours of each query, the nearest first."""
     mean_cosine: float | None
-    """The mean cosine of all pairs of two tokens of the file; None if it has no two."""
+    """Mean cosine of all pairs of two tokens of the files; None for fewer than two tokens."""
 
 
 def neighbours(
-    activations: Activations,
+    files: VectorFiles | Activations,
     vectors: NDArray[np.floating],
     top: int = 10,
     *,
     layers: str | None = None,
     device: Device = "cpu",
-    leave_out: Callable[[int, Neighbour], bool] = lambda query, found: False,
+    is_excluded: Callable[[int, Neighbour], bool] = lambda query, found: False,
 ) -> Neighbours:
     """Find the tokens whose vectors have the largest cosines with those of queries.
 
-    All tokens are compared. The file is read once, some MB at a time.
+    All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
-        activations: a file, or several as one.
-        vectors: of the queries, shape (Q, W).
-        top: maximum number of neighbours of each.
-        layers: of the file, by numbers with commas between, whose mean is taken; if not given,
-            all but the token layer.
-        device: where they are compared, as in `ElmoEmbedder`.
-        leave_out: whether a token is to be no neighbour of a query, by the query's number.
+        files: Files of `open_vectors` or `open_activations`.
+        vectors: Vectors of the queries, shape (Q, W).
+        top: Maximum number of neighbours per query.
+        layers: Numbers separated by commas of the layers of the files whose mean is compared.
+            None is all layers but the token layer.
+        device: Device of the comparison, as in `ElmoEmbedder`.
+        is_excluded: Return whether a token cannot be a neighbour of a query, given by its number.
 
     Raises:
-        InputError: `vectors` or `top` is none; or the file has no tokens or no such layers, or
-            vectors of another width.
+        InputError: `vectors` has another shape, or `top` is below 1; or a file has no tokens, no
+            such layers, or vectors of another width.
     """
-    chosen = choose_device(device)
-    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=chosen)  # (Q, W)
-    if queries.ndim != 2 or top < 1:
-        raise InputError(
-            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
-            f"{tuple(queries.shape)} and top {top}"
-        )
-    queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    queries = _unit_rows(vectors, top, choose_device(device))  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     total = torch.zeros(queries.shape[1], dtype=torch.float64)
     n_tokens = 0
-    for block in _blocks(read_vectors(activations, layers)):
-        rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
-        if rows.shape[1] != queries.shape[1]:
-            raise InputError(
-                f"{activations.paths[0]}: expected vectors of width {queries.shape[1]:,}, as the "
-                f"query has, found {rows.shape[1]:,}"
-            )
-        rows = rows.to(chosen).float()  # (N, W)
+    for block in _blocks(_read(files, layers)):
+        rows = _block_rows(block, queries.shape[1]).to(queries.device).float()  # (N, W)
         scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
         total += (scales @ rows).cpu()
         n_tokens += len(rows)
         for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
             least = found[-1].cosine if len(found) == top else float("-inf")
-            others = (
-                other for other in _above(block, values, least) if not leave_out(query, other)
+            candidates = (
+                candidate
+                for candidate in _above(block, values, least)
+                if not is_excluded(query, candidate)
             )
             # Of equal cosines, those that come first in the file stay.
-            found += islice(others, top)
+            found += islice(candidates, top)
             found.sort(key=lambda neighbour: -neighbour.cosine)
             del found[top:]
     if n_tokens < 2:
         return Neighbours(nearest, None)
-    # Of all unit vectors, |sum|² = n + all pairs.
+    # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.
     mean = (total @ total - n_tokens) / (n_tokens * (n_tokens - 1))
     return Neighbours(nearest, float(mean))
 
 
+def _unit_rows(vectors: NDArray[np.floating], top: int, device: torch.device) -> Tensor:
+    """Return checked queries with rows of length 1, shape (Q, W)."""
+    queries = torch.as_tensor(np.asarray(vectors, np.float32), device=device)
+    if queries.ndim != 2 or top < 1:
+        raise InputError(
+            f"expected vectors of the shape (Q, W) and top 1 or more, found the shape "
+            f"{tuple(queries.shape)} and top {top}"
+        )
+    unit: Tensor = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)
+    return unit
+
+
+def _block_rows(block: list[Vectors], width: int) -> Tensor:
+    """Return the vectors of a block, shape (N, W), checked against the width of the queries."""
+    for item in block:
+        if item.vectors.shape[1] != width:
+            raise InputError(
+                f"{item.location.path}: expected vectors of width {width:,}, as the query has, "
+                f"found {item.vectors.shape[1]:,}"
+            )
+    return torch.from_numpy(np.concatenate([item.vectors for item in block]))
+
+
+def _read(files: VectorFiles | Activations, layers: str | None) -> Iterator[Vectors]:
+    """Yield the records of files. `layers` has no effect where a file does not say its layers."""
+    for source in sources_of(files):
+        chosen = None if stored_layers(source) is None else layers
+        for vectors in read_vectors(source, chosen):
+            if isinstance(files, VectorFiles):
+                files.on_progress(1)
+            yield vectors
+
+
 def word_neighbours(
     embedder: ElmoEmbedder,
-    activations: Activations,
+    files: VectorFiles | Activations,
     queries: Sequence[Occurrence],
     top: int = 10,
     *,
@@ -117,84 +158,93 @@ def word_neighbours(
 ) -> Neighbours:
     """Find the neighbours of words in their sentences; or of sentences, where tokens are pooled.
 
-    What lies in the same sentence as the query is left out.
+    Tokens of the same sentence as the query are excluded.
 
     Args:
-        embedder: of the model that made the file; see `settings_of`.
-        activations, top, layers: as in `neighbours`.
-        queries: words; any word of a sentence stands for it where tokens are pooled.
-        other_words: leave out the same word, in lower or upper case, too.
+        embedder: Model that made the files; see `ModelSettings.from_attributes`.
+        files, top: As in `neighbours`.
+        queries: Words; any word of a sentence represents it where tokens are pooled.
+        layers: As in `neighbours`. JSON lines and npz do not say which layer they have, and
+            `layers` names it.
+        other_words: Exclude the same word too, in lower or upper case or another form.
     """
-    there = activations.attributes.get("model_sha256")
-    if there is not None and there != embedder.content_sha256:
-        raise InputError(
-            f"{activations.paths[0]}: made by another model, {activations.attributes['model']}, "
-            f"than {embedder.files.name}; embed and search with the same one"
-        )
+    sources = sources_of(files)
+    for source in sources:
+        sha256 = source.attributes.get("model_sha256")
+        if sha256 is not None and sha256 != embedder.content_sha256:
+            raise InputError(
+                f"{paths_of(source)[0]}: made by another model, {source.attributes['model']}, "
+                f"than {embedder.files.name}. Embed and search with the same model."
+            )
 
-    def leave_out(number: int, found: Neighbour) -> bool:
+    def is_excluded(number: int, found: Neighbour) -> bool:
         query = queries[number]
-        is_same = other_words and found.token.casefold() == query.token.casefold()
-        return is_same or found.sentence == query.sentence
+        is_same = found.token.casefold() == query.token.casefold()
+        is_same = is_same or found.word == _target_word(sources, query.token)
+        return (other_words and is_same) or found.sentence == query.sentence
 
     return neighbours(
-        *(activations, _embed(embedder, activations, queries, layers), top),
+        *(files, _embed(embedder, sources, queries, layers), top),
         layers=layers,
         device=embedder.cuda_device,
-        leave_out=leave_out,
+        is_excluded=is_excluded,
     )
 
 
-def settings_of(activations: Activations) -> dict[str, Any]:
-    """The `model` and the `state` of the embedder for queries to a file.
-
-    Carried states depend on all sentences before: there, queries start warm. A file of AllenNLP
-    has such, and does not name its model.
-    """
-    attributes = activations.attributes
-    state = "zero" if attributes.get("state") == "zero" else "warm"
-    return {"model": attributes.get("model"), "state": state}
+def _target_word(sources: Sequence[Source], token: str) -> str:
+    """Return the target word that a token is a form of, or the token itself."""
+    found = (forms_of(source).get(token) for source in sources)
+    return next(filter(None, found), token)
 
 
 def _embed(
     embedder: ElmoEmbedder,
-    activations: Activations,
+    sources: Sequence[Source],
     queries: Sequence[Occurrence],
     layers: str | None,
 ) -> NDArray[np.floating]:
-    """The vectors of queries, made as those of a file: shape (Q, W)."""
-    attributes = activations.attributes
-    mix, pooling = attributes.get("mix"), attributes.get("pooling")
-    embedded = embedder.embed_sentences(
-        (query.sentence for query in queries),
-        layers=stored_layers(activations) if mix is None else "all",
-        mix=None if mix is None else [float(part) for part in mix.split(",")],
-        gamma=None if mix is None else float(attributes["gamma"]),
-        pooling=pooling,
-        normalize="normalize" in attributes,
-    )
-    rows = layer_rows(activations, layers)
+    """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
+    selection, rows = _selection(sources, layers)
+    options: dict[str, Any] = asdict(selection)
+    embedded = embedder.embed_sentences((query.sentence for query in queries), **options)
     means = [mean_of(values, rows) for values in embedded]
-    if pooling is None:
+    if selection.pooling is None:
         means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
     return np.stack(means)
 
 
+def _selection(sources: Sequence[Source], layers: str | None) -> tuple[Selection, list[int] | None]:
+    """Return the selection that files were made with, and which of its layers are averaged."""
+    for source in sources:
+        stored = stored_layers(source)
+        if stored is not None:
+            attributes = source.attributes | {"layers": stored}
+            return Selection.from_attributes(attributes), layer_rows(source, layers)
+    if layers is None:
+        raise InputError(
+            f"{paths_of(sources[0])[0]} does not say which layer it has; --layers names it"
+        )
+    return Selection(layers), None
+
+
 def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
-    """The tokens of a block with larger cosines than the least, the nearest first."""
-    places = (cosines > least).nonzero()[:, 0]
-    order = cosines[places].argsort(descending=True, stable=True)
+    """Yield the tokens of a block with cosines above the least, the nearest first."""
+    rows = (cosines > least).nonzero()[:, 0]
+    order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(item.vectors) for item in block])
-    for place in places[order].tolist():
-        number = int(np.searchsorted(ends, place, "right"))
+    for row in rows[order].tolist():
+        number = int(np.searchsorted(ends, row, "right"))
         item = block[number]
-        row = place - int(ends[number]) + len(item.vectors)
-        cosine = float(cosines[place])
-        yield Neighbour(item.record.tokens, item.positions[row], cosine, item.number)
+        position = item.positions[row - int(ends[number]) + len(item.vectors)]
+        yield Neighbour(
+            *(item.record.tokens, position, float(cosines[row]), item.record_number),
+            location=item.location,
+            word=item.word(position),
+        )
 
 
 def _blocks(items: Iterator[Vectors]) -> Iterator[list[Vectors]]:
-    """Records together, until they have about `BLOCK_TOKENS` vectors."""
+    """Split records into blocks of about `BLOCK_TOKENS` vectors."""
     block: list[Vectors] = []
     n_vectors = 0
     for item in items:

@@ -16,6 +16,7 @@ import gzip
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,17 +27,17 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.inference.batching import DEFAULT_BATCH_SIZE, sentence_windows
-from elmo_cli.inference.device import Device, choose_device, compute_types, result_or_raise
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
-from elmo_cli.inference.selection import select
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax import check_softmax, read_vectors
-from elmo_cli.model.options import read_options
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.settings import Selection
 from elmo_cli.text.input_formats import find_format, open_records
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -52,12 +53,8 @@ def write_token_vectors(
     output: str | Path,
     *,
     softmax: bool = False,
-    options_file: str | Path | None = None,
-    weight_file: str | Path | None = None,
-    device: Device = "cpu",
     model: str | Path | ModelFiles | None = None,
-    vocabulary_file: str | Path | None = None,
-    softmax_file: str | Path | None = None,
+    device: Device = "cpu",
     overwrite: bool = False,
     on_progress: OnProgress = lambda n_words: None,
 ) -> int:
@@ -68,8 +65,8 @@ def write_token_vectors(
         output: its suffix chooses the format. It appears when it is complete.
         softmax: write the output vectors of the softmax; a word outside its vocabulary gets
             that of `<UNK>`.
-        options_file, weight_file, device, model: as in `ElmoEmbedder`.
-        vocabulary_file, softmax_file: as in `LanguageModel`.
+        model: Name, folder or files of a model. None is the default model.
+        device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: replace a file that is there.
         on_progress: called with the number of words of each batch that is done.
 
@@ -84,8 +81,7 @@ def write_token_vectors(
     output = Path(output)
     _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
-    named = (model, options_file, weight_file, vocabulary_file, softmax_file)
-    files = choose_model(*named, with_softmax=softmax)
+    files = choose_model(model, with_softmax=softmax)
     if softmax:
         vectors = _of_softmax(words, files)
         on_progress(len(words))
@@ -130,7 +126,7 @@ def _of_softmax(words: list[str], files: ModelFiles) -> Array:
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
-    dim = read_options(files.options).lstm.projection_dim
+    dim = files.parsed_options.lstm.projection_dim
     check_softmax(files.softmax, len(vocabulary), dim)
     return read_vectors(files.softmax, vocabulary.indices(words))
 
@@ -226,17 +222,16 @@ def average_vectors(
     """
     if at_most is not None and at_most < min_count:
         raise InputError(f"at most {at_most:,} uses: expected {min_count:,} or more, the minimum")
-    lstm_layers = ",".join(map(str, range(1, embedder.options.n_layers)))
-    selection = select(embedder.options.n_layers, lstm_layers if layers is None else layers)
+    engine, n_layers = embedder.engine, embedder.options.n_layers
+    lstm_layers = ",".join(map(str, range(1, n_layers)))
+    selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
-    for window in sentence_windows(
+    for window, embedded in engine.run(
         _uses(sentences, None if words is None else set(words), counts, at_most),
-        *(DEFAULT_BATCH_SIZE, embedder.batch_tokens),
-        carried=embedder.state == "carry",
-        length=lambda uses: len(uses[0]),
+        partial(engine.embed_window, selection=selection),
+        sentence_of=lambda uses: uses[0],
     ):
-        embedded = embedder.embed_window([sentence for sentence, _ in window], selection)
         for (sentence, positions), values in zip(
             window, map(result_or_raise, embedded), strict=True
         ):

@@ -13,20 +13,20 @@ from typing import Any
 
 import click
 
-from elmo_cli import __version__
 from elmo_cli.cli import messages
 from elmo_cli.errors import ElmoError, StoppedError, first_line
+from elmo_cli.version import __version__
 
 COMMAND_GROUPS = {
     "Vectors": {
         "embed": "Embed a text or FASTA file.",
         "distribute": "Embed a large corpus with many workers.",
-        "merge": "Merge the outputs of all shards.",
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
-        "neighbours": "Find the uses nearest to a word in a sentence.",
-        "plot": "Draw the uses of a word as points.",
+        "usages": "Write the occurrences of target words in a text.",
+        "neighbours": "Find the occurrences nearest to a word in a sentence.",
+        "plot": "Draw the occurrences of a word as points.",
         "word-vectors": "Write one vector a word.",
         "change": "Measure how much words changed between corpora.",
     },
@@ -52,7 +52,6 @@ Each is in the file of `_MODULES` in `commands`, or of its name, which is import
 half the time of `--help`.
 """
 _MODULES = {
-    "merge": "embed",
     **dict.fromkeys(("cosine", "neighbours"), "similarity"),
     **dict.fromkeys(("plot", "word-vectors", "change"), "words"),
     **dict.fromkeys(("perplexity", "surprisal", "predict"), "language_models"),
@@ -133,7 +132,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
-        from elmo_cli.inference.device import is_out_of_memory
+        from elmo_cli.inference.memory import is_out_of_memory
 
         return f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
     return None

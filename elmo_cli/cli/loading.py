@@ -1,14 +1,17 @@
-"""What the options name, loaded: a model, its files downloaded with a bar; a tokenizer."""
+"""Loading of what the options name: a model, whose files are downloaded with a bar; a tokenizer."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from elmo_cli.cli import messages
+from elmo_cli.cli.command import is_set
 from elmo_cli.errors import InputError
+from elmo_cli.settings import ModelSettings, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
@@ -17,38 +20,36 @@ if TYPE_CHECKING:
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-def load_embedder(**named: Any) -> "ElmoEmbedder":
-    """Load the model of the shared options; `named` are those of `run_options`."""
-    files = take_files(named)
+def load_embedder(settings: ModelSettings) -> "ElmoEmbedder":
+    """Load a model."""
+    files = find_files(settings)
 
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.engine import load_engine
 
-    return ElmoEmbedder(model=files, **named)
+    return ElmoEmbedder.from_engine(load_engine(settings, files))
 
 
-def load_language_model(**named: Any) -> "LanguageModel":
-    """The same with its softmax."""
-    files = take_files(named, with_softmax=True)
+def load_language_model(settings: ModelSettings) -> "LanguageModel":
+    """Load a model with its softmax."""
+    files = find_files(settings, with_softmax=True)
 
+    from elmo_cli.engine import load_engine
     from elmo_cli.language_model.scoring import LanguageModel
 
-    return LanguageModel(model=files, **named)
+    return LanguageModel.from_engine(load_engine(settings, files))
 
 
-def take_files(named: dict[str, Any], *, with_softmax: bool = False) -> "ModelFiles":
-    """Find or download the files of a model by the options, which are taken out; say its name."""
-    names = ("model", "options_file", "weight_file", "vocabulary_file", "softmax_file")
-    files = {name: named.pop(name, None) for name in names}
-
-    from elmo_cli.pretrained.loading import choose_model
+def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "ModelFiles":
+    """Find or download the files of a model, and print its name."""
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
     with usage_errors():
-        found = choose_model(**files, with_softmax=with_softmax)
+        files = settings.find_files(with_softmax=with_softmax)
     note = " (bundled, small; --model original is the published one)"
-    messages.say(f"Model: {found.name}{note if found.name == BUNDLED else ''}")
-    return found
+    messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
+    return files
 
 
 def collect_garbage() -> None:
@@ -57,25 +58,69 @@ def collect_garbage() -> None:
     gc.enable()
 
 
-def take_tokenizer(named: dict[str, Any]) -> "Tokenizer":
-    """Take the tokenizer out of the options of a command; its language is that of the model."""
-    name, language = named.pop("tokenizer"), named.pop("language")
-    split = named.pop("split_sentences", False)
-    if language and (":" in name or (name == "whitespace" and not split)):
-        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
-
-    from elmo_cli.pretrained.loading import language_of
-    from elmo_cli.text.tokenizers import make_tokenizer
-
-    model = named["init_from"] if "init_from" in named else named["model"]
-    language = language or language_of(model, named["options_file"])
+def make_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
+    """Make the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
+    check_language(text)
+    text = choose_tokenizer(text, model, source)
     with usage_errors():
-        return make_tokenizer(name, language, split_sentences=split)
+        return text.make_tokenizer(model_language(model))
+
+
+def choose_tokenizer(
+    text: TextSettings, model: ModelSettings, source: object = None
+) -> TextSettings:
+    """Return the settings of a text, with the tokenizer of the model's training as the default.
+
+    Print the tokenizer, or a warning if the options name another one.
+
+    Args:
+        text: Settings from the options.
+        model: Settings of the model.
+        source: Input file, whose format may have tokens; None for typed text.
+    """
+    from elmo_cli.pretrained.loading import trained_tokenizer
+
+    name = None if model.model is None else str(model.model)
+    trained = trained_tokenizer(name, model.options_file)
+    if trained is None or (source is not None and _has_tokens(source, text)):
+        return text
+    if not is_set("--tokenizer", "--language"):
+        messages.say(f"Tokenizer: {trained}, as in the training of the model")
+        return replace(text, tokenizer=trained)
+    with usage_errors():
+        chosen = text.make_tokenizer(model_language(model)).name
+    if chosen != trained:
+        messages.say(f"Warning: the model was trained with --tokenizer {trained}, not {chosen}.")
+    return text
+
+
+def _has_tokens(source: object, text: TextSettings) -> bool:
+    """Return whether the format of an input has tokens."""
+    from elmo_cli.text.input_formats import find_format
+
+    with usage_errors():
+        return find_format(source, text.input_format).has_tokens
+
+
+def check_language(text: TextSettings) -> None:
+    """Refuse a language that would have no effect."""
+    is_used = text.tokenizer != "whitespace" or text.split_sentences
+    if text.language and (":" in text.tokenizer or not is_used):
+        raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")
+
+
+def model_language(settings: ModelSettings) -> str | None:
+    """Return the language of a model by its name alone; nothing is downloaded."""
+    options_file = settings.options_file
+    model = None if settings.model is None else str(settings.model)
+    from elmo_cli.pretrained.loading import language_of
+
+    return language_of(model, None if options_file is None else str(options_file))
 
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show an `InputError`, of options that do not go together, as wrong usage."""
+    """Show an `InputError`, of options that contradict each other, as wrong usage."""
     try:
         yield
     except InputError as error:

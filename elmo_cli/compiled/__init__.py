@@ -1,1 +1,1 @@
-"""Functions in C, for the processor at hand, where they were compiled."""
+"""Functions in C, compiled for this processor, and the linear layers that use them."""

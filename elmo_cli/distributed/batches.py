@@ -1,16 +1,20 @@
 """A column of activations for the batches of a pipeline of one's own: Ray Data, Spark, Dask."""
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from elmo_cli.distributed.part import load_embedder
-from elmo_cli.distributed.plan import Settings
+from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN
+from elmo_cli.distributed.part import load_for_worker
+from elmo_cli.distributed.plan import CorpusSettings
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors import InputError
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import as_dtype
 from elmo_cli.outputs.streams import nested_array
+from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
 from elmo_cli.text.records import check_sentence
-from elmo_cli.text.tokenizers import make_tokenizer
 
 
 class EmbedBatch:
@@ -29,34 +33,47 @@ class EmbedBatch:
     """
 
     def __init__(
-        self, *, column: str = "activations", device: Device = "cpu", **settings: Any
+        self, *, column: str = "activations", device: Device = "cpu", **options: Any
     ) -> None:
         """Note plain values; the model is loaded for the first batch.
 
         Args:
             column: the name of the new column.
             device: as in `ElmoEmbedder`.
-            settings: those of `Settings`, such as `model`, `layers`, `pooling` and `text_column`.
+            options: Fields of `ModelSettings`, `TextSettings` and `Selection`, such as `model`,
+                `layers`, `pooling` and `text_column`, and `dtype`.
+
+        Raises:
+            InputError: There is no such option, or its value is invalid.
         """
-        self._column, self._device, self._settings = column, device, Settings(**settings)
+        self._column = column
+        self._text = settings_from(TextSettings, options)
+        self._settings = CorpusSettings(
+            replace(settings_from(ModelSettings, options), device=str(device)),
+            self._text,
+            settings_from(Selection, options),
+            options.get("dtype", "float32"),
+        )
+        known = {
+            *("dtype", *ModelSettings.__dataclass_fields__),
+            *(*TextSettings.__dataclass_fields__, *Selection.__dataclass_fields__),
+        }
+        if unknown := sorted(options.keys() - known):
+            raise InputError(f"{', '.join(unknown)}: no such option of EmbedBatch")
 
     def __call__(self, batch: Any) -> Any:
-        """The batch with the column; its texts are strings or lists of tokens, or None."""
+        """Return the batch with the column; its texts are strings, lists of tokens or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
-        texts, cut = batch[settings.text_column], make_tokenizer(settings.tokenizer).tokenize
+        texts = batch[self._text.text_column or DEFAULT_TEXT_COLUMN]
+        tokenize = self._text.make_tokenizer().tokenize
         sentences = [
-            cut(text or "") if text is None or isinstance(text, str) else check_sentence(text)
+            tokenize(text or "") if text is None or isinstance(text, str) else check_sentence(text)
             for text in (texts.to_pylist() if is_table else texts)
         ]
-        embedded = load_embedder(settings, self._device).embed_sentences(
-            map(list, sentences),
-            layers=settings.layers,
-            mix=settings.mix,
-            gamma=settings.gamma,
-            pooling=settings.pooling,
-        )
+        embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
+        embedded = embedder.embed_sentences(map(list, sentences), **asdict(settings.selection))
         values = [as_dtype(each, settings.dtype) for each in embedded]
-        is_pooled = settings.pooling is not None
+        is_pooled = settings.selection.pooling is not None
         if is_table:
             return batch.append_column(self._column, nested_array(values, pooled=is_pooled))
         if not isinstance(batch, dict):

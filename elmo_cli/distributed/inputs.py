@@ -9,19 +9,19 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors import InputError, check_choice, first_line
 from elmo_cli.outputs.parts import Folder, open_location
+from elmo_cli.settings import TextSettings
 from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
 from elmo_cli.text.input_formats import FORMATS, find_format
 from elmo_cli.text.lines import LineReader, read_lines
 from elmo_cli.text.records import Record
-from elmo_cli.text.tokenizers import make_tokenizer
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
+DEFAULT_TEXT_COLUMN: Final = "text"
 _TOKEN_BYTES: Final = 6
 """Of text, about, with the space; of a residue 1."""
 _BUFFER_BYTES: Final = 1 << 20
@@ -46,25 +46,17 @@ class Part(NamedTuple):
         return f"part {self.number} ({self.path}, {records})"
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What is read of an input, and how."""
+def format_name(text: TextSettings, path: str) -> str:
+    """Return the name of the format of a file; raise an `InputError` if it is not offered."""
+    if text.input_format is None and path.lower().endswith(".parquet"):
+        return "parquet"
+    name = text.input_format or find_format(path).name
+    check_choice(f"{path}: format", name, _FORMATS)
+    return name
 
-    input_format: str | None = None
-    """`text`, `fasta`, `jsonl` or `parquet`; None goes by the suffix of each file."""
-    text_column: str = "text"
-    key_column: str | None = None
-    tokenizer: str = "whitespace"
-    """Of texts, with its language: see `make_tokenizer`."""
-    skip_errors: bool = False
 
-    def format_of(self, path: str) -> str:
-        """The format of a file; an `InputError` where it is another one."""
-        if self.input_format is None and path.lower().endswith(".parquet"):
-            return "parquet"
-        name = self.input_format or find_format(path).name
-        check_choice(f"{path}: format", name, _FORMATS)
-        return name
+def _text_column(text: TextSettings) -> str:
+    return text.text_column or DEFAULT_TEXT_COLUMN
 
 
 def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -90,7 +82,7 @@ def _matching(pattern: str) -> list[str]:
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-def cut(paths: Iterable[str], columns: Columns, n_tokens: float) -> list[Part]:
+def cut(paths: Iterable[str], text: TextSettings, n_tokens: float) -> list[Part]:
     """Cut inputs into parts of about so many tokens; compressed data is never cut.
 
     They are read to their ends to count the records; of Parquet, the footer.
@@ -98,18 +90,18 @@ def cut(paths: Iterable[str], columns: Columns, n_tokens: float) -> list[Part]:
     parts: list[Part] = []
     n_records = 0
     for path in paths:
-        input_format = columns.format_of(path)
+        input_format = format_name(text, path)
         n_bytes = max(1, int(n_tokens * (1 if input_format == "fasta" else _TOKEN_BYTES)))
         cut_one = _cut_rows if input_format == "parquet" else _cut_lines
-        for stretch in cut_one(path, columns, n_bytes):
+        for stretch in cut_one(path, text, n_bytes):
             parts.append(Part(len(parts), n_records, path, *stretch))
             n_records += parts[-1].n_records
     return parts
 
 
-def _cut_lines(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
+def _cut_lines(path: str, text: TextSettings, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
     """Stretches of lines: what `Part` has from `start` on."""
-    is_text, is_fasta = (columns.format_of(path) == name for name in ("text", "fasta"))
+    is_text, is_fasta = (format_name(text, path) == name for name in ("text", "fasta"))
     start = position = n_records = 0
     start_line = 1
     with _open(path) as file:
@@ -128,15 +120,15 @@ def _cut_lines(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int,
             n_records += is_new
 
 
-def _cut_rows(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
+def _cut_rows(path: str, text: TextSettings, n_bytes: int) -> Iterator[tuple[int, int, int, int]]:
     """Stretches of rows: what `Part` has from `start` on."""
     with _open(path) as file:
-        footer = _parquet(path, file, columns).metadata.to_dict()
+        footer = _parquet(path, file, text).metadata.to_dict()
     leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
     n_text = sum(
         leaf["total_uncompressed_size"]
         for leaf in leaves
-        if leaf["path_in_schema"].partition(".")[0] == columns.text_column
+        if leaf["path_in_schema"].partition(".")[0] == _text_column(text)
     )
     n_rows = footer["num_rows"]
     step = max(1, n_rows * n_bytes // max(1, n_text))
@@ -145,14 +137,14 @@ def _cut_rows(path: str, columns: Columns, n_bytes: int) -> Iterator[tuple[int, 
         yield start, start + 1, n_here, n_here
 
 
-def read_part(part: Part, columns: Columns) -> Iterator[Record]:
+def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
     """The records of a part; with `skip_errors`, those that cannot be read have their `error`."""
-    input_format, tokenizer = columns.format_of(part.path), make_tokenizer(columns.tokenizer)
-    fields = Fields((columns.text_column,), columns.key_column)
-    unit, lines = "line", _lines(part, columns)
+    input_format, tokenizer = format_name(text, part.path), text.make_tokenizer()
+    fields = Fields((_text_column(text),), text.id_column)
+    unit, lines = "line", _lines(part, text)
     entries: Iterable[Entry]
     if input_format == "parquet":
-        unit, rows = "row", enumerate(_rows(part, columns), start=1)
+        unit, rows = "row", enumerate(_rows(part, text), start=1)
         entries = (Entry(n, *row_record(row, fields, tokenizer)) for n, row in rows)
     elif input_format == "jsonl":
         entries = json_entries(lines, tokenizer, fields)
@@ -161,24 +153,24 @@ def read_part(part: Part, columns: Columns) -> Iterator[Record]:
     for number, record, error in entries:
         if error is not None:
             error = f"{part.path}, {unit} {part.line - 1 + number}: {error}"
-            if not columns.skip_errors:
+            if not text.skip_errors:
                 raise InputError(error)
             record = Record(record.text, [], error=error)
         yield record
 
 
-def _lines(part: Part, columns: Columns) -> Iterator[str]:
+def _lines(part: Part, text: TextSettings) -> Iterator[str]:
     with _open(part.path) as file:
-        is_fasta = columns.format_of(part.path) == "fasta"
+        is_fasta = format_name(text, part.path) == "fasta"
         reader = LineReader(part.path, file, first=part.line, splits_at_cr=is_fasta)
         reader.seek(part.start)
-        yield from islice(read_lines(reader, skip_errors=columns.skip_errors), part.n_lines)
+        yield from islice(read_lines(reader, skip_errors=text.skip_errors), part.n_lines)
 
 
-def _rows(part: Part, columns: Columns) -> Iterator[dict[str, Any]]:
-    names = [name for name in (columns.text_column, columns.key_column) if name is not None]
+def _rows(part: Part, text: TextSettings) -> Iterator[dict[str, Any]]:
+    names = [name for name in (_text_column(text), text.id_column) if name is not None]
     with _open(part.path) as opened:
-        file = _parquet(part.path, opened, columns)
+        file = _parquet(part.path, opened, text)
         groups = range(file.num_row_groups)
         ends = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
         first = bisect_right(ends, part.start) - 1
@@ -201,13 +193,13 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
 
 
-def _parquet(path: str, file: io.BufferedReader, columns: Columns) -> Any:
+def _parquet(path: str, file: io.BufferedReader, text: TextSettings) -> Any:
     """A file of Parquet, made sure that it has the columns."""
     from pyarrow import parquet
 
     found = parquet.ParquetFile(file.raw)
     names = found.schema_arrow.names
-    for name in (columns.text_column, columns.key_column):
+    for name in (_text_column(text), text.id_column):
         if name is not None and name not in names:
             shown = ", ".join(names[:20])
             raise InputError(f"{path}: expected a column {name!r}, found {shown}")

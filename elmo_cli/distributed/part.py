@@ -3,20 +3,22 @@
 import os
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, NamedTuple
 
-from elmo_cli.distributed.inputs import Part, read_part
-from elmo_cli.distributed.plan import Settings
-from elmo_cli.embed_file import embed_windows
-from elmo_cli.embedder import DEFAULT_BATCH_SIZE, ElmoEmbedder
+from elmo_cli.distributed.inputs import Part, format_name, read_part
+from elmo_cli.distributed.plan import CorpusSettings
+from elmo_cli.embed_file import ReadRecord, embed_windows
+from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import ComputationError, InputError, WeightsError
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.formats import OutputFormat, as_dtype
 from elmo_cli.outputs.parts import Folder, part_name
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.text.shards import ShardReader
 
 
@@ -31,18 +33,9 @@ class PartResult(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def load_embedder(settings: Settings, device: Device) -> ElmoEmbedder:
-    """Load the model of these settings, once a process."""
-    return ElmoEmbedder(
-        settings.options_file,
-        settings.weight_file,
-        device=device,
-        model=settings.model,
-        vocabulary_file=settings.vocabulary_file,
-        state=settings.state,
-        precision=settings.precision,
-        batch_tokens=settings.batch_tokens,
-    )
+def load_for_worker(settings: ModelSettings) -> Engine:
+    """Load the model of these settings, once per process."""
+    return load_engine(settings)
 
 
 def worker_name() -> str:
@@ -53,7 +46,7 @@ def worker_name() -> str:
 def embed_part(
     folder: str,
     model_sha256: str,
-    settings: Settings,
+    settings: CorpusSettings,
     part: Part,
     device: Device = "cpu",
     on_tokens: Callable[[int], object] = lambda n_tokens: None,
@@ -66,13 +59,13 @@ def embed_part(
     there, n_tokens = Folder(folder), 0
     try:
         if not there.has(name):
-            embedder = load_embedder(settings, device)
-            if embedder.content_sha256 != model_sha256:
+            engine = load_for_worker(replace(settings.model, device=str(device)))
+            if engine.content_sha256 != model_sha256:
                 raise WeightsError(
-                    f"{embedder.files.weights} on {worker}: expected the weights of the plan, "
-                    f"SHA-256 {model_sha256[:12]}..., found {embedder.content_sha256[:12]}..."
+                    f"{engine.files.weights} on {worker}: expected the weights of the plan, "
+                    f"SHA-256 {model_sha256[:12]}..., found {engine.content_sha256[:12]}..."
                 )
-            n_tokens = there.publish(name, partial(_write, part, settings, embedder, on_tokens))
+            n_tokens = there.publish(name, partial(_write, part, settings, engine, on_tokens))
     except (InputError, ComputationError) as error:
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
     return PartResult(part.number, worker, n_tokens)
@@ -80,37 +73,42 @@ def embed_part(
 
 def _write(
     part: Part,
-    settings: Settings,
-    embedder: ElmoEmbedder,
+    settings: CorpusSettings,
+    engine: Engine,
     on_tokens: Callable[[int], object],
     file: IO[bytes],
 ) -> int:
     """Write a part; how many tokens it has."""
-    selection = settings.selection(embedder.options.n_layers)
-    is_fasta = settings.format_of(part.path) == "fasta"
-    has_keys = is_fasta or settings.key_column is not None
+    selection = settings.selection.for_model(engine.options.n_layers)
+    is_fasta = format_name(settings.text, part.path) == "fasta"
+    has_keys = is_fasta or settings.text.id_column is not None
     output_format = OutputFormat(
         "parquet",
         compression="zstd",
         dtype=settings.dtype,
-        pooled=settings.pooling is not None,
+        pooled=selection.pooling is not None,
         forget_sentences=is_fasta,
     )
-    attributes = embedder.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
+    attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
-    records = ShardReader(read_part(part, settings))
+    records = ShardReader(read_part(part, settings.text))
     skipped: dict[str, str] = {}
     n_tokens = 0
-    unit, skip_errors = f"{part.path}, record", settings.skip_errors
-    windows = embed_windows(embedder, records.read(), selection, unit=unit, skip_errors=skip_errors)
-    for record, place, values in chain.from_iterable(windows):
-        number = part.first + place.n_records - 1
+    windows = embed_windows(
+        engine,
+        (ReadRecord(record, progress) for record, progress in records.read()),
+        selection,
+        unit=f"{part.path}, record",
+        skip_errors=settings.text.skip_errors,
+    )
+    for embedded in chain.from_iterable(window.records for window in windows):
+        record, number = embedded.record, part.first + embedded.progress.n_records - 1
         if record.error is not None:
             skipped[str(number)] = record.error
         if has_keys:
             record = record._replace(id=record.id or "")
-        writer.write(number, record, as_dtype(values, settings.dtype))
+        writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
     if records.progress.n_records != part.n_records:

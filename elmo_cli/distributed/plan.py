@@ -2,23 +2,23 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import torch
 
-import elmo_cli
-from elmo_cli.distributed.inputs import Columns, Part, cut, find_inputs
+from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN, Part, cut, find_inputs
 from elmo_cli.errors import OutputError, check_choice, shown
-from elmo_cli.inference.selection import Selection, select
-from elmo_cli.model.options import ModelOptions, read_options, start_of_sentences
+from elmo_cli.inference.selection import choose_layers
+from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import DTYPES
 from elmo_cli.outputs.parts import PLAN, Folder
 from elmo_cli.outputs.writer import differences
-from elmo_cli.pretrained.loading import choose_model, default_model
+from elmo_cli.pretrained.loading import default_model
 from elmo_cli.pretrained.model_files import content_sha256
 from elmo_cli.pretrained.registry import published_model
-from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.settings import ModelSettings, Selection, TextSettings
+from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0
 """Size of a part, before compression."""
@@ -28,35 +28,31 @@ _RECORD_TOKENS: Final = 25
 
 
 @dataclass(frozen=True)
-class Settings(Columns):
-    """What a worker has to know, in plain values; see `ElmoEmbedder` and its `embed_file`."""
+class CorpusSettings:
+    """What a worker has to know to embed a part."""
 
-    model: str | None = None
-    options_file: str | None = None
-    weight_file: str | None = None
-    vocabulary_file: str | None = None
-    state: Any = None
-    precision: Any = "float32"
-    batch_tokens: int | None = None
-    layers: str = "all"
-    mix: tuple[float, ...] | None = None
-    gamma: float | None = None
-    pooling: str | None = None
+    model: ModelSettings = field(default_factory=ModelSettings)
+    text: TextSettings = field(default_factory=TextSettings)
+    selection: Selection = field(default_factory=Selection)
     dtype: str = "float32"
 
-    def selection(self, n_layers: int) -> Selection:
-        """What is written of a model's layers."""
-        return select(n_layers, self.layers, self.mix, self.gamma, self.pooling)
+    def __post_init__(self) -> None:
+        check_choice("state", self.model.state or "zero", ("zero", "warm"))
+        check_choice("dtype", self.dtype, DTYPES)
 
-    def for_workers(self) -> "Settings":
-        """The same with absolute paths, for workers run elsewhere, in another folder."""
-        model = self.model or (None if self.options_file else default_model())
-        paths: dict[str, Any] = {"model": model, "options_file": self.options_file}
-        paths |= {"weight_file": self.weight_file, "vocabulary_file": self.vocabulary_file}
+    def for_workers(self) -> "CorpusSettings":
+        """Return the settings with absolute paths, for workers that run in other folders."""
+        given = self.model
+        paths: dict[str, Any] = {
+            "model": given.model or (None if given.options_file else default_model()),
+            "options_file": given.options_file,
+            "weight_file": given.weight_file,
+            "vocabulary_file": given.vocabulary_file,
+        }
         for name, path in paths.items():
             if path is not None and published_model(path) is None and os.path.exists(path):
                 paths[name] = os.path.abspath(path)
-        return replace(self, **paths)
+        return replace(self, model=replace(given, **paths))
 
 
 class Plan(NamedTuple):
@@ -70,7 +66,7 @@ class Plan(NamedTuple):
 def open_plan(
     folder: Folder,
     patterns: tuple[str, ...],
-    settings: Settings,
+    settings: CorpusSettings,
     *,
     part_mb: float | None = None,
     overwrite: bool = False,
@@ -89,8 +85,6 @@ def open_plan(
         InputError: an input cannot be read.
         OutputError: the folder is of other inputs or settings, or something else lies in it.
     """
-    check_choice("state", settings.state or "zero", ("zero", "warm"))
-    check_choice("dtype", settings.dtype, DTYPES)
     inputs = find_inputs(patterns)
     values, options = _recorded(settings)
     values |= {f"input {i}": ", ".join(each) for i, each in enumerate(inputs, start=1)}
@@ -111,7 +105,7 @@ def open_plan(
             "found other files in it"
         )
     n_tokens = _tokens_per_part(settings, options, part_mb)
-    plan = Plan(values, cut((path for path, _ in inputs), settings, n_tokens))
+    plan = Plan(values, cut((path for path, _ in inputs), settings.text, n_tokens))
     folder.write(PLAN, {"settings": values, "parts": [part._asdict() for part in plan.parts]})
     return plan
 
@@ -124,30 +118,36 @@ def read_plan(folder: Folder) -> Plan | None:
     return Plan(found["settings"], [Part(**each) for each in found["parts"]])
 
 
-def _recorded(settings: Settings) -> tuple[dict[str, str], ModelOptions]:
-    """What the values of a folder depend on, as attributes; and the options of the model."""
-    files = choose_model(
-        settings.model, settings.options_file, settings.weight_file, settings.vocabulary_file
-    )
-    options = read_options(files.options)
-    own = ("precision", "dtype", "input_format", "text_column", "key_column", "skip_errors")
-    chosen = {name: getattr(settings, name) for name in own}
+def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
+    """Return what the values of a folder depend on, as attributes, and the model's options."""
+    files, text = settings.model.find_files(), settings.text
+    options = files.parsed_options
+    chosen = {
+        "precision": settings.model.precision,
+        "dtype": settings.dtype,
+        "input_format": text.input_format,
+        "text_column": text.text_column or DEFAULT_TEXT_COLUMN,
+        "key_column": text.id_column,
+        "skip_errors": text.skip_errors,
+    }
     return {
         "model": files.name,
         "model_sha256": content_sha256(files),
         "options": json.dumps(asdict(options)),
-        **settings.selection(options.n_layers).attributes(),
-        "state": settings.state or start_of_sentences(files.options),
-        "elmo_cli_version": elmo_cli.__version__,
-        **make_tokenizer(settings.tokenizer).to_attributes(),
+        **settings.selection.for_model(options.n_layers).to_attributes(),
+        "state": settings.model.state or files.initial_state,
+        "elmo_cli_version": __version__,
+        **text.make_tokenizer().to_attributes(),
         **{name: str(value) for name, value in chosen.items() if value is not None},
     }, options
 
 
-def _tokens_per_part(settings: Settings, options: ModelOptions, part_mb: float | None) -> float:
-    selection = settings.selection(options.n_layers)
-    vector = selection.choose(torch.empty(options.n_layers, 1, options.width))
+def _tokens_per_part(
+    settings: CorpusSettings, options: ModelOptions, part_mb: float | None
+) -> float:
+    selection = settings.selection.for_model(options.n_layers)
+    vector = choose_layers(selection, torch.empty(options.n_layers, 1, options.width))
     vector_bytes = vector.numel() * (2 if settings.dtype == "float16" else 4)
     n_vectors = (part_mb or _PART_MB) * 1e6 / vector_bytes
-    n_tokens = n_vectors * (_RECORD_TOKENS if settings.pooling else 1)
+    n_tokens = n_vectors * (_RECORD_TOKENS if selection.pooling else 1)
     return n_tokens if part_mb else min(n_tokens, _PART_TOKENS)

@@ -3,7 +3,6 @@
 import logging
 import math
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,20 +16,17 @@ import torch
 
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, worker_name
-from elmo_cli.errors import DeviceError, ElmoError, first_line, load_extra
+from elmo_cli.errors import DeviceError, ElmoError, first_line, install_command, load_extra
 
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
 _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
-_ANSWER_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 25.0
 """Seconds after which a worker that does not move, or that none runs, is said."""
 _BUSY_SECONDS: Final = 2.0
 """Of a processor: a worker that has used them computes, and may only be slow."""
-_GREETING: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""Of a client of HTTP/2, with no settings; the answer begins with a frame of the same kind, 4."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +192,7 @@ def load_ray() -> Any:
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
             f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; "
-            'pip install "elmo-cli[ray]"'
+            f"{install_command('ray')}"
         )
     return ray
 
@@ -208,7 +204,6 @@ def _connect(ray: Any, address: str | None) -> None:
         ray.init(address="local", include_dashboard=False, **settings)
         return
     try:
-        _greet(address)
         with ThreadPool(1) as pool:  # Ray itself tries for minutes
             pool.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
     except Exception as error:
@@ -221,17 +216,6 @@ def _connect(ray: Any, address: str | None) -> None:
             f"--address {address}: expected a cluster of Ray, found {reason}; without --address "
             "the run starts its own"
         ) from None
-
-
-def _greet(address: str) -> None:
-    """Raise an `OSError` unless gRPC answers there, which Ray's servers speak: Ray would wait."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdecimal() or os.environ.get("RAY_USE_TLS") == "1":
-        return
-    with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS) as connection:
-        connection.sendall(_GREETING)
-        if connection.recv(9)[3:4] != _GREETING[-6:-5]:
-            raise OSError("something else that listens there")
 
 
 def _room(there: dict[str, float], wanted: Resources) -> int:

@@ -11,14 +11,14 @@ from typing import Final
 
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
-from elmo_cli.distributed.plan import Plan, Settings, read_plan
+from elmo_cli.distributed.plan import CorpusSettings, Plan, read_plan
 from elmo_cli.errors import InputError, OutputError, StoppedError, counted
 from elmo_cli.outputs.parts import COMPLETE, Folder
 from elmo_cli.text.shards import WHOLE, Shard
 
 logger = logging.getLogger(__name__)
 
-Engine = Callable[[Sequence[Part], Callable[..., PartResult]], Iterable[PartResult | int]]
+Workers = Callable[[Sequence[Part], Callable[..., PartResult]], Iterable[PartResult | int]]
 """Parts, and what embeds one -> what became of each; now and then the tokens of those in work."""
 _NOTE_SECONDS: Final = 10.0
 """Seconds between the notes of a run that is at work."""
@@ -69,8 +69,8 @@ class Progress:
 def run_parts(
     folder: Folder,
     plan: Plan,
-    settings: Settings,
-    engine: Engine,
+    settings: CorpusSettings,
+    workers: Workers,
     *,
     shard: Shard = WHOLE,
     on_progress: Callable[[Progress], object] = lambda progress: None,
@@ -82,7 +82,7 @@ def run_parts(
         folder: with its plan.
         plan: what `open_plan` gave.
         settings: those of the plan.
-        engine: has workers embed parts, which may be in other processes.
+        workers: Embed parts, perhaps in other processes.
         shard: every N-th part from the I-th.
         on_progress: told of each part, and now and then.
         should_stop: asked as often; True gives up the parts in work.
@@ -98,7 +98,7 @@ def run_parts(
     note = f"_elmo/run{'' if shard == WHOLE else f'-{shard.number}-{shard.total}'}.json"
     _warn_of_another(folder, note)
     with _noted(folder, note, progress):
-        for result in engine(parts, embed) if parts else ():
+        for result in workers(parts, embed) if parts else ():
             if isinstance(result, int):
                 progress.n_tokens_in_work = result
             else:

@@ -1,1 +1,1 @@
-"""The same numbers as `model`, fast and without gradients."""
+"""Fast inference without gradients: the numbers of `model`."""

@@ -1,7 +1,7 @@
-"""Sentences to batches: bounded windows, like lengths together.
+"""Streams of sentences to windows and batches.
 
-A window is as much of the stream as is held in memory at once; within it,
-sentences are grouped by length under a budget of tokens.
+A window is the part of a stream that is in memory at one time. Its sentences are grouped by length
+into batches of a limited number of tokens.
 """
 
 import sys
@@ -12,73 +12,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import ComputationError, check_at_least, first_line
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _Compute = Callable[[Sequence[int]], Sequence[_Result]]
 
-DEFAULT_BATCH_SIZE: Final = 64
-"""Sentences in a batch where states are carried over; it changes results only there."""
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
-"""Tokens in a batch, by device: the more, the more of them are equal, but the more memory."""
+"""Tokens per batch, by device. Larger batches contain more repeated tokens, which are computed
+once, but need more memory."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
-"""Sentences in a batch, by device: enough for the matrix products to run at full speed."""
+"""Sentences per batch, by device: enough for matrix products at full speed."""
 WINDOW_BATCHES: Final = 2
-"""Batches in a window: enough sentences that those of a batch are of like length."""
+"""Batches per window: enough sentences for batches of similar lengths."""
 
 
-def distinct_sentences(sentences: Sequence[list[str]]) -> tuple[list[list[str]], list[int]]:
-    """The sentences without those that are there already, and which of them each one is."""
-    places: dict[tuple[str, ...], int] = {}
-    indices = [places.setdefault(tuple(sentence), len(places)) for sentence in sentences]
-    return [list(sentence) for sentence in places], indices
+def find_distinct_sentences(
+    sentences: Sequence[list[str]],
+) -> tuple[list[list[str]], list[int]]:
+    """Return the distinct sentences, and the index of each sentence among them."""
+    index: dict[tuple[str, ...], int] = {}
+    indices = [index.setdefault(tuple(sentence), len(index)) for sentence in sentences]
+    return [list(sentence) for sentence in index], indices
 
 
-def tokens_per_batch(batch_tokens: int | None, device_type: str) -> int:
-    """The maximum number of tokens in a batch: as given, at least 1, or the device's default."""
+def choose_batch_tokens(batch_tokens: int | None, device_type: str) -> int:
+    """Return the number of tokens per batch: as given, at least 1, or the default of the device."""
     if batch_tokens is None:
         return BATCH_TOKENS[device_type]
     check_at_least("batch_tokens", batch_tokens, 1)
     return batch_tokens
 
 
-def sentence_windows(
+def split_into_windows(
     sentences: Iterable[_Item],
     batch_size: int,
     batch_tokens: int,
     *,
     carried: bool,
     length: Callable[[Any], int] = len,
-    is_ready: Callable[[], bool] = lambda: True,
+    ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Cut a stream into windows, each held in memory and computed at once.
+    """Split a stream into windows, each held in memory and computed at once.
 
-    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or less where the next sentence
-    is not there yet; where states are carried over, it is a batch of `batch_size` sentences.
+    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or fewer where `ends_window` is
+    True for an item. Where the state is carried over, it is one batch of `batch_size` sentences.
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
-        return windows(sentences, sys.maxsize, batch_size, length=length)
+        return split_by_size(sentences, sys.maxsize, batch_size, length=length)
     n_tokens = WINDOW_BATCHES * batch_tokens
-    return windows(sentences, n_tokens, n_tokens, length=length, is_ready=is_ready)
+    return split_by_size(sentences, n_tokens, n_tokens, length=length, ends_window=ends_window)
 
 
-def windows(
+def split_by_size(
     sentences: Iterable[_Item],
     max_tokens: int,
     max_sentences: int,
     *,
     length: Callable[[Any], int] = len,
-    is_ready: Callable[[], bool] = lambda: True,
+    ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Cut a stream into lists, each closed by the sentence that reaches a bound."""
+    """Split a stream into lists of about `max_tokens` tokens.
+
+    A list ends with the item that reaches a maximum, or for which `ends_window` is True.
+    """
     window: list[_Item] = []
     n_tokens = 0
     for sentence in sentences:
         window.append(sentence)
         n_tokens += length(sentence)
-        if n_tokens >= max_tokens or len(window) >= max_sentences or not is_ready():
+        if n_tokens >= max_tokens or len(window) >= max_sentences or ends_window(sentence):
             yield window
             window, n_tokens = [], 0
     if window:
@@ -94,70 +98,74 @@ def compute_window(
     carried: bool,
     compute_on_cpu: _Compute[_Result] | None = None,
 ) -> dict[int, _Result | ComputationError]:
-    """Compute the sentences of a window, in batches of like length.
+    """Compute the sentences of a window, in batches of similar lengths.
 
-    Out of memory: retry the batch in halves, then on the CPU.
+    A batch that does not fit into memory is computed in halves, in the end on the CPU.
 
     Args:
-        compute: gives the results of a batch of indices; changes nothing when it fails.
-        lengths: tokens in each sentence.
-        batch_tokens: the maximum number of tokens in a batch.
+        compute: Returns the results of a batch of indices. It changes nothing when it fails.
+        lengths: Number of tokens per sentence.
+        batch_tokens: Maximum number of tokens per batch.
         device_type: `cpu`, `cuda` or `mps`.
-        carried: states are carried over, and may have moved on when memory runs out: no retry.
-        compute_on_cpu: the same on the CPU, for a sentence that is too long for a GPU.
+        carried: The state is carried over. It may have changed when memory runs out, so that the
+            error is raised.
+        compute_on_cpu: Computes on the CPU a sentence that is too long for a GPU.
 
     Returns:
-        The result of each sentence that has tokens, by its index; an error for one that memory
-        does not suffice for.
+        The result of each sentence that has tokens, by its index, or an error if the sentence
+        alone does not fit into memory.
     """
     results: dict[int, _Result | ComputationError] = {}
-    batches = [*batches_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
+    batches = [*group_by_length(lengths, batch_tokens, BATCH_SENTENCES[device_type])]
     while batches:
         batch = batches.pop(0)
-        found = compute(batch) if carried else _try(compute, batch)
-        if isinstance(found, ComputationError) and len(batch) == 1 and compute_on_cpu:
-            found = _try(compute_on_cpu, batch)
-        if not isinstance(found, ComputationError):
-            results.update(zip(batch, found, strict=True))
+        computed = compute(batch) if carried else _compute_or_catch(compute, batch)
+        if isinstance(computed, ComputationError) and len(batch) == 1 and compute_on_cpu:
+            computed = _compute_or_catch(compute_on_cpu, batch)
+        if not isinstance(computed, ComputationError):
+            results.update(zip(batch, computed, strict=True))
         elif len(batch) == 1:
-            results[batch[0]] = found
+            results[batch[0]] = computed
         else:
             half = len(batch) // 2
             batches[:0] = batch[:half], batch[half:]
     return results
 
 
-def _try(compute: _Compute[_Result], batch: Sequence[int]) -> Sequence[_Result] | ComputationError:
+def _compute_or_catch(
+    compute: _Compute[_Result], batch: Sequence[int]
+) -> Sequence[_Result] | ComputationError:
+    """Compute a batch, and return an error if it does not fit into memory."""
     try:
         return compute(batch)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         reason = first_line(error)
-    # Made outside of the handler: a traceback would keep the memory of the failed batch.
+    # An error made in the handler would keep the traceback, and with it the memory of the batch.
     return ComputationError(f"out of memory: {reason}")
 
 
-def batches_by_length(
+def group_by_length(
     lengths: Sequence[int], batch_tokens: int, batch_sentences: int | None = None
 ) -> Iterator[list[int]]:
-    """Group sentences of like length, longest first, under a budget.
+    """Group sentences of similar lengths, the longest first.
 
     Args:
-        lengths: tokens in each sentence.
-        batch_tokens: the maximum number of tokens in a batch; a longer sentence goes alone.
-        batch_sentences: the maximum number of sentences in a batch; None is no limit.
+        lengths: Number of tokens per sentence.
+        batch_tokens: Maximum number of tokens per batch. A longer sentence is a batch of its own.
+        batch_sentences: Maximum number of sentences per batch. None is no limit.
 
     Yields:
-        The indices of the sentences of a batch. Empty sentences are in none.
+        The indices of the sentences of a batch, without empty sentences.
     """
     batch: list[int] = []
     n_tokens = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if lengths[index] == 0:
             break
-        full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
-        if batch and full:
+        is_full = len(batch) == batch_sentences or n_tokens + lengths[index] > batch_tokens
+        if batch and is_full:
             yield batch
             batch, n_tokens = [], 0
         batch.append(index)
@@ -167,9 +175,11 @@ def batches_by_length(
 
 
 def index_tokens(sentences: Sequence[Sequence[str]]) -> tuple[list[str], NDArray[np.int64]]:
-    """The distinct tokens of sentences, in order of first appearance, and where each is in them.
+    """Index the distinct tokens of sentences.
 
-    The latter is int64, shape (B, T), -1 where a sentence has no token.
+    Returns:
+        The tokens in order of first appearance, and the index of each token of the sentences,
+        shape (B, T), -1 where there is no token.
     """
     index: dict[str, int] = {}
     rows = np.full((len(sentences), max(map(len, sentences), default=0)), -1)

@@ -1,20 +1,20 @@
-"""The fast token encoder: the same as the readable one, and a cache of what it gave.
+"""Fast token encoder: computes what the readable one computes, with a cache of token vectors.
 
-The encoder's parts are replaced by functions of the same meaning. Where there are kernels, the
-vector of a token does not depend, to the bit, on the tokens that are encoded with it.
+Faster modules replace the parts of the encoder. Where there are kernels, the bits of a token's
+vector do not depend on the tokens that are encoded with it.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.compiled.kernels import kernel, linear
-from elmo_cli.inference.device import ComputeTypes
+from elmo_cli.compiled.kernels import find_kernel
+from elmo_cli.inference.precision import ComputeTypes, prepare_linear
 from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder, encode_in_chunks
 
-_Function = Callable[[Tensor], Tensor]
 _FLOAT = torch.float32
 
 
@@ -23,110 +23,141 @@ def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEn
     encoder = encoder.to(types.device)
     for module in list(encoder.modules()):
         for name, child in list(module.named_children()):
-            if function := _faster(child, types):
-                setattr(module, name, _Replacement(function))
+            if replacement := _make_faster(child, types):
+                setattr(module, name, replacement)
     return encoder
 
 
-class _Replacement(nn.Module):
-    """A function in the place of a module."""
+def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
+    """Return a faster module that computes what `module` does, or None."""
+    if isinstance(module, nn.Linear):
+        return FastLinear(module, types)
+    if isinstance(module, Convolution):
+        return FastConvolution(module)
+    if isinstance(module, Highway) and types.device.type == "cpu":
+        return FastHighway(module)
+    return FastTanh() if isinstance(module, nn.Tanh) and types.device.type == "cpu" else None
 
-    def __init__(self, function: _Function) -> None:
+
+class FastLinear(nn.Module):
+    """Linear layer in a precision, with inputs and outputs in float32."""
+
+    def __init__(self, linear: nn.Linear, types: ComputeTypes) -> None:
+        """Copy the weights of a layer."""
         super().__init__()
-        self._function = function
+        bias = None if linear.bias is None else linear.bias.detach()
+        self._layer = prepare_linear(linear.weight.detach(), bias, types.weights, _FLOAT)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return self._function(inputs)
+        """Multiply float32, shape (N, in), to float32, shape (N, out)."""
+        return self._layer(inputs)
 
 
-def _faster(module: nn.Module, types: ComputeTypes) -> _Function | None:
-    """A function that computes what a module does, if there is a faster one."""
-    if isinstance(module, nn.Linear):
-        bias = None if module.bias is None else module.bias.detach()
-        return linear(module.weight.detach(), bias, types.weights, _FLOAT)
-    if isinstance(module, Convolution):
-        return _convolution(module)
-    if isinstance(module, Highway) and types.device.type == "cpu":
-        return _highway(module)
-    return _tanh() if isinstance(module, nn.Tanh) and types.device.type == "cpu" else None
+class FastConvolution(nn.Module):
+    """Convolution by one product, in float32 in every precision."""
+
+    def __init__(self, convolution: Convolution) -> None:
+        """Copy the weights of a convolution."""
+        super().__init__()
+        assert convolution.bias is not None
+        weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
+        self._convolution = convolution
+        self._layer = prepare_linear(weight, bias, _FLOAT, _FLOAT)
+
+    def forward(self, embedded: Tensor) -> Tensor:
+        """Convolve; see `Convolution.forward`."""
+        windows = self._convolution.windows(embedded)
+        return self._layer(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
 
 
-def _convolution(convolution: Convolution) -> _Function:
-    """See `Convolution.forward`; in float32 always."""
-    assert convolution.bias is not None
-    weight, bias = convolution.weight.detach().flatten(1), convolution.bias.detach()
-    layer = linear(weight, bias, _FLOAT, _FLOAT)
+class FastHighway(nn.Module):
+    """Highway whose elementwise part is in C, where there are kernels."""
 
-    def forward(embedded: Tensor) -> Tensor:
-        windows = convolution.windows(embedded)
-        return layer(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
+    def __init__(self, highway: Highway) -> None:
+        """Share the linear layers of a highway."""
+        super().__init__()
+        self._highway = highway
 
-    return forward
-
-
-def _highway(highway: Highway) -> _Function | None:
-    """See `Highway.forward`; its elementwise part in C."""
-    function = kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
-    if function is None:
-        return None
-
-    def forward(inputs: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Pass float32, shape (N, F), through the highway; see `Highway.forward`."""
+        kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
+        if kernel is None:
+            passed: Tensor = self._highway(inputs)
+            return passed
         out = torch.empty_like(inputs)
-        function(*inputs.shape, inputs, highway.carry(inputs), highway.transform(inputs), out)
+        carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
+        kernel(*inputs.shape, inputs, carry, transform, out)
         return out
 
-    return forward
 
+class FastTanh(nn.Module):
+    """Hyperbolic tangent in C, where there are kernels."""
 
-def _tanh() -> _Function | None:
-    """Float32, shape (N, F), to the same shape: overwritten."""
-    function = kernel("tanh_float32", int, int, _FLOAT)
-    if function is None:
-        return None
-
-    def forward(values: Tensor) -> Tensor:
-        function(*values.shape, values)
+    def forward(self, values: Tensor) -> Tensor:
+        """Overwrite float32, shape (N, F), by its hyperbolic tangent."""
+        kernel = find_kernel("tanh_float32", int, int, _FLOAT)
+        if kernel is None:
+            return values.tanh_()
+        kernel(*values.shape, values)
         return values
 
-    return forward
+
+class FastTokenEncoder:
+    """Function from tokens to token vectors, on a device and in a precision."""
+
+    def __init__(self, encoder: TokenEncoder, types: ComputeTypes) -> None:
+        """Prepare an encoder, whose parts are replaced; see `prepare_token_encoder`."""
+        self._encoder = prepare_token_encoder(encoder, types)
+        self._types = types
+
+    def __call__(self, tokens: Sequence[str]) -> Tensor:
+        """Encode N tokens: float, shape (N, P)."""
+        vectors: Tensor = self._encoder(self._encoder.token_ids(tokens).to(self._types.device))
+        return vectors.to(self._types.values)
 
 
-MAX_CHARACTERS = 1000
-"""Of a token that is kept, so that capacity bounds the memory of the tokens too."""
+MAX_CACHED_CHARACTERS: Final = 1000
+"""Characters of a token in the cache, so that its capacity limits the memory of the tokens too."""
 
 
 class TokenCache:
-    """The vectors of the tokens that were used last.
+    """Vectors of the most recently used tokens.
 
-    Tokens among which one is longer than `MAX_CHARACTERS` are not kept.
+    Tokens that come with one longer than `MAX_CACHED_CHARACTERS` are not kept. Copies and pickles
+    of a cache are empty.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
-        """Start empty.
+        """Make an empty cache.
 
         Args:
-            encode: tokens to token vectors, float, shape (N, P).
-            capacity: tokens kept.
+            encode: Returns the vectors of tokens, float, shape (N, P).
+            capacity: Number of tokens that are kept.
         """
         self.capacity = capacity
         self._encode = encode
-        self._slots: OrderedDict[str, int] = OrderedDict()  # from the least to the most recent
+        self._slots: OrderedDict[str, int] = OrderedDict()  # The most recently used one is last.
         self._vectors = torch.empty(0)
 
+    def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
+        return TokenCache, (self._encode, self.capacity)
+
     def vectors(self, tokens: Sequence[str]) -> Tensor:
-        """The vectors of distinct tokens: float, shape (N, P)."""
-        if len(tokens) > self.capacity or max(map(len, tokens), default=0) > MAX_CHARACTERS:
+        """Return the vectors of distinct tokens: float, shape (N, P)."""
+        longest = max(map(len, tokens), default=0)
+        if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
             return encode_in_chunks(self._encode, tokens)
         slots = self._slots
         for token in tokens:
             if token in slots:
-                slots.move_to_end(token)  # now the most recently used
+                slots.move_to_end(token)
         if missing := [token for token in tokens if token not in slots]:
             self._add(missing)
         rows = torch.tensor([slots[token] for token in tokens], dtype=torch.int64)
         return self._vectors[rows.to(self._vectors.device)]
 
     def _add(self, tokens: list[str]) -> None:
+        """Encode tokens and keep their vectors, in place of the least recently used ones."""
         vectors = encode_in_chunks(self._encode, tokens)
         if not len(self._vectors):
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
@@ -137,6 +168,6 @@ class TokenCache:
                 free.append(self._slots.popitem(last=False)[1])
             self._vectors[torch.tensor(free, device=vectors.device)] = vectors
             self._slots.update(zip(tokens, free, strict=True))
-        except BaseException:  # Ctrl-C, or want of memory: slots in use may have other vectors
+        except BaseException:  # After Ctrl-C or out of memory, slots may hold other vectors.
             self._slots.clear()
             raise

@@ -1,146 +1,187 @@
-"""Where sentences start: the zero state, a warm one, or where an earlier sentence ended.
+"""Sentences to layers, from an initial state: zero, warm or carried over.
 
-`FixedStart` and `CarriedStates` do the same job: sentences in, layers out.
+`FixedStateEncoder` starts every sentence from one state. `CarriedStateEncoder` starts it from the
+state in which an earlier sentence ended.
 """
 
 import base64
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from io import BytesIO
 from threading import Lock
-from typing import Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.errors import check_choice
 from elmo_cli.inference.batching import index_tokens
-from elmo_cli.inference.device import ComputeTypes
 from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
-from elmo_cli.inference.fast_token_encoder import TokenCache, prepare_token_encoder
+from elmo_cli.inference.fast_token_encoder import FastTokenEncoder, TokenCache
+from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
+from elmo_cli.settings import InitialState
 from elmo_cli.text.records import Sentence
 
-State = Literal["zero", "carry", "warm"]
 CACHED_TOKENS = 32_768
+"""Tokens whose vectors are kept."""
 
-_one_at_a_time = Lock()
-"""Threads share the cache of an encoder, and the cores."""
-
-
-def _unlock() -> None:
-    global _one_at_a_time
-    _one_at_a_time = Lock()
+_compute_lock = Lock()
+"""Lock for computations. Threads share the cache of an encoder, and the cores."""
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_unlock)  # a thread that is not there may hold it
+def _replace_lock() -> None:
+    """Replace the lock in a forked process, where no thread would release it."""
+    global _compute_lock
+    _compute_lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    os.register_at_fork(after_in_child=_replace_lock)
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed with it .
 " I have never seen such a thing , " she said , looking out at the rain .
 In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
 """
-"""What a warm start has read, once. Changing it changes every result with a warm start."""
+"""Text that was read before a warm start. Another text changes every result with a warm start."""
 
 
-class SentenceEncoder:
-    """Sentences to layers, from states that are given."""
+class SentenceEncoder(ABC):
+    """Encoder of sentences as layers, which can be pickled and deep-copied."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
-        """Prepare a biLM for inference on a device, in a precision, with a cache of tokens.
+        """Prepare a biLM for inference.
 
-        Takes ownership: the LSTMs are moved out of `bilm`, which must not be used afterwards.
+        Args:
+            bilm: Its LSTMs are removed and its token encoder is changed. It must not be used
+                afterwards.
+            types: Device and data types.
+            cached_tokens: Number of tokens whose vectors are kept.
         """
         self.boundaries = bilm.token_encoder.boundaries
-        token_encoder = prepare_token_encoder(bilm.token_encoder, types)
-
-        def encode(tokens: Sequence[str]) -> Tensor:
-            vectors: Tensor = token_encoder(token_encoder.token_ids(tokens).to(types.device))
-            return vectors.to(types.values)
-
-        self._cache = TokenCache(encode, cached_tokens)
+        self._cache = TokenCache(FastTokenEncoder(bilm.token_encoder, types), cached_tokens)
         self._bilm = FastBiLm(bilm, types)
 
     def run_from(
         self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
     ) -> tuple[Tensor, BiLmState]:
-        """Run sentences as they are; boundaries are tokens like any other.
+        """Run sentences from a state. Boundaries are tokens like any others.
 
         Args:
-            sentences: B sentences, none empty, N tokens together.
-            state: where each starts, or a single row where all start; left as it is.
-            directions: those to run, 0 forward and 1 backward; D of them.
+            sentences: B sentences, none empty, N tokens in total.
+            state: State in which each sentence starts, or one row for all. It is not changed.
+            directions: D directions to run, 0 forward and 1 backward.
 
         Returns:
-            Layers, float, shape (L, N, D P), sentence after sentence, and where each
-            sentence ended; in a direction that was not run, where it started.
+            Layers, float, shape (L, N, D P), sentence after sentence, and the state in which each
+            sentence ended. In a direction that was not run, it is the state at the start.
         """
         tokens, rows = index_tokens(sentences)
-        with _one_at_a_time:
+        with _compute_lock:
             return self._bilm.contextualize(self._cache.vectors(tokens), rows, state, directions)
 
-    def bounded(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Sentences between their boundaries."""
+    @abstractmethod
+    def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
+        """Run sentences from the initial state, with boundaries that the result leaves out.
+
+        Args:
+            sentences: B sentences, none empty, N tokens in total.
+            slots: Index of each sentence in its window.
+
+        Returns:
+            Layers, float, shape (L, N, W), sentence after sentence.
+        """
+
+    @abstractmethod
+    def run_bounded(
+        self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
+    ) -> Tensor:
+        """Run sentences from the initial state, in D directions.
+
+        The arguments are those of `run`.
+
+        Returns:
+            Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
+        """
+
+    def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Return sentences between their boundaries."""
         start, end = self.boundaries
         return [[start, *sentence, end] for sentence in sentences]
 
+    @abstractmethod
     def save(self) -> dict[str, str]:
-        """What a run has to know to resume, as JSON takes it."""
-        return {}
+        """Return what a resumed run needs, for JSON."""
 
+    @abstractmethod
     def restore(self, saved: dict[str, str]) -> None:
-        """Resume from what `save` gave, in a run with the same model."""
+        """Resume from what `save` returned, in a run with the same model."""
 
 
-class FixedStart(SentenceEncoder):
-    """Every sentence starts from the same state, so that it depends on no other."""
+class FixedStateEncoder(SentenceEncoder):
+    """Encoder that starts every sentence from one state, so that sentences are independent."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int, *, warm: bool) -> None:
-        """Prepare a biLM; `warm`: to start from where `WARM_TEXT` ends, not from zero."""
+        """Prepare a biLM; see `SentenceEncoder`.
+
+        Args:
+            bilm: Used up.
+            types: Device and data types.
+            cached_tokens: Number of tokens whose vectors are kept.
+            warm: Start from the state in which `WARM_TEXT` ends, not from zero.
+        """
         super().__init__(bilm, types, cached_tokens)
-        self.start = self._bilm.initial_state(1)
-        """Before the first boundary of every sentence: a single row."""
+        self.start_state = self._bilm.zero_state(1)
+        """State before the first boundary of every sentence: one row."""
         for line in WARM_TEXT.splitlines() if warm else ():
-            self.start = self.run_from(self.bounded([line.split()]), self.start)[1]
-        # The first step of every sentence, <S> forward and </S> backward, is the same for
-        # all: it is done here. That of the boundary at the other end feeds no token.
+            bounded = self._add_boundaries([line.split()])
+            self.start_state = self.run_from(bounded, self.start_state)[1]
+        # The first step of every sentence is <S> forward and </S> backward. It is taken here, once.
+        # The boundary at the other end is an input of no token.
         start, end = self.boundaries
-        _, after_start = self.run_from([[start]], self.start)
-        _, after_end = self.run_from([[end]], self.start)
-        self._state = [
+        _, after_start = self.run_from([[start]], self.start_state)
+        _, after_end = self.run_from([[end]], self.start_state)
+        self._inner_state = [
             ahead._replace(backward=behind.backward)
             for ahead, behind in zip(after_start, after_end, strict=True)
         ]
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences, none empty: float, shape (L, N, W), without boundaries."""
-        return self.run_from(sentences, self._state)[0]
+        """Run sentences; see `SentenceEncoder.run`. The slots have no influence."""
+        return self.run_from(sentences, self._inner_state)[0]
 
     def run_bounded(
         self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
     ) -> Tensor:
-        """The same with the boundaries of each sentence, in some directions."""
-        return self.run_from(self.bounded(sentences), self.start, directions)[0]
+        """Run sentences; see `SentenceEncoder.run_bounded`."""
+        return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
+
+    def save(self) -> dict[str, str]:
+        """Return an empty dict: no sentence changes the state."""
+        return {}
+
+    def restore(self, saved: dict[str, str]) -> None:
+        """Keep the state."""
 
 
-class CarriedStates(SentenceEncoder):
-    """A sentence starts where the one in its slot ended, as in AllenNLP and bilm-tf.
+class CarriedStateEncoder(SentenceEncoder):
+    """Encoder that starts a sentence where the one in its slot ended, as AllenNLP and bilm-tf do.
 
-    A slot is a place in a batch. Slots that a batch does not have, or has an empty
-    sentence in, keep their state; new ones start at zero.
+    A slot is the index of a sentence in its batch. Slots that are missing in a batch, or whose
+    sentence is empty, keep their state. New slots start at zero.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
-        # States let rounding errors grow. Without a cache, the rounding of a batch does not
-        # depend on the batches before, and a resumed run gets the same bits.
+        """Prepare a biLM; see `SentenceEncoder`."""
+        # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a batch
+        # does not depend on earlier batches, and a resumed run computes the same bits.
         super().__init__(bilm, types, cached_tokens=0)
-        self._state = self._bilm.initial_state(0)
+        self._state = self._bilm.zero_state(0)
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """The same from the state of their slots, and keep where they end."""
+        """Run sentences from the states of their slots; see `SentenceEncoder.run`."""
         layers = self.run_bounded(sentences, slots)
         lengths = [len(sentence) for sentence in sentences]
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
@@ -149,7 +190,7 @@ class CarriedStates(SentenceEncoder):
     def run_bounded(
         self, sentences: Sequence[Sentence], slots: Sequence[int], directions: Sequence[int] = BOTH
     ) -> Tensor:
-        """The same with the boundaries of each sentence, in some directions."""
+        """Run sentences from the states of their slots; see `SentenceEncoder.run_bounded`."""
         hidden = self._state[0].forward.hidden
         missing = 1 + max(slots) - len(hidden)
         if missing > 0:
@@ -158,35 +199,26 @@ class CarriedStates(SentenceEncoder):
             )
         rows = torch.tensor(slots, device=hidden.device)
         starts = select_state(self._state, rows)
-        layers, ended = self.run_from(self.bounded(sentences), starts, directions)
+        layers, ended = self.run_from(self._add_boundaries(sentences), starts, directions)
         for kept, new in zip(state_tensors(self._state), state_tensors(ended), strict=True):
             kept[rows] = new
         return layers
 
     def save(self) -> dict[str, str]:
-        """The states of all slots: NumPy's format in base64."""
+        """Return the states of all slots: NumPy's format in base64."""
         buffer = BytesIO()
         np.savez(buffer, *(values.float().cpu().numpy() for values in state_tensors(self._state)))
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
-        """See `SentenceEncoder.restore`."""
+        """Take the states that `save` returned; see `SentenceEncoder.restore`."""
         with np.load(BytesIO(base64.b64decode(saved["npz"]))) as arrays:
-            kept = (torch.from_numpy(arrays[name]) for name in arrays.files)
-            self._state = map_state(self._state, lambda values: next(kept).to(values))
+            saved_tensors = (torch.from_numpy(arrays[name]) for name in arrays.files)
+            self._state = map_state(self._state, lambda values: next(saved_tensors).to(values))
 
 
-Encoder = FixedStart | CarriedStates
-
-
-def make_encoder(bilm: BiLm, types: ComputeTypes, state: State) -> Encoder:
-    """Prepare a biLM, which is used up, for sentences that start from the state that is named."""
-    if state == "carry":
-        return CarriedStates(bilm, types)
-    return FixedStart(bilm, types, CACHED_TOKENS, warm=state == "warm")
-
-
-def check_state(state: str | None) -> None:
-    """Raise an `InputError` for an initial state that does not exist; None is not given."""
-    if state is not None:
-        check_choice("state", state, get_args(State))
+def make_encoder(bilm: BiLm, types: ComputeTypes, initial_state: InitialState) -> SentenceEncoder:
+    """Prepare a biLM, which is used up, for sentences that start from an initial state."""
+    if initial_state == "carry":
+        return CarriedStateEncoder(bilm, types)
+    return FixedStateEncoder(bilm, types, CACHED_TOKENS, warm=initial_state == "warm")

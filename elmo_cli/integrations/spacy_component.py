@@ -3,9 +3,10 @@
 spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")` needs no import.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import chain
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,10 @@ from spacy.tokens import Doc, Span, Token
 
 from elmo_cli.analysis.cosine import cosine
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.inference.batching import WINDOW_BATCHES, windows
-from elmo_cli.inference.selection import select
+from elmo_cli.settings import Selection
 from elmo_cli.text.records import Sentence
 
 Array = NDArray[np.float32]
-MAX_DOCS = 1000
-"""Documents that are embedded together, as in `nlp.pipe`."""
 
 
 class ElmoComponent:
@@ -37,7 +35,7 @@ class ElmoComponent:
             ElmoError: see `ElmoEmbedder`; or there is no such layer.
         """
         self._layers, self._settings = layers, settings
-        select(self.embedder.options.n_layers, layers)
+        Selection(layers).for_model(self.embedder.options.n_layers)
 
     @cached_property
     def embedder(self) -> ElmoEmbedder:
@@ -51,23 +49,29 @@ class ElmoComponent:
         """Embed one document."""
         return next(self.pipe([doc]))
 
-    def pipe(self, docs: Iterable[Doc], *, batch_size: int = MAX_DOCS) -> Iterator[Doc]:
-        """Embed a stream of documents, in its order, a window at a time.
+    def pipe(self, docs: Iterable[Doc], *, batch_size: int | None = None) -> Iterator[Doc]:
+        """Embed a stream of documents, in its order, one window of sentences at a time.
 
-        Each gets `doc.tensor`, float32, shape (T, W), zero for white space, and the hooks.
+        Each document gets `doc.tensor`, float32, shape (T, W), zero for white space, and the
+        hooks. spaCy passes `batch_size`, which has no effect: windows are counted in tokens.
         """
-        max_tokens = WINDOW_BATCHES * self.embedder.batch_tokens
-        for window in windows(docs, max_tokens, batch_size, length=len):
-            sentences = list(map(_sentences, window))
-            embedded = self.embedder.embed_sentences(
-                chain.from_iterable(sentences), layers=self._layers
-            )
-            for doc, own in zip(window, sentences, strict=True):
-                vectors = np.concatenate([_side_by_side(next(embedded)) for _ in own])
-                doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
-                doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
-                add_hooks(doc)
-                yield doc
+        waiting: deque[tuple[Doc, int]] = deque()  # documents that are read, and their sentences
+
+        def sentences() -> Iterator[Sentence]:
+            for doc in docs:
+                own = _sentences(doc)
+                waiting.append((doc, len(own)))
+                yield from own
+
+        embedded = self.embedder.embed_sentences(sentences(), layers=self._layers)
+        for first in embedded:
+            doc, n_sentences = waiting.popleft()
+            rest = islice(embedded, n_sentences - 1)
+            vectors = np.concatenate([_side_by_side(each) for each in (first, *rest)])
+            doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
+            doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
+            add_hooks(doc)
+            yield doc
 
 
 def make_component(

@@ -77,7 +77,7 @@ class HubElmo(nn.Module):
         """
         tokens, n_steps = _read(sentences, lengths)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
-        layers = self._runner.layers(self.bilm, ids, mask, list(map(len, tokens)))
+        layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
         # The second boundary stands where the mask ends, or where there is no token at all.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)

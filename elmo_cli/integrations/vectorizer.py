@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, install_command
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 except ModuleNotFoundError:
     raise ImportError(
-        'ElmoVectorizer needs scikit-learn, which is not installed; pip install "elmo-cli[sklearn]"'
+        "ElmoVectorizer needs scikit-learn, which is not installed; " + install_command("sklearn")
     ) from None
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ElmoVectorizer(
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str = "mean",
-        tokenizer: str = "moses",
+        tokenizer: str | None = None,
         batch_tokens: int | None = None,
         device: str = "cpu",
     ) -> None:

@@ -1,11 +1,12 @@
-"""Sentences to log probabilities: what a biLM with its softmax says of each token.
+"""`LanguageModel`: log probabilities of tokens by a biLM with its softmax.
 
-The forward direction predicts every token and `</S>`, each from what is before it; the
-backward direction every token and `<S>`, each from what comes after it. A token that is
+The forward direction predicts every token and `</S>`, each from the tokens before it. The
+backward direction predicts every token and `<S>`, each from the tokens after it. A token that is
 not in the vocabulary counts as the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -14,35 +15,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import InputError
-from elmo_cli.inference.batching import (
-    DEFAULT_BATCH_SIZE,
-    compute_window,
-    sentence_windows,
-    tokens_per_batch,
-)
-from elmo_cli.inference.device import (
-    Device,
-    Precision,
-    choose_device,
-    compute_types,
-    result_or_raise,
-)
+from elmo_cli.inference.device import Device
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.inference.sentence_encoder import CarriedStates, State, check_state, make_encoder
+from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.sentence_encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
-from elmo_cli.model.options import start_of_sentences
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
-from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
 from elmo_cli.text.records import Sentence, check_sentence
 
 _Result = TypeVar("_Result")
 
 
 class SentenceScore(NamedTuple):
-    """The log probabilities of one sentence of T tokens, natural logarithms.
+    """Log probabilities of one sentence of T tokens, natural logarithms.
 
     A sentence without tokens has no boundaries either, and nothing is predicted.
     """
@@ -51,13 +41,13 @@ class SentenceScore(NamedTuple):
     known: NDArray[np.bool_]
     """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
-    """Of each token and of `</S>`, given what is before; shape (T + 1,)."""
+    """Log probability of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
     backward: NDArray[np.float64]
-    """Of `<S>` and of each token, given what comes after; shape (T + 1,)."""
+    """Log probability of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
 
 
 class LanguageModel:
-    """A biLM with its softmax, which says how probable the words of its `vocabulary` are."""
+    """A biLM with its softmax, which predicts the words of its `vocabulary`."""
 
     def __init__(
         self,
@@ -68,38 +58,57 @@ class LanguageModel:
         model: str | Path | ModelFiles | None = None,
         vocabulary_file: str | Path | None = None,
         softmax_file: str | Path | None = None,
-        state: State | None = None,
+        state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
     ) -> None:
         """Load a model with its softmax and vocabulary.
 
         Args:
-            options_file, weight_file, device, model, state, batch_tokens: as in
+            options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
-            vocabulary_file, softmax_file: as in `choose_model`.
-            precision: of the biLM's computation; the softmax is computed in float32.
+            vocabulary_file, softmax_file: As in `choose_model`.
+            precision: Precision of the biLM; the softmax is computed in float32.
 
         Raises:
-            ElmoError: the model, its softmax or the device is not there, or not as it
-                should be.
+            ElmoError: The model, its softmax or the device is missing or invalid.
         """
-        check_state(state)
-        self._device = choose_device(device)
-        types = compute_types(precision, self._device)
-        self._batch_tokens = tokens_per_batch(batch_tokens, self._device.type)
-        named = (model, options_file, weight_file, vocabulary_file, softmax_file)
-        self.files = choose_model(*named, with_softmax=True)
-        assert self.files.vocabulary is not None
-        assert self.files.softmax is not None
-        self.vocabulary = read_vocabulary(self.files.vocabulary)
-        bilm = load_bilm(self.files)
-        self.state: State = state or start_of_sentences(self.files.options)
-        self.softmax = FullSoftmax(
-            self.files.softmax, len(self.vocabulary), bilm.options.lstm.projection_dim, self._device
+        settings = ModelSettings(
+            *(model, options_file, weight_file, vocabulary_file, softmax_file),
+            state=state,
+            precision=precision,
+            device=str(device),
+            batch_tokens=batch_tokens,
         )
-        self._states = make_encoder(bilm, types, self.state)
+        self._set_up(load_engine(settings, settings.find_files(with_softmax=True)))
+
+    @classmethod
+    def from_engine(cls, engine: Engine) -> "LanguageModel":
+        """Return a language model on a loaded model, whose files include a softmax."""
+        model = cls.__new__(cls)
+        model._set_up(engine)
+        return model
+
+    def _set_up(self, engine: Engine) -> None:
+        files = engine.files
+        assert files.vocabulary is not None
+        assert files.softmax is not None
+        self.engine = engine
+        """The loaded model."""
+        self.vocabulary = read_vocabulary(files.vocabulary)
+        dim = engine.options.lstm.projection_dim
+        self.softmax = FullSoftmax(files.softmax, len(self.vocabulary), dim, engine.device)
         self._unknown = int(self.vocabulary.indices([UNKNOWN_TOKEN])[0])
+
+    @property
+    def files(self) -> ModelFiles:
+        """Files of the model."""
+        return self.engine.files
+
+    @property
+    def state(self) -> InitialState:
+        """Initial state of the sentences."""
+        return self.engine.state
 
     def score(
         self,
@@ -110,10 +119,10 @@ class LanguageModel:
         """Score a stream of sentences, in its order.
 
         Args:
-            sentences: each a list of tokens, without boundaries; read a window at a time.
-            batch_size: sentences in a batch; it matters with carried state only.
-            is_ready: whether the next sentence is there; where it is not, those before it are
-                scored, unless states are carried over.
+            sentences: Lists of tokens, without boundaries; read one window at a time.
+            batch_size: Sentences per batch; it matters with carried state only.
+            is_ready: Return whether the next sentence can be read without blocking. If not, the
+                sentences so far are scored, unless the state is carried over.
         """
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
@@ -138,33 +147,30 @@ class LanguageModel:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[_Result]:
-        """Compute a result for each sentence of a stream, in its order, from its top layer.
+        """Compute one result per sentence of a stream, in its order, from the top layer.
 
         Args:
-            sentences, batch_size, is_ready: as in `score`.
-            compute: takes the sentences of a batch, none empty, and their top layer with
-                boundaries, float, shape (N, D P); gives the result of each.
-            nothing: the result of a sentence without tokens.
-            directions: those to run, 0 forward and 1 backward; D of them.
+            sentences, batch_size, is_ready: As in `score`.
+            compute: Function of the sentences of a batch, none empty, and their top layer with
+                boundaries, float, shape (N, D P). It returns one result per sentence.
+            nothing: Result of a sentence without tokens.
+            directions: D directions to run, 0 forward and 1 backward.
         """
 
-        @torch.inference_mode()
-        def compute_batch(batch: Sequence[int]) -> Sequence[_Result]:
-            batch_sentences = [window[place] for place in batch]
-            layers = self._states.run_bounded(batch_sentences, slots=batch, directions=directions)
-            return compute(batch_sentences, layers[-1])
+        def compute_batch(
+            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
+        ) -> Sequence[_Result]:
+            layers = encoder.run_bounded(batch, slots=slots, directions=directions)
+            return compute(batch, layers[-1].to(self.engine.device))
 
-        carried = self.state == "carry"
-        checked, batch_tokens = map(check_sentence, sentences), self._batch_tokens
-        for window in sentence_windows(
-            checked, batch_size, batch_tokens, carried=carried, is_ready=is_ready
-        ):
-            lengths = list(map(len, window))
-            results = compute_window(
-                compute_batch, lengths, batch_tokens, self._device.type, carried=carried
-            )
-            for place in range(len(window)):
-                yield result_or_raise(results.get(place, nothing))
+        windows = self.engine.run(
+            map(check_sentence, sentences),
+            partial(self.engine.compute, compute=compute_batch, empty=nothing),
+            sentence_of=lambda sentence: sentence,
+            batch_size=batch_size,
+            ends_window=lambda sentence: not is_ready(),
+        )
+        return (result_or_raise(result) for _, results in windows for result in results)
 
     def score_batch(
         self,
@@ -186,8 +192,8 @@ class LanguageModel:
         before_last = np.delete(np.arange(len(bounded)), ends - 1)
         contexts, targets = [], []
         for direction, values in zip(directions, top.chunk(len(directions), dim=1), strict=True):
-            # The forward direction predicts from all rows but the last of a sentence, what is
-            # in the row after; the backward direction from all but the first, that before.
+            # The forward direction predicts the next row from all rows but the last of a
+            # sentence, the backward direction the previous row from all but the first.
             contexts.append(values[torch.from_numpy(before_last + direction).to(top.device)])
             targets.append(torch.from_numpy(bounded[before_last + 1 - direction]))
         scores = self.softmax.of_targets(
@@ -202,25 +208,25 @@ class LanguageModel:
     def read(
         self, texts: Sequence[Sentence], *, backward: bool, state: BiLmState | None = None
     ) -> tuple[Tensor, BiLmState]:
-        """Read texts in one direction, to say what follows.
+        """Read texts in one direction, to predict the next word.
 
         Args:
-            texts: lists of tokens.
-            backward: read from the last token to the first.
-            state: where each starts, none empty; if not given, at the boundary of a sentence. Only
-                the part of the direction counts.
+            texts: Lists of tokens.
+            backward: Read from the last token to the first.
+            state: State that each text starts from, with no text empty. None starts at the
+                boundary of a sentence. Only the part of the direction counts.
 
         Returns:
-            The contexts of the next word, float, shape (B, P), and where each text ended.
+            Contexts of the next word, float, shape (B, P), and the state at the end of each text.
         """
-        if isinstance(self._states, CarriedStates):
+        if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise InputError("state 'carry': predictions start from zero or warm")
         if state is None:
-            state = self._states.start
-            first, last = self._states.boundaries
+            state = self.engine.encoder.start_state
+            first, last = self.engine.encoder.boundaries
             texts = [[*text, last] if backward else [first, *text] for text in texts]
         directions = BACKWARD if backward else FORWARD
-        layers, ended = self._states.run_from(texts, state, directions)
+        layers, ended = self.engine.encoder.run_from(texts, state, directions)
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         return layers[-1, ends - lengths if backward else ends - 1], ended

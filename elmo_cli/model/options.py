@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import OptionsError, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
@@ -93,22 +93,55 @@ class ManyLangsOptions(ModelOptions):
 def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
-    All errors are named at once.
+    Raises:
+        OptionsError: The file cannot be read, or does not describe a model; names all errors.
+    """
+    return read_options_and_training(path)[0]
+
+
+class TrainedWith(NamedTuple):
+    """Defaults for the use of a model, from its training by `elmo train`."""
+
+    initial_state: Literal["zero", "warm"]
+    """Initial state of sentences. A model that was trained with carried state starts warm: it
+    never met the zero state, and a fixed state leaves sentences independent."""
+    tokenizer: str | None
+    """Tokenizer of the training text, such as `moses:en`; None if the text had tokens already."""
+
+
+def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
+    """Read the architecture of a model, and the defaults that follow from its training.
+
+    Raises:
+        OptionsError: See `read_options`.
     """
     content = read_json(path)
     if "config_path" in content:
-        return _read_config(Path(path), content)
-    return parse_options(content, path)
+        options: ModelOptions = _read_config(Path(path), content)
+    else:
+        options = parse_options(content, path)
+    return options, _parse_training(content)
 
 
-def start_of_sentences(path: str | Path) -> Literal["zero", "warm"]:
-    """Where the sentences of a model start when nobody says: as in its training, if that is known.
+def read_training(path: str | Path) -> TrainedWith:
+    """Read the defaults that follow from the training of a model.
 
-    `elmo train` writes it into the options.json. A model trained with carried state starts
-    warm: it never met the zero state, and a fixed start leaves sentences independent.
+    Raises:
+        OptionsError: The file is not a JSON object.
     """
-    training = read_json(path).get("training", {})
-    return "warm" if training.get("state") == "carry" else "zero"
+    return _parse_training(read_json(path))
+
+
+def _parse_training(content: Mapping[str, Any]) -> TrainedWith:
+    """Return what `elmo train` writes into options.json; another form counts as missing."""
+    training = content.get("training")
+    if not isinstance(training, dict):
+        return TrainedWith("zero", None)
+    tokenizer = training.get("tokenizer")
+    return TrainedWith(
+        "warm" if training.get("state") == "carry" else "zero",
+        tokenizer if isinstance(tokenizer, str) else None,
+    )
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -197,9 +230,10 @@ def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
     return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
+_MAX_CLIP: Final = 1e38  # below the largest float32
 _CLIP: Final = (
-    "a number, 0 or more, or null",
-    lambda value: value is None or (type(value) in (int, float) and value >= 0),
+    f"a number, 0 to {_MAX_CLIP:g}, or null",
+    lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
 )
 _LSTM: Final = {
     "dim": _whole(1),

@@ -1,13 +1,13 @@
-"""Activations to an output, opened once: new, at a checkpoint, or complete already.
+"""Writer of an output, opened once: new, at a checkpoint, or complete already.
 
-How records lie in the file is the business of its format. Here is what all formats share: the
-name until the file is complete, checkpoints, and errors; and how shards become one output.
+The writers of the formats know how records are stored. This module has what all formats share: the
+name of the file until it is complete, checkpoints, and errors.
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, InputError, OutputError, StoppedError, first_line, shown
+from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
 from elmo_cli.outputs import streams
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import (
@@ -24,34 +24,30 @@ from elmo_cli.outputs.formats import (
     FormatWriter,
     OutputFormat,
     as_dtype,
-    choose_output_format,
 )
 from elmo_cli.outputs.packed import PackedWriter
-from elmo_cli.outputs.reader import Activations, check_same, check_shards, open_activations
+from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Progress, Record
 from elmo_cli.text.shards import shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
-"""Attributes that are known at the end only."""
-_OWN: Final = {"shard", "records", "skipped", "model"}
-"""Attributes in which shards of one input may differ."""
+"""Attributes that are known only at the end."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": streams.JsonlWriter,
     "npz": streams.NpzWriter,
-    "npz of words": streams.WordsNpzWriter,
     "npy": streams.NpyWriter,
     "parquet": streams.ParquetWriter,
 }
 
 
 class ActivationsWriter:
-    """Writes an output, which appears under its name only when it is complete.
+    """Writer of an output, which appears under its name only when it is complete.
 
-    Until then it is called `NAME.partial`. Checkpoints make sure that what is written survives
-    whatever ends the process; a writer of the same settings resumes from the last one. A context
-    manager: what was written since the last checkpoint is dropped at its end, and without a
-    checkpoint all of it, unless `finish` was called.
+    Until then it is called `NAME.partial`. Records before a checkpoint survive whatever ends the
+    process, and a writer with equal attributes resumes from the last checkpoint. It is a context
+    manager: unless `finish` was called, everything after the last checkpoint is dropped at its
+    end.
     """
 
     def __init__(
@@ -61,26 +57,33 @@ class ActivationsWriter:
         attributes: Attributes,
         *,
         overwrite: bool = False,
+        writer_type: type[FormatWriter] | None = None,
     ) -> None:
-        """Open the output; its attributes say how it was made.
+        """Open the output.
 
-        With `overwrite`, a file is replaced, and an unfinished run that has other settings.
+        Args:
+            path: Path of the output, or `-` for standard output.
+            output_format: Format of the output.
+            attributes: Attributes that record how the output was made.
+            overwrite: Replace an existing file, and an unfinished run with other attributes.
+            writer_type: Writer in place of that of a format that cannot resume.
 
         Raises:
-            OutputError: the file or an unfinished run is there and has other settings, or none;
+            OutputError: The file or an unfinished run exists and has other attributes, or none;
                 the file cannot be written, or another process is writing it.
         """
+        self._writer_type = writer_type
         self.output_format = output_format
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
-        """What the file says of its making, and has to be the same to resume it."""
+        """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
-        """Whether the file is finished; then it is left as it is."""
+        """Whether the file is finished already; it is not changed then."""
         self.n_records = 0
         self.run_state: dict[str, Any] = {}
-        """What the run said of itself at the last checkpoint."""
+        """State of the run at the last checkpoint."""
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
-        self._file: ResumableFile | None = None  # none for standard output
+        self._file: ResumableFile | None = None  # Standard output has no file.
         self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         if str(path) == STANDARD_OUTPUT:
             return
@@ -93,11 +96,11 @@ class ActivationsWriter:
 
     @property
     def partial(self) -> Path:
-        """Where the file is until it is complete."""
+        """Path of the file until it is complete."""
         return self.path if self._file is None else self._file.path
 
     def clear(self) -> None:
-        """Forget what an unfinished run has written."""
+        """Drop what an unfinished run has written."""
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
@@ -106,7 +109,7 @@ class ActivationsWriter:
         self.n_records, self.run_state = 0, {}
 
     def skip(self, number: int, record: Record) -> None:
-        """Pass a record that an earlier run has written, by its number from 0."""
+        """Pass over a record that an earlier run has written, by its number from 0."""
         with self._errors_named():
             self._opened().skip(self._shard.number_in_input(number), record)
 
@@ -114,8 +117,8 @@ class ActivationsWriter:
         """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
 
         Raises:
-            InputError: its text should be the name of a dataset, and cannot.
-            OutputError: the disk is full, or fails; so for the methods below.
+            InputError: The text cannot be the name of a dataset.
+            OutputError: The disk is full, or fails. The methods below raise it too.
         """
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
@@ -123,10 +126,13 @@ class ActivationsWriter:
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make what is written survive the process, with `run_state`, JSON, if it can resume.
+        """Make a checkpoint, if the format can resume.
 
-        Where checkpoints lie changes the bytes of the file: two files are equal, resumed or not,
-        if theirs lie after the same records.
+        The bytes of the file depend on the records after which checkpoints are made. Two files
+        are equal if these records are.
+
+        Args:
+            run_state: JSON values that are kept with the checkpoint.
         """
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
@@ -137,7 +143,7 @@ class ActivationsWriter:
             self.run_state = run_state
 
     def finish(self, attributes: Attributes) -> None:
-        """Complete the file with attributes that are known only now, and give it its name."""
+        """Complete the file with attributes that are known only now, and rename it."""
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
@@ -147,15 +153,15 @@ class ActivationsWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the file, at its last checkpoint if it is not finished."""
+        """Close the file, at its last checkpoint if it is not finished."""
         if self._file is not None and not self._file.closed:
             if self._writer is not None:
-                with suppress(Exception):  # what went wrong has been named
+                with suppress(Exception):  # The first error is raised already.
                     self._writer.close()
             self._file.discard()
 
     def _open(self, *, overwrite: bool) -> ResumableFile | None:
-        """The unfinished file, new or at its last checkpoint; None if it was finished."""
+        """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
             file = ResumableFile(self.path)
             if file.closed and overwrite:
@@ -178,7 +184,7 @@ class ActivationsWriter:
         return file
 
     def _opened(self) -> FormatWriter:
-        """The writer of the format, which opens the file when there is something to write."""
+        """Return the writer of the format, which is created for the first record."""
         if self._writer is None:
             name, arguments = self.output_format.name, (self.output_format, self.settings)
             if name == "hdf5":
@@ -188,12 +194,12 @@ class ActivationsWriter:
                 self._writer = kind(self._file, *arguments, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                name = "npz of words" if "words" in self.settings else name
-                self._writer = _STREAM_WRITERS[name](stream, *arguments)
+                writer_type = self._writer_type or _STREAM_WRITERS[name]
+                self._writer = writer_type(stream, *arguments)
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
-        """Resume from a state, of HDF5; where its settings are others, `what` begins the error."""
+        """Resume from a state; if its attributes differ, raise an error that begins with `what`."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         found = differences(there, here)
@@ -205,14 +211,14 @@ class ActivationsWriter:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the disk and of HDF5 into one error of ours; all else is a bug."""
+        """Turn errors of the disk and of HDF5 into one of ours. Other errors propagate."""
         error: BaseException | None = None
         try:
             yield
         except Exception as found:
             error = found
         if self._file is not None and not isinstance(error, ElmoError):
-            error = self._file.error or error  # of which HDF5 is not told
+            error = self._file.error or error  # HDF5 does not see this error.
             if isinstance(error, OSError) and error.errno is None and self.run_state:
                 raise OutputError(
                     f"{self.partial}: the unfinished output is damaged: {first_line(error)}; "
@@ -225,9 +231,9 @@ class ActivationsWriter:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """The settings that differ from those of an output, as a message shows each.
+    """Return the attributes that differ from those of an output, as messages show them.
 
-    Not `model`: a model is known by its content, not by the name it was given.
+    `model` does not count: models are compared by their content, not by their names.
     """
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
@@ -237,94 +243,39 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 
 
 def end_attributes(
-    n_records: int, place: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
+    n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
-    """The attributes that are known at the end only.
+    """Return the attributes that are known only at the end.
 
-    `skipped` says what was wrong with records, by their names; `has_keys` is for a format whose
-    records may have none.
+    Args:
+        n_records: Number of records in the output.
+        progress: Progress in the input at its end.
+        skipped: Reason why each skipped record was skipped, by its name.
+        has_keys: Whether records have ids, for a format whose records may have none.
     """
     return {
         "records": str(n_records),
-        "input_records": str(place.n_records),
-        "input_sha256": place.sha256,
+        "input_records": str(progress.n_records),
+        "input_sha256": progress.sha256,
         **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
         **({"keys": "True"} if has_keys else {}),
     }
 
 
 def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of the run that finished a file, from its attributes."""
+    """Return the attributes of a finished file that are known at the beginning of a run."""
     return {name: str(value) for name, value in attributes.items() if name not in _END_ATTRIBUTES}
 
 
 def finished_state(path: Path) -> dict[str, Any]:
-    """The state of the writer that finished a file; an `OutputError` if the file does not say."""
+    """Return the state of the writer that finished a file.
+
+    Raises:
+        OutputError: The file does not contain it.
+    """
     with suppress(InputError, KeyError), open_activations(path) as activations:
         found = activations.attributes
         place = Progress(int(found["input_records"]), str(found["input_sha256"]))
         n_records = int(found["records"])
         return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
     raise OutputError(f"{path} exists already; --overwrite replaces it")
-
-
-def merge_shards(
-    output: str | Path,
-    shards: Sequence[str | Path],
-    *,
-    overwrite: bool = False,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> int:
-    """Copy the outputs of `elmo embed --shard`, in any order, to one file of HDF5.
-
-    `should_stop` is asked after each record; True ends it, and nothing is written. Returns the
-    number of records.
-    """
-    if str(output) == STANDARD_OUTPUT or choose_output_format(output, pooled=True).name != "hdf5":
-        raise InputError(f"{output}: expected a file of HDF5, as the shards are")
-    for path in shards:
-        check_output(output, overwrite=overwrite, source=path)
-    with open_activations(*shards) as activations:
-        _check_shards(activations)
-        settings = settings_of(activations.attributes)
-        del settings["shard"]
-        output_format = OutputFormat(
-            layout=settings["layout"],
-            compression=settings.get("compression"),
-            dtype=settings["dtype"],
-            pooled="pooling" in settings,
-            forget_sentences=settings["forget_sentences"] == "True",
-            use_sentence_keys=settings["sentence_keys"] == "True",
-        )
-        with ActivationsWriter(output, output_format, settings, overwrite=overwrite) as writer:
-            if writer.is_complete:  # of a run that was killed before its file had its name
-                check_output(output, overwrite=overwrite)
-            if writer.run_state and not overwrite:
-                raise OutputError(
-                    f"{writer.partial} is of an unfinished run; --overwrite starts anew"
-                )
-            writer.clear()
-            for record, values in activations.records():
-                if should_stop():
-                    raise StoppedError("Stopped; nothing is written")
-                writer.write(record, values)
-            writer.finish(_end(activations, writer.n_records))
-            return writer.n_records
-
-
-def _check_shards(activations: Activations) -> None:
-    """Raise an `InputError` unless all files are shards of the same input and settings."""
-    files = activations.files
-    if not {"shard", "records", "input_records", "input_sha256"} <= set(activations.attributes):
-        raise InputError(f"{files[0].path}: expected a shard, as `elmo embed --shard` writes it")
-    check_shards(files)
-    check_same(files, sorted(set[str]().union(*(file.attributes for file in files)) - _OWN))
-
-
-def _end(activations: Activations, n_records: int) -> dict[str, str]:
-    attributes = activations.attributes
-    place = Progress(int(attributes["input_records"]), attributes["input_sha256"])
-    skipped: dict[str, str] = {}
-    for file in activations.files:
-        skipped |= json.loads(file.attributes.get("skipped", "{}"))
-    return end_attributes(n_records, place, skipped, has_keys="keys" in attributes)

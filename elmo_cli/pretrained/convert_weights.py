@@ -1,6 +1,6 @@
-"""A file of weights to another format or data type; a model to a folder for the hub.
+"""Conversion of weights to another format or data type, and of a model to a folder for the hub.
 
-The tensors keep their names and are copied as they are, so no options are needed.
+Tensors keep their names and shapes, so no options are needed.
 """
 
 import shutil
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-import elmo_cli
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, check_choice
 from elmo_cli.model.weights import (
@@ -20,7 +19,9 @@ from elmo_cli.model.weights import (
     open_tensors,
     write_tensors,
 )
+from elmo_cli.pretrained.hub_readme import README, write_readme
 from elmo_cli.pretrained.model_files import ModelFiles, sha256
+from elmo_cli.version import __version__
 
 
 def convert_weights(
@@ -29,9 +30,9 @@ def convert_weights(
     """Write the weights of a file, of a biLM or of a softmax, as another file.
 
     Args:
-        target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears when it is
-            complete, and says in its metadata or attributes what it was made of.
-        dtype: `float32` or `float16`; None is float16 where all of `source` is, else float32.
+        target: Path whose suffix .hdf5, .h5 or .safetensors chooses the format. The file appears
+            when it is complete. Its metadata or attributes record its source.
+        dtype: `float32` or `float16`; None is float16 if all of `source` is, else float32.
 
     Returns:
         The number of tensors, and their data type.
@@ -48,7 +49,7 @@ def convert_weights(
         metadata = {
             "source_sha256": sha256(source),
             "dtype": dtype,
-            "elmo_cli_version": elmo_cli.__version__,
+            "elmo_cli_version": __version__,
         }
         tensors = ((name, _converted(source, name, file.read(name), dtype)) for name in file.names)
         write_tensors(target, tensors, dtype, metadata)
@@ -56,7 +57,7 @@ def convert_weights(
 
 
 def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
-    """The values of a tensor in `dtype`, all of them finite."""
+    """Convert the values of a tensor to `dtype`; raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise not_finite(source, [name])
     with np.errstate(over="ignore"):
@@ -69,7 +70,11 @@ def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
-    """Write a model as folders of the hub are: config.json, model.safetensors and its words."""
+    """Write a model as a folder for the hub.
+
+    It gets config.json, model.safetensors, README.md with the hub's metadata, and the vocabulary
+    and softmax, if there are any.
+    """
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         raise ModelError(
@@ -78,12 +83,14 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        check_output(folder / "config.json", overwrite=False)
+        for name in ("config.json", README):
+            check_output(folder / name, overwrite=False)
         convert_weights(files.weights, folder / "model.safetensors")
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")
         if files.vocabulary is not None:
             shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+        write_readme(files, folder)
         shutil.copyfile(files.options, folder / "config.json")
     except OSError as error:
         raise error if isinstance(error, ElmoError) else output_error(folder, error) from None

@@ -1,9 +1,8 @@
-"""A published model, a URL, a zip or a model of the hub to files on this disk, whole or not at all.
+"""Download of published models, URLs, zip files and models of the hub, each atomically.
 
-A published model is kept in `<cache>/<name>/`, what a URL gave in `<cache>/urls/`, a zip
-unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
-$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Files that are there are used without a
-look at the network.
+A published model is kept in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
+of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
+$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
 """
 
 import errno
@@ -25,7 +24,6 @@ from typing import Final
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from elmo_cli import __version__
 from elmo_cli.atomic import lock, renamed, unlock
 from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
 from elmo_cli.model.options import read_options
@@ -39,6 +37,7 @@ from elmo_cli.pretrained.model_files import (
     sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
+from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +45,17 @@ BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
 HUB_PREFIX: Final = "hf:"
 
-# One of the hosts refuses urllib's own name with status 406.
+# One of the hosts refuses urllib's default user agent with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
 _PIECE_BYTES: Final = 1 << 18
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
-# What a zip file of the NLPL repository has beside these is large and not read.
+# Zip files of the NLPL repository contain other, large files, which are not read.
 _UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 
 
 def cache_folder() -> Path:
-    """The folder that keeps downloaded models. It need not exist."""
+    """Return the folder of downloaded models, which may not exist."""
     if named := os.environ.get("ELMO_CACHE"):
         return Path(os.path.expanduser(named))
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -64,19 +63,19 @@ def cache_folder() -> Path:
 
 
 def published_folder(model: PublishedModel) -> Path:
-    """The folder where a published model is, once it is downloaded."""
+    """Return the folder of a published model after its download."""
     return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
 
 
 def n_bytes_here(model: PublishedModel) -> int | None:
-    """The bytes of a published model's options and weights on this disk; None if not there."""
+    """Return the size of a published model's options and weights on this disk, or None."""
     folder = published_folder(model)
     files = [only_file(folder, role) for role in ("options", "weights")]
     return sum(file.stat().st_size for file in files if file) if all(files) else None
 
 
 def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
-    """The files of a published model, those that are missing downloaded."""
+    """Return the files of a published model, after downloading missing ones."""
     folder = published_folder(model)
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
         known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
@@ -93,9 +92,10 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
 
 
 def local_file(file: str | Path, role: str) -> Path:
-    """A path as it is, or the file that an https URL gives, downloaded once.
+    """Return a path unchanged, or the file of an https URL, downloaded once.
 
-    URLs of published models stand for all their mirrors. The role is one of `FILE_NAMES`.
+    The URL of a published model may be served by any of its mirrors. The role is a key of
+    `FILE_NAMES`.
     """
     url = str(file)
     if "://" not in url:
@@ -110,7 +110,7 @@ def local_file(file: str | Path, role: str) -> Path:
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder of what is in a zip file, unpacked once; another file of its name, anew."""
+    """Return the folder of a zip file's content, unpacked once per file."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
@@ -123,7 +123,7 @@ def _key(identity: str) -> str:
 
 
 def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
-    """Get what is not found in a folder, unless another process was faster."""
+    """Download what is missing in a folder, unless another process was faster."""
     if not find():
         with _locked(folder):
             if not find():
@@ -132,7 +132,7 @@ def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from filling it meanwhile."""
+    """Create a folder, and lock it against other processes."""
     path = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def _not_written(path: Path, error: OSError) -> ModelError:
 
 
 def _published_file(model: PublishedModel, role: str) -> Path:
-    """A file of a published model, downloaded where it is missing."""
+    """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
     check = partial(_check, role=role, known=model.weights_sha256 if role == "weights" else None)
     _fill(
@@ -169,10 +169,10 @@ def _published_file(model: PublishedModel, role: str) -> Path:
 
 
 def _get_archive(model: PublishedModel, folder: Path) -> None:
-    """Get what is in a model's archive. Where that fails, its single files remain, if any."""
+    """Download and unpack a model's archive; its single files are tried if that fails."""
     archive = folder / "archive.zip"
     try:
-        # Unpacking is the check: from a damaged archive to the next mirror.
+        # Unpacking checks the archive; a damaged one leads to the next mirror.
         download(model.archive, archive, partial(_unpack, folder=folder))
         archive.unlink()
     except ModelError as error:
@@ -182,7 +182,7 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
 
 
 def _check(path: Path, role: str, known: str | None = None) -> None:
-    """Make sure that a file can be read in its role, and has the SHA-256 that is known of it."""
+    """Raise an `ElmoError` unless a file can be read in its role and has the known SHA-256."""
     if known is not None and (found := sha256(path)) != known:
         raise ModelError(f"expected the sha256 {known}, found {found}")
     if role == "options":
@@ -200,10 +200,10 @@ def download(urls: Sequence[str], destination: Path, check: Callable[[Path], obj
     """Download a file from the first URL that gives it, into a folder that is `_locked`.
 
     Args:
-        urls: tried in order. Those of http, and redirects to such, are only followed where
-            the environment variable ELMO_ALLOW_HTTP is 1.
-        check: reads the complete file before it has its name; raises an `ElmoError` where it is
-            not what it should be.
+        urls: URLs that are tried in order. http, also after a redirect, is allowed only if the
+            environment variable ELMO_ALLOW_HTTP is 1.
+        check: Function that reads the complete file before it is renamed, and raises an
+            `ElmoError` if the file is wrong.
     """
     # Hidden, and with the suffix by which `check` knows its format.
     unfinished = destination.with_name(f".partial.{destination.name}")
@@ -228,13 +228,13 @@ def download(urls: Sequence[str], destination: Path, check: Callable[[Path], obj
 
 
 def _receive(url: str, path: Path, name: str) -> None:
-    """Write what a URL gives to a file, by the proxies of the environment."""
+    """Write the content of a URL to a file, through the proxies of the environment."""
     from tqdm import tqdm
 
     _check_scheme(url)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-        _check_scheme(response.url)  # to which redirects have led
+        _check_scheme(response.url)  # A redirect may have led to another scheme.
         total = int(response.headers.get("Content-Length", 0))
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
         with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
@@ -244,7 +244,7 @@ def _receive(url: str, path: Path, name: str) -> None:
 
 
 def hides_bars() -> bool | None:
-    """`disable` of tqdm: a bar is shown on a terminal, where messages of the level INFO are."""
+    """Return `disable` for tqdm: bars are shown on a terminal, with log messages of level INFO."""
     return None if logger.isEnabledFor(logging.INFO) else True
 
 
@@ -273,7 +273,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise ModelError(
                     f"{archive}: expected options.json and a .hdf5 file, found {found}"
                 )
-            # The weights last: a model counts as there when they are.
+            # The weights come last: a model counts as downloaded when they exist.
             for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
                 path.replace(folder / path.name)
     except FileExistsError as error:
@@ -281,7 +281,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             f"{archive}: expected one {Path(error.filename).name}, found several; unpack it, and "
             "name the folder of one model"
         ) from None
-    # NotImplementedError, a RuntimeError: a rare compression; RuntimeError: encryption.
+    # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
 
@@ -316,7 +316,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
-    except Exception as error:  # which errors of the network there are depends on the version
+    except Exception as error:  # The errors of the network differ between versions.
         reason = first_line(error.__cause__ or error)
         raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
     return read_folder(Path(folder), name)

@@ -1,6 +1,6 @@
-"""A model as a caller names it to its files, and those to a biLM or a description.
+"""Loading of a model: from a name, folder, zip file or two files to a biLM or a description.
 
-It is bundled, a folder, a zip, two files, or downloaded once and kept (`download`).
+Published models are downloaded once and kept (`download`).
 """
 
 import difflib
@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import InputError, ModelError
-from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_options
+from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_training
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.download import (
     HUB_PREFIX,
@@ -62,12 +62,12 @@ def choose_model(
     """Find the files of a model, however it is named.
 
     Args:
-        model: as in `find_model`. The files of a model are those.
-        options_file, weight_file: paths or https URLs, in place of `model`, as AllenNLP took them.
-        vocabulary_file: the words of a word-level model or of the softmax, in place of those
-            beside the weights, else beside the softmax.
-        softmax_file: in place of that beside the weights.
-        with_softmax: for predicting words, which needs the softmax and its vocabulary.
+        model: Name or path as in `find_model`, or the files of a model, which are returned.
+        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
+        vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
+            the weights, else next to the softmax.
+        softmax_file: Softmax in place of the one next to the weights.
+        with_softmax: Find the softmax and its vocabulary too, for predicting words.
     """
     if isinstance(model, ModelFiles):
         return model
@@ -83,7 +83,7 @@ def choose_model(
         files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
         return _language_model(files)
-    if vocabulary_file is not None and read_options(files.options).char_cnn is not None:
+    if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
         raise InputError(
             f"{files.name}: a model that reads characters takes no vocabulary; leave "
             "--vocabulary-file out"
@@ -92,7 +92,7 @@ def choose_model(
 
 
 def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """The model of two files, and what lies beside the weights."""
+    """Return the model of two files, with the vocabulary and softmax next to the weights."""
     options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
     model = models[0] if models[0] == models[1] else None
@@ -107,7 +107,7 @@ def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
 
 
 def _language_model(files: ModelFiles) -> ModelFiles:
-    """The same, made sure that the softmax and its vocabulary are among them."""
+    """Return the files; raise a `ModelError` if the softmax or its vocabulary is missing."""
     if files.softmax is None:
         raise ModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
@@ -124,7 +124,7 @@ def _language_model(files: ModelFiles) -> ModelFiles:
 
 def load_bilm(files: ModelFiles) -> "BiLm":
     """Build a model from its files, in float32."""
-    options = read_options(files.options)
+    options = files.parsed_options
     folder = files.weights.parent
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons, read_many_langs
@@ -144,12 +144,12 @@ def load_bilm(files: ModelFiles) -> "BiLm":
 
 
 def default_model() -> str:
-    """The name or path of the model that is used when none is named."""
+    """Return the name or path of the model that is used when none is named."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def language_of(model: str | None, options_file: str | None = None) -> str | None:
-    """The code of the language of a model, by its name or URL alone: nothing is downloaded."""
+    """Return the language code of a model by its name or URL alone, without a download."""
     if model is None and options_file is not None:
         found = model_of_url(options_file)
     else:
@@ -157,19 +157,37 @@ def language_of(model: str | None, options_file: str | None = None) -> str | Non
     return found.language_code if found else None
 
 
+def trained_tokenizer(
+    model: str | Path | None, options_file: str | Path | None = None
+) -> str | None:
+    """Return the tokenizer of a model's training text; None if the model does not name it.
+
+    No published model names it, so that none of them is downloaded.
+    """
+    with suppress(ElmoError):  # Loading the model reports its errors.
+        if options_file is not None:
+            is_local = os.path.isfile(options_file)
+            return read_training(options_file).tokenizer if is_local else None
+        name = default_model() if model is None else model
+        if isinstance(name, str) and published_model(name):
+            return None
+        return read_training(find_model(name).options).tokenizer
+    return None
+
+
 def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
-    """Find the files of a model, and download them if they are not there.
+    """Find the files of a model, and download them if they are missing.
 
     Args:
-        name: a name of the registry or of the hub (`hf:OWNER/NAME`), a folder or a zip file.
+        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file.
             None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
             never a name.
-        with_softmax: download the softmax of a published model too, and its vocabulary.
+        with_softmax: Download the softmax of a published model and its vocabulary too.
     """
     source = ""
     if name is None:
         name, source = default_model(), "ELMO_MODEL: "
-    if name == "":  # whose Path is the current folder
+    if name == "":  # Its Path would be the current folder.
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
@@ -177,7 +195,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         return download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(HUB_PREFIX):
         return find_in_hub(name, with_softmax=with_softmax)
-    path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
+    path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if not os.path.isfile(path):
@@ -193,7 +211,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
     is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
-    # What cannot be a name there is a path that is not here, or no name.
+    # Any other text is a path that does not exist, or no name.
     if not is_here and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
@@ -203,7 +221,7 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
 
 
 def remove_model(name: str) -> tuple[Path, int]:
-    """Delete the files of a published model. Gives their folder and how many bytes they had."""
+    """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(HUB_PREFIX):
         raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)
@@ -240,11 +258,11 @@ _CARD_LINES: Final = 12
 def describe_models(
     language: str | None = None, *, downloaded: bool = False
 ) -> list[dict[str, Any]]:
-    """Describe the published models, those of English first.
+    """Describe the published models, English ones first.
 
     Args:
-        language: its code (ISO 639), for the models of one language.
-        downloaded: only those on this disk.
+        language: Language code (ISO 639), for the models of one language.
+        downloaded: Describe only the models on this disk.
     """
     codes = sorted({model.language_code for model in MODELS if model.language_code})
     if language is not None and language.lower() not in codes:
@@ -258,9 +276,9 @@ def describe_models(
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
-    """Describe a model of `find_model`; one that is not on this disk by what the registry says.
+    """Describe a model of `find_model`; the registry describes one that is not on this disk.
 
-    Nothing is downloaded, but for a model of the hub.
+    Nothing is downloaded, except for a model of the hub.
     """
     shown = name or default_model()
     published = published_model(shown)
@@ -285,7 +303,7 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
-    options = read_options(files.options)
+    options = files.parsed_options
     n_words, n_characters = None, N_CHARACTERS
     if isinstance(options, ManyLangsOptions):
         from elmo_cli.model.many_langs import read_lexicons

@@ -1,18 +1,24 @@
-"""A folder to the files of the model in it, by their names.
+"""Files of a model in a folder, found by their names.
 
-Usual names come first; else the only file that may be it is taken, so that AllenNLP's,
-bilm-tf's, NLPL's and ELMoForManyLangs' folders are found as they are.
+Usual names come first, else the only file that fits, so that folders of AllenNLP, bilm-tf, NLPL
+and ELMoForManyLangs can be used unchanged.
 """
 
 import hashlib
 import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from elmo_cli.errors import ModelError
-from elmo_cli.model.options import ManyLangsOptions, read_options
+from elmo_cli.model.options import (
+    ManyLangsOptions,
+    ModelOptions,
+    TrainedWith,
+    read_options_and_training,
+)
 
 FILE_NAMES: Final = {
     "options": "options.json",
@@ -20,10 +26,10 @@ FILE_NAMES: Final = {
     "softmax": "softmax.hdf5",
     "vocabulary": "vocab.txt",
 }
-"""The role of a file, and its name in the cache folder."""
+"""Name in the cache folder of the file with each role."""
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
-"""Beside encoder.pkl in a model of ELMoForManyLangs."""
+"""File next to encoder.pkl in a model of ELMoForManyLangs."""
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -31,26 +37,49 @@ _PATTERNS = {
     "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
-"""The first that fits counts; HDF5 comes before safetensors, which need another package."""
+"""Patterns of names; the first that fits counts. HDF5 precedes safetensors, an extra."""
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model, on this disk."""
+    """Files of a model on this disk."""
 
     name: str
-    """As the user gave it; output files record it."""
+    """Name as the user gave it; output files record it."""
     options: Path
     weights: Path
     vocabulary: Path | None = None
-    """The words of a word-level model or of the softmax, where there is such a file."""
+    """Words of a word-level model or of the softmax, if there is such a file."""
     softmax: Path | None = None
     language: str | None = None
-    """The code of its language (ISO 639), of a published model."""
+    """Language code (ISO 639) of a published model."""
+
+    @property
+    def parsed_options(self) -> ModelOptions:
+        """Architecture of the model; the options file is read on first use.
+
+        Raises:
+            OptionsError: The file cannot be read, or does not describe a model.
+        """
+        return self._options_and_training[0]
+
+    @property
+    def initial_state(self) -> Literal["zero", "warm"]:
+        """Initial state of the model's sentences when the user names none."""
+        return self._options_and_training[1].initial_state
+
+    @property
+    def tokenizer(self) -> str | None:
+        """Tokenizer of the model's training text; None if it is unknown."""
+        return self._options_and_training[1].tokenizer
+
+    @cached_property
+    def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:
+        return read_options_and_training(self.options)
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
-    """The files of a folder that may have a role: the one with its usual name, else all."""
+    """Return the files of a folder that may have a role: the usual name, else all that fit."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     shown = [name for name in names if not name.startswith(".")]
     if role == "weights":
@@ -62,13 +91,13 @@ def candidates(folder: Path, role: str) -> list[Path]:
 
 
 def only_file(folder: Path, role: str) -> Path | None:
-    """The file of a folder that has a role, if exactly one may have it."""
+    """Return the file of a folder that has a role, if exactly one may have it."""
     found = candidates(folder, role)
     return found[0] if len(found) == 1 else None
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
-    """The files of the model in a folder, under the name that the user gave it."""
+    """Return the files of the model in a folder, under the name that the user gave it."""
     errors = []
     found = {role: candidates(folder, role) for role in ("options", "weights")}
     for role, paths in found.items():
@@ -87,13 +116,13 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
 
 
 def content_sha256(files: ModelFiles) -> str:
-    """The SHA-256, in hexadecimal, of all tensors and words that a model computes with.
+    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    That of the weights file where it alone holds them, as in character models; else one
-    over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
-    The options are not part of it: outputs record them beside it.
+    For character models it is the hash of the weights file. For others it covers the hashes of
+    the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the options,
+    which outputs record separately.
     """
-    options, paths = read_options(files.options), [files.weights]
+    options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
         others = (TOKEN_ENCODER, "char.dic", "word.dic")
         paths += filter(Path.exists, map(files.weights.with_name, others))
@@ -106,7 +135,7 @@ def content_sha256(files: ModelFiles) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as file:
         digest = hashlib.sha256()
         while piece := file.read(1 << 20):

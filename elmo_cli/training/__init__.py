@@ -1,10 +1,13 @@
 """Text to a model: `elmo train`.
 
-train.py            the whole: start reading here; the steps, checkpoints and models of a run
-options.py          the settings of a run
-start.py            what it starts from: architecture, vocabulary, weights
-corpus.py           files -> windows of sentences -> batches, from any place
+train.py            all of `elmo train`: start reading here
+options.py          options of a run
+start.py            start of a run: architecture, vocabulary, weights
+corpus.py           files -> windows of sentences -> batches, resumable anywhere
 loss.py             a batch -> losses, by the softmax or a sample of it
-run.py              gradients -> weights, a step at a time, in one process or several; checkpoints
-report.py           what a run says of itself, and of its model
+run.py              a run: batches -> weights, step after step
+optimizers.py       the optimizer and its learning rate
+processes.py        one process or several
+checkpoint.py       checkpoints, and the folder of a run
+report.py           log, evaluation, and the model that is written
 """

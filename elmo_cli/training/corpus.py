@@ -1,18 +1,18 @@
-"""Files of text to batches: streamed, shuffled a window at a time, entered anywhere.
+"""Text files to batches: streamed, shuffled per window, and resumable anywhere.
 
-A place in the text is a file and an offset, so that a run resumes without reading what came
-before; compressed files alone are decompressed up to the place.
+The progress in the text is a file and an offset, so that a run resumes without reading the text
+before it. Compressed files are decompressed up to the offset.
 
-A direction reads a boundary and the tokens, and predicts the tokens and the other
-boundary, so for T tokens there are T + 1 steps:
+A direction reads a boundary and the tokens, and predicts the tokens and the other boundary. For
+T tokens there are T + 1 predictions:
 
     forward     reads <S> a b c       predicts a b c </S>
     backward    reads </S> c b a      predicts c b a <S>
 
-A row of a batch is one piece of a sentence, or in a block the pieces that follow one
-another in a stream. So a stream never reads the boundary that it predicts, as in bilm-tf's
-training; where models are used, bilm-tf, AllenNLP and `sentence_encoder` read it.
-Every batch comes with the place where the text goes on after it.
+A row of a batch is one piece of a sentence; in a block, it is the successive pieces of a stream. A
+stream therefore never reads the boundary that it predicts, as in bilm-tf's training. Where models
+are used, bilm-tf, AllenNLP and `sentence_encoder` read it. Each batch comes with the progress
+after it.
 """
 
 import glob
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.batching import batches_by_length
+from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.lines import LineReader, check_input, open_text
 from elmo_cli.text.records import Sentence
@@ -37,96 +37,105 @@ from elmo_cli.training.options import TrainingOptions
 
 _Item = TypeVar("_Item")
 
+_WINDOW_TOKENS = 200_000
+"""Minimum number of tokens per window: enough for batches of similar lengths."""
+_WINDOW_BATCHES = 50
+"""Minimum number of batches per window."""
+
 
 # Files to windows of sentences.
 
 
 Stream = tuple[Sentence, int]
-"""The sentence that is being read, and its steps that are done."""
+"""The sentence that a stream is at, and the number of its predictions that are done."""
 
 
-class Position(NamedTuple):
-    """Where the text goes on."""
+class TextProgress(NamedTuple):
+    """Progress in the text."""
 
     epoch: int = 0
-    """Passes over the text that are complete."""
+    """Complete passes over the text."""
     file: int = 0
-    """Files of this pass that are complete, in its own order."""
+    """Complete files of this pass, in the order of this pass."""
     offset: int = 0
-    """Bytes of the file before the window that is being read, decompressed."""
+    """Bytes of the current file before the current window, decompressed."""
     line: int = 0
-    """Lines of the file before it."""
+    """Lines of the current file before the current window."""
     n_windows: int = 0
-    """Windows before it."""
-    done: int = 0
-    """Batches, or with streams sentences, of the window that are used."""
+    """Complete windows."""
+    n_used: int = 0
+    """Used batches of the current window; with streams, used sentences."""
     streams: tuple[Stream, ...] = ()
 
 
-Window = tuple[list[Sentence], Position]
-"""As much of the text as is in memory at once, and where the next window starts."""
+Window = tuple[list[Sentence], TextProgress]
+"""The part of the text that is in memory at once, and the progress after it."""
 
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The files to train on, without the lines that are held out of them."""
+    """The files to train on, without the validation lines in them."""
 
     paths: tuple[Path, ...]
     validation_share: float = 0.0
     seed: int = 0
     tokenizer: Tokenizer = WHITESPACE
 
-    def windows(self, start: Position, max_tokens: int) -> Iterator[Window]:
-        """The text from the start of a window on, over and over; a pass closes its last window."""
-        place, n_windows = start, start.n_windows
+    def windows(self, start: TextProgress, max_tokens: int) -> Iterator[Window]:
+        """Yield windows without end, from the start of a window on.
+
+        The last window of a pass contains the rest of the pass.
+        """
+        progress, n_windows = start, start.n_windows
         while True:
             window: list[Sentence] = []
-            n_tokens = 0
-            for sentences, end in self._rest_of_pass(place):
-                if n_tokens >= max_tokens:  # not before: the last window closes the pass
+            window_tokens = 0
+            for sentences, after in self._rest_of_pass(progress):
+                # Only a further sentence ends a window: the last window completes the pass.
+                if window_tokens >= max_tokens:
                     n_windows += 1
-                    yield window, place._replace(n_windows=n_windows)
-                    window, n_tokens = [], 0
+                    yield window, progress._replace(n_windows=n_windows)
+                    window, window_tokens = [], 0
                 window += sentences
-                n_tokens += sum(map(len, sentences))
-                place = end
-            place = Position(place.epoch + 1)
+                window_tokens += sum(map(len, sentences))
+                progress = after
+            progress = TextProgress(progress.epoch + 1)
             if window:
                 n_windows += 1
-                yield window, place._replace(n_windows=n_windows)
-            elif place.epoch > start.epoch + 1:
-                raise InputError(f"{', '.join(map(str, self.paths))}: no sentence to train on")
+                yield window, progress._replace(n_windows=n_windows)
+            elif progress.epoch > start.epoch + 1:
+                raise InputError(f"{self.names}: no sentence to train on.")
 
-    def _rest_of_pass(self, start: Position) -> Iterator[tuple[list[Sentence], Position]]:
-        """The sentences of each line from a place on, and the place after it.
+    def _rest_of_pass(self, start: TextProgress) -> Iterator[tuple[list[Sentence], TextProgress]]:
+        """Yield the sentences of each line until the end of the pass, with the progress after it.
 
         Each pass goes through the files in an order of its own.
         """
         order = list(self.paths)
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
-            place = start if number == start.file else Position(start.epoch, number)
-            for line, offset, n_lines in lines_from(order[number], place.offset, place.line):
+            begin = start if number == start.file else TextProgress(start.epoch, number)
+            for line, offset, n_lines in read_lines_from(order[number], begin.offset, begin.line):
                 sentences = [] if self.is_validation(line) else self.sentences(line)
                 if sentences:
-                    yield sentences, Position(start.epoch, number, offset, n_lines)
+                    yield sentences, TextProgress(start.epoch, number, offset, n_lines)
+
+    @property
+    def names(self) -> str:
+        """Names of the files, for messages."""
+        return ", ".join(map(str, self.paths))
 
     def sentences(self, line: str) -> list[Sentence]:
-        """The sentences of a line, none of them empty."""
+        """Return the sentences of a line that have tokens."""
         return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
 
     def is_validation(self, line: str) -> bool:
-        """Whether a line is held out: by its content, so that all its copies are."""
+        """Return whether a line is validation text. Equal lines have equal answers."""
         return zlib.crc32(line.encode()) < self.validation_share * 2**32
 
-    def identity(self) -> list[list[str | int]]:
-        """What tells this text from another."""
-        files: list[list[str | int]] = [[str(path), path.stat().st_size] for path in self.paths]
-        return files + [[name, value] for name, value in self.tokenizer.to_attributes().items()]
 
-
-def lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
-    """The lines of a file from an offset on, each with the offset and number after it."""
+def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
+    """Yield the lines of a file from an offset on, with the offset and line number after each."""
     with open_text(path) as file:
         reader = LineReader(path, file, first=number + 1)
         reader.seek(offset)
@@ -135,26 +144,28 @@ def lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[s
             yield reader.decode(line), offset, number
 
 
-def find_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
-    """The files of names and patterns (`*`, `?`, `[...]`, `**`), each once."""
-    found: dict[Path, None] = {}
+def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
+    """Find the files of names and patterns (`*`, `?`, `[...]`, `**`), each file once."""
+    files: dict[Path, None] = {}
     for pattern in map(str, patterns):
         paths = [pattern]
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise InputError(f"{pattern}: expected a text file or a pattern of some, found none")
+            raise InputError(
+                f"{pattern}: no such file. Name a text file or a pattern that fits one."
+            )
         for path in paths:
             check_input(path)
-            found[Path(path)] = None
-    return tuple(found)
+            files[Path(path)] = None
+    return tuple(files)
 
 
 # Windows to batches.
 
 
 class Piece(NamedTuple):
-    """Some steps of a sentence, of which there are one more than tokens."""
+    """Successive predictions of a sentence with T tokens, which has T + 1 predictions."""
 
     sentence: Sentence
     start: int
@@ -165,52 +176,53 @@ Row = list[Piece]
 
 
 class Batch(NamedTuple):
-    """The rows of a batch as numbers, U steps of B rows."""
+    """The rows of a batch as numbers: B rows of up to U predictions."""
 
     tokens: list[str]
     """The distinct tokens."""
     words: NDArray[np.int64]
-    """The index of each in the vocabulary."""
+    """Vocabulary index of each distinct token."""
     steps: NDArray[np.int64]
-    """Shape (4, B, U), indices into `tokens`, 0 after the end of a row: what forward reads and
-    predicts, what backward reads and predicts."""
+    """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that forward reads,
+    that forward predicts, that backward reads, that backward predicts."""
     lengths: NDArray[np.int64]
-    """Steps of each row, shape (B,)."""
+    """Predictions per row and direction, shape (B,)."""
 
 
-Portion = tuple[list[Row], Position]
-"""The rows of a batch, and where the text goes on after it."""
+BatchRows = tuple[list[Row], TextProgress]
+"""The rows of a batch, and the progress after it."""
 
 
-def portions(text: TrainingText, options: TrainingOptions, start: Position) -> Iterator[Portion]:
-    """The batches of a run from a position on, without end."""
-    # Enough for batches of like length, and for the streams of a block.
-    max_tokens = max(200_000, 50 * options.batch_tokens, 50 * options.batch_size)
-    windows = text.windows(start, max_tokens)
+def read_batches(
+    text: TrainingText, options: TrainingOptions, start: TextProgress
+) -> Iterator[BatchRows]:
+    """Yield the batches of a run without end, from some progress on."""
+    largest = max(options.batch_tokens, options.batch_size)
+    windows = text.windows(start, max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest))
     if options.state == "carry":
-        return blocks(_shuffled(windows, list, options, start), options, start)
-    return _shuffled(windows, lambda window: _batches(window, options), options, start)
+        return split_into_blocks(_shuffle(windows, list, options, start), options, start)
+    return _shuffle(windows, lambda window: _split_into_batches(window, options), options, start)
 
 
-def _shuffled(
+def _shuffle(
     windows: Iterator[Window],
     split: Callable[[list[Sentence]], list[_Item]],
     options: TrainingOptions,
-    start: Position,
-) -> Iterator[tuple[_Item, Position]]:
-    """What each window is split into, in random order, each with the position after it."""
-    position = start
-    for sentences, end in windows:
+    start: TextProgress,
+) -> Iterator[tuple[_Item, TextProgress]]:
+    """Split each window and yield the items in random order, each with the progress after it."""
+    progress = start
+    for sentences, after in windows:
         items = split(sentences)
-        random.Random(f"{options.seed} window {position.n_windows}").shuffle(items)
-        for number in range(position.done + 1, len(items)):
-            yield items[number - 1], position._replace(done=number)
-        yield items[-1], end
-        position = end
+        random.Random(f"{options.seed} window {progress.n_windows}").shuffle(items)
+        for number in range(progress.n_used + 1, len(items)):
+            yield items[number - 1], progress._replace(n_used=number)
+        yield items[-1], after
+        progress = after
 
 
-def _batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:
-    """Batches of sentences of like length, those that are too long cut into pieces."""
+def _split_into_batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[list[Row]]:
+    """Split a window into batches of sentences of similar lengths. Split long sentences first."""
     most = options.max_length
     pieces = [
         Piece(sentence, start, min(start + most, len(sentence) + 1))
@@ -218,61 +230,63 @@ def _batches(sentences: Sequence[Sentence], options: TrainingOptions) -> list[li
         for start in range(0, len(sentence) + 1, most)
     ]
     lengths = [piece.stop - piece.start for piece in pieces]
-    batches = batches_by_length(lengths, options.batch_tokens)
+    batches = group_by_length(lengths, options.batch_tokens)
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 
-def blocks(
-    sentences: Iterator[tuple[Sentence, Position]], options: TrainingOptions, start: Position
-) -> Iterator[Portion]:
-    """Blocks of all streams, each stream taking the next sentence when it needs one.
+def split_into_blocks(
+    sentences: Iterator[tuple[Sentence, TextProgress]],
+    options: TrainingOptions,
+    start: TextProgress,
+) -> Iterator[BatchRows]:
+    """Yield blocks of all streams. A stream takes the next sentence when it needs one.
 
-    As bilm-tf deals them out, but forward and backward go through the same sentences.
+    bilm-tf distributes sentences similarly, but here both directions read the same sentences.
     """
     streams = list(start.streams) or [([], 1)] * options.batch_size
-    after = start
+    progress = start
     while True:
         rows: list[Row] = []
-        for number, (sentence, done) in enumerate(streams):
-            row, room = [], options.unroll
-            while room:
-                if done > len(sentence):
-                    (sentence, after), done = next(sentences), 0
-                stop = min(done + room, len(sentence) + 1)
-                row.append(Piece(sentence, done, stop))
-                done, room = stop, room - (stop - done)
-            streams[number] = (sentence, done)
+        for number, (sentence, n_done) in enumerate(streams):
+            row, n_free = [], options.unroll
+            while n_free:
+                if n_done > len(sentence):
+                    (sentence, progress), n_done = next(sentences), 0
+                stop = min(n_done + n_free, len(sentence) + 1)
+                row.append(Piece(sentence, n_done, stop))
+                n_done, n_free = stop, n_free - (stop - n_done)
+            streams[number] = (sentence, n_done)
             rows.append(row)
-        yield rows, after._replace(streams=tuple(streams))
+        yield rows, progress._replace(streams=tuple(streams))
 
 
 def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
-    """Number the tokens of rows."""
+    """Turn the tokens of rows into numbers."""
     index = {START_TOKEN: 0, END_TOKEN: 1}
     lengths = np.array([sum(stop - start for _, start, stop in row) for row in rows], np.int64)
     steps = np.zeros((4, len(rows), int(lengths.max(initial=0))), np.int64)
     for number, row in enumerate(rows):
-        at = 0
+        begin = 0
         for sentence, start, stop in row:
-            n_tokens, end = len(sentence), at + stop - start
+            n_tokens, end = len(sentence), begin + stop - start
             bounded = np.empty(n_tokens + 2, np.int64)
             bounded[0], bounded[-1] = 0, 1
             bounded[1:-1] = [index.setdefault(token, len(index)) for token in sentence]
-            turned = bounded[::-1]
-            steps[0, number, at:end] = bounded[start:stop]
-            steps[1, number, at:end] = bounded[start + 1 : stop + 1]
-            steps[2, number, at:end] = turned[start:stop]
-            steps[3, number, at:end] = turned[start + 1 : stop + 1]
-            at = end
+            reverse = bounded[::-1]
+            steps[0, number, begin:end] = bounded[start:stop]
+            steps[1, number, begin:end] = bounded[start + 1 : stop + 1]
+            steps[2, number, begin:end] = reverse[start:stop]
+            steps[3, number, begin:end] = reverse[start + 1 : stop + 1]
+            begin = end
     tokens = list(index)
     return Batch(tokens, vocabulary.indices(tokens), steps, lengths)
 
 
-def n_steps(rows: Sequence[Row]) -> int:
-    """Steps of all rows: the predictions of one direction."""
+def count_predictions(rows: Sequence[Row]) -> int:
+    """Count the predictions of all rows per direction."""
     return sum(stop - start for row in rows for _, start, stop in row)
 
 
-def n_tokens(rows: Sequence[Row]) -> int:
-    """Tokens that a direction reads, boundaries aside."""
-    return n_steps(rows) - sum(start == 0 for row in rows for _, start, _ in row)
+def count_tokens(rows: Sequence[Row]) -> int:
+    """Count the tokens that a direction reads, without the boundaries."""
+    return count_predictions(rows) - sum(start == 0 for row in rows for _, start, _ in row)

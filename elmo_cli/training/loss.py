@@ -1,10 +1,11 @@
-"""A batch to its loss: both directions, by the softmax over the vocabulary or a sample of it.
+"""A batch to its loss, by the softmax over the vocabulary or over a sample of it.
 
-Both directions share the softmax (Peters et al., 2018): the forward top layer at a token
-predicts the token after it, the backward top layer the token before it.
+Both directions share the softmax (Peters et al., 2018). The forward top layer at a token
+predicts the token after it, and the backward top layer the token before it.
 
-A sample of words may stand for the whole softmax in training (Jean et al., 2015). It trains
-the same softmax, but its loss is no perplexity: a few words are easier to tell apart than all.
+In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It trains
+the same softmax, but exp of its loss is not a perplexity: a few words are easier to distinguish
+than all words.
 """
 
 import math
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.lstm import pack
 from elmo_cli.model.packed_lstm import autocast_dtype
@@ -28,30 +29,30 @@ class Samples(NamedTuple):
     words: Tensor
     """Int64, shape (S,), distinct."""
     n_draws: int
-    """How many draws it took to find so many distinct ones."""
+    """Number of draws until there were S distinct words."""
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
     """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does.
 
-    A vocabulary is sorted by falling count, so frequent words are drawn often.
+    A vocabulary is sorted by descending count, so that frequent words are drawn often.
     """
-    found = torch.empty(0, dtype=torch.int64)
+    draws = torch.empty(0, dtype=torch.int64)
     while True:
         uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
         drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(0, n_words - 1)
-        found = torch.cat([found, drawn])
-        first = torch.full((n_words,), len(found))  # draw of each word
-        first.scatter_reduce_(0, found, torch.arange(len(found)), "amin")
-        words = (first < len(found)).nonzero()[:, 0]
+        draws = torch.cat([draws, drawn])
+        first = torch.full((n_words,), len(draws))  # first draw of each word
+        first.scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
+        words = (first < len(draws)).nonzero()[:, 0]
         if len(words) >= n_samples:
             words = words[first[words].argsort()[:n_samples]]
             return Samples(words, int(first[words[-1]]) + 1)
 
 
 class Softmax(nn.Module):
-    """The output layer: a vector and a bias a word of the vocabulary."""
+    """Output layer: one vector and one bias per word of the vocabulary."""
 
     def __init__(self, n_words: int, projection_dim: int) -> None:
         super().__init__()
@@ -59,12 +60,13 @@ class Softmax(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_words))
 
     def forward(self, context: Tensor, targets: Tensor, samples: Samples | None = None) -> Tensor:
-        """The negative log probability of each target, in nats: float, shape (N,).
+        """Return the negative log probability of each target, in nats: float, shape (N,).
 
         Args:
-            context: float, shape (N, P): the top layer at each prediction.
-            targets: int64, shape (N,): vocabulary indices.
-            samples: words on the same device to tell each target from, in place of all.
+            context: Top layer at each prediction, float, shape (N, P).
+            targets: Vocabulary indices, int64, shape (N,).
+            samples: Words on the same device to distinguish each target from, in place of the
+                whole vocabulary.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)
@@ -74,40 +76,40 @@ class Softmax(nn.Module):
     def _sampled(self, context: Tensor, targets: Tensor, samples: Samples) -> Tensor:
         words, n_draws = samples
         n_words = len(self.bias)
-        # What is drawn more often is so much less surprising: part of the bias.
+        # The bias corrects for words that are drawn more often than others.
         bias, target_bias = (
-            self.bias[some] - _log_expected_count(some, n_draws, n_words)
-            for some in (words, targets)
+            self.bias[indices] - _log_expected_count(indices, n_draws, n_words)
+            for indices in (words, targets)
         )
-        # A sample that is the target itself would count it twice.
-        place = torch.full((n_words,), -1, device=words.device)
-        place[words] = torch.arange(len(words), device=words.device)
+        # A sample that equals the target must not count twice.
+        sample_of_word = torch.full((n_words,), -1, device=words.device)
+        sample_of_word[words] = torch.arange(len(words), device=words.device)
         losses: Tensor = _SampledSoftmax.apply(  # type: ignore[no-untyped-call]
-            context, self.weight, bias, target_bias, words, targets, place[targets]
+            context, self.weight, bias, target_bias, words, targets, sample_of_word[targets]
         )
         return losses
 
 
 class _SampledSoftmax(Function):
-    """The negative log probability of targets among sampled words, whose logits are not kept."""
+    """Negative log probability of targets among sampled words, without keeping their logits."""
 
     @staticmethod
     def forward(
         ctx: Any,
         context: Tensor,  # (N, P)
         weight: Tensor,  # (V, P)
-        bias: Tensor,  # of the samples, (S,)
+        bias: Tensor,  # bias of the samples, (S,)
         target_bias: Tensor,  # (N,)
-        words: Tensor,  # the samples, int64, (S,)
+        words: Tensor,  # samples, int64, (S,)
         targets: Tensor,  # int64, (N,)
-        left_out: Tensor,  # the sample of each row that does not count, or -1, int64, (N,)
+        excluded: Tensor,  # sample of each row that does not count, or -1, int64, (N,)
     ) -> Tensor:
-        """Float32, shape (N,)."""
+        """Return the losses, float32, shape (N,)."""
         dtype = autocast_dtype(context)
         rows, factors = weight[words].to(dtype), context.to(dtype)
         logits = factors @ rows.t()  # (N, S)
         target_logits = ((context * weight[targets]).sum(dim=1) + target_bias).float()
-        totals = _probabilities(logits, bias.float(), target_logits, left_out)
+        totals = _probabilities(logits, bias.float(), target_logits, excluded)
         losses = totals - target_logits
         ctx.save_for_backward(factors, weight, rows, logits, losses, words, targets)
         return losses
@@ -115,7 +117,7 @@ class _SampledSoftmax(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        """The gradients of the four floats."""
+        """Return the gradients of the four float tensors."""
         context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
         d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
         scale = gradient[:, None].to(context.dtype)
@@ -127,43 +129,45 @@ class _SampledSoftmax(Function):
         return d_context, d_weight, d_bias, d_target[:, 0], None, None, None
 
 
-def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, left_out: Tensor) -> Tensor:
-    """Overwrite logits, (N, S), by their probabilities; give log(sum exp) of each row, float32.
+def _probabilities(logits: Tensor, bias: Tensor, others: Tensor, excluded: Tensor) -> Tensor:
+    """Overwrite logits, (N, S), by their probabilities. Return log(sum(exp)) per row, float32.
 
-    Each logit lacks its bias, (S,), float32; `others`, (N,), float32, is one more of each row.
+    The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
+    logit per row.
     """
     kinds = logits.dtype, *2 * (torch.float32,), torch.int64, *2 * (torch.float32,)
-    function = kernel(f"softmax_{logits.dtype}", int, int, *kinds)
+    function = find_kernel(f"softmax_{logits.dtype}", int, int, *kinds)
     if function is not None and logits.device.type == "cpu":
         maxima, sums = torch.empty_like(others), torch.empty_like(others)
-        function(*logits.shape, logits, bias, others, left_out, maxima, sums)
+        function(*logits.shape, logits, bias, others, excluded, maxima, sums)
         return maxima + sums.log()
-    rows = (left_out >= 0).nonzero()[:, 0]
-    logits.add_(bias)[rows, left_out[rows]] = -math.inf
+    rows = (excluded >= 0).nonzero()[:, 0]
+    logits.add_(bias)[rows, excluded[rows]] = -math.inf
     totals = torch.logaddexp(logits.float().logsumexp(dim=1), others)
     logits.sub_(totals[:, None]).exp_()
     return totals
 
 
 def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
-    """Log of the chance that a word is among the distinct samples."""
+    """Return the log of the probability that a word is among the distinct samples."""
     rank = words.double() + 1
     probability = torch.log1p(1 / rank) / math.log(n_words + 1)
     return (-torch.expm1(n_draws * torch.log1p(-probability))).log().float()
 
 
 class Losses(NamedTuple):
-    """What a batch cost, in nats, and where its rows ended."""
+    """Losses of a batch in nats, and the state at the end of its rows."""
 
     forward: Tensor
-    """The sum over the predictions of the forward direction."""
+    """Sum over the predictions of the forward direction."""
     backward: Tensor
+    """Sum over the predictions of the backward direction."""
     state: BiLmState
-    """In the order of the rows, without gradients."""
+    """State in the order of the rows, without gradients."""
 
 
 class Objective(nn.Module):
-    """The language model that is trained: a biLM and the softmax that both directions share."""
+    """Language model in training: a biLM, and the softmax that both directions share."""
 
     def __init__(self, bilm: BiLm, softmax: Softmax) -> None:
         super().__init__()
@@ -173,18 +177,19 @@ class Objective(nn.Module):
     def forward(
         self, batch: Batch, state: BiLmState | None = None, samples: Samples | None = None
     ) -> Losses:
-        """The losses of a batch, whose rows start from a state, or from zero."""
+        """Return the losses of a batch. Its rows start from `state`; None is the zero state."""
         bilm, device = self.bilm, self.bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
-        if not batch.lengths.any():  # another process has all the rows
-            nothing = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
-            return Losses(nothing, nothing, state)
+        if not batch.lengths.any():
+            # Other processes have all rows. The zero loss gives every parameter a gradient.
+            zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
+            return Losses(zero, zero, state)
         packing = pack(batch.lengths)
         steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
         order = torch.as_tensor(packing.order, device=device)
         rows = torch.as_tensor(steps, device=device)
         words = torch.as_tensor(batch.words, device=device)
-        # Each distinct token is encoded once.
+        # The encoder computes each distinct token once.
         vectors = bilm.token_encoder(bilm.token_encoder.token_ids(batch.tokens).to(device))
         start = select_state(state, order)
         layers, ended = bilm.run_stacks(vectors[rows[0]], vectors[rows[2]], packing.sizes, start)

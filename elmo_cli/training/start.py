@@ -1,4 +1,4 @@
-"""What a run starts from: an architecture, a vocabulary, and weights, random or a model's."""
+"""The start of a run: architecture, vocabulary, and weights that are random or a model's."""
 
 import logging
 from collections import Counter
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from elmo_cli.atomic import write_lines
 from elmo_cli.errors import InputError, ModelError, OptionsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
@@ -15,104 +16,128 @@ from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabular
 from elmo_cli.model.weights import SUFFIXES
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.training.corpus import TrainingText, lines_from
+from elmo_cli.training.corpus import TrainingText, read_lines_from
 from elmo_cli.training.loss import Objective, Softmax
-from elmo_cli.training.options import PRESETS, TrainingOptions
-from elmo_cli.training.run import write_lines
+from elmo_cli.training.options import PRESETS, StartOptions, TrainingOptions
 
 logger = logging.getLogger(__name__)
 
-VALIDATION = "validation.txt"
+VALIDATION_FILE = "validation.txt"
+VOCABULARY_FILE = "vocab.txt"
+_VOCABULARY_SIZE = 25_000
+"""Default number of words to predict."""
 
 
 class Start(NamedTuple):
-    """What is known of a model before the text is read."""
+    """Everything about the model that is known before the text is read."""
 
     content: dict[str, Any]
-    """Of its options.json."""
+    """Content of its options.json."""
     name: str
-    """Where the architecture is from."""
-    files: ModelFiles | None = None
-    """Those of the model whose weights are the start."""
-    vocabulary: Vocabulary | None = None
-    """The words to predict; None where they are counted."""
+    """Name of the model, preset or file with the architecture."""
+    files: ModelFiles | None
+    """Files of the model whose weights are the start; None for random weights."""
+    vocabulary: Vocabulary | None
+    """Words to predict; None if they are the most frequent words of the text."""
+    n_words: int | None
+    """Maximum number of words to predict, if the text gives them."""
 
 
-def choose_start(
-    options_file: str | Path | None = None,
-    preset: str | None = None,
-    init_from: str | Path | None = None,
-    vocabulary_file: str | Path | None = None,
-) -> Start:
-    """The architecture of an options.json, of a preset, or of a model to start from.
+def choose_start(options: StartOptions) -> Start:
+    """Choose the architecture of an options.json, of a preset, or of a model to start from.
 
-    An options.json goes with a model only where that is a single file of weights.
+    Together with a model, an options.json is allowed only for a single file of weights.
     """
-    vocabulary = None if vocabulary_file is None else read_vocabulary(vocabulary_file)
-    if preset is not None:
-        return Start(PRESETS[preset], preset, None, vocabulary)
-    files = None
-    if init_from is not None and Path(init_from).suffix in SUFFIXES:
-        if options_file is None:
-            raise ModelError(f"{init_from}: expected an options file with a single weights file")
-        files = choose_model(None, options_file, init_from)
-    elif init_from is not None:
-        files = choose_model(init_from, options_file)
-    path = files.options if files else options_file
-    assert path is not None
+    given = options.vocabulary_file
+    vocabulary = None if given is None else read_vocabulary(given)
+    if options.preset is not None:
+        name, content, files = options.preset, PRESETS[options.preset], None
+    else:
+        files = _find_files(options)
+        path = options.options_file if files is None else files.options
+        if path is None:
+            raise ModelError("no architecture. Give --preset, --options-file or --init-from.")
+        name, content = str(options.init_from or path), _read_architecture(path)
+    if files is not None and files.vocabulary is not None:
+        if vocabulary is not None and not content.get("char_cnn"):
+            raise InputError(
+                f"{files.name}: a word-level model keeps its own vocabulary. Remove "
+                "--vocabulary-file."
+            )
+        vocabulary = vocabulary or read_vocabulary(files.vocabulary)
+    if vocabulary is not None and options.vocabulary_size is not None:
+        logger.warning(
+            "Warning: --vocabulary-size has no effect: the words to predict are those of %s.",
+            given or name,
+        )
+    n_words = None if vocabulary else options.vocabulary_size or _VOCABULARY_SIZE
+    return Start(content, name, files, vocabulary, n_words)
+
+
+def _find_files(options: StartOptions) -> ModelFiles | None:
+    """Find the files of the model to start from."""
+    model = options.init_from
+    if model is None:
+        return None
+    if Path(model).suffix not in SUFFIXES:
+        return choose_model(model, options.options_file)
+    if options.options_file is None:
+        raise ModelError(f"{model}: a file of weights requires --options-file.")
+    return choose_model(None, options.options_file, model)
+
+
+def _read_architecture(path: str | Path) -> dict[str, Any]:
+    """Read an options.json, and check that a model of this kind can be trained."""
     if isinstance(read_options(path), ManyLangsOptions):
         raise OptionsError(
-            f"{path}: expected an ELMo model, found one of ELMoForManyLangs, which is not trained "
-            "here"
+            f"{path}: a model of ELMoForManyLangs cannot be trained. Choose an ELMo model."
         )
-    content = read_json(path)
-    if files is not None and files.vocabulary is not None:
-        if vocabulary is None:
-            vocabulary = read_vocabulary(files.vocabulary)
-        elif not content.get("char_cnn"):
-            raise InputError(
-                f"{files.name}: a word-level model, which is trained with its own vocabulary; "
-                "leave out the other"
-            )
-    return Start(content, str(init_from or options_file), files, vocabulary)
+    return read_json(path)
 
 
-def count_tokens(text: TrainingText, folder: Path, n_words: int | None) -> int:
-    """Count the tokens of a text, and write the lines that are held out of it into a folder.
+class TextCounts(NamedTuple):
+    """Counts of the training text."""
 
-    So many words, the most frequent, are written as vocab.txt; none for None.
+    n_tokens: int
+    words: list[str]
+    """Special tokens and the most frequent words."""
+
+
+def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
+    """Count the tokens of a text, and write its validation lines into a folder.
+
+    Args:
+        n_words: Maximum number of words to return. None: return no words.
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
-    held_out, n_sentences = [], 0
-    lines = (line for path in text.paths for line, _, _ in lines_from(path))
+    validation_lines, n_sentences = [], 0
+    lines = (line for path in text.paths for line, _, _ in read_lines_from(path))
     for line in filter(None, lines):
         if text.is_validation(line):
-            held_out.append(line)
+            validation_lines.append(line)
         else:
             for sentence in text.sentences(line):
                 words.update(sentence)
                 n_sentences += 1
     if n_sentences == 0:
-        raise InputError(f"{', '.join(map(str, text.paths))}: no sentence to train on")
+        raise InputError(f"{text.names}: no sentence to train on.")
     if text.validation_share:
-        if not held_out:
+        if not validation_lines:
             raise InputError(
-                f"validation_share {text.validation_share}: expected a line to hold out, found "
-                f"none among {counted(n_sentences, 'sentence')}; try a larger share, or name a "
-                "validation file"
+                f"--validation-share {text.validation_share}: no line chosen among "
+                f"{counted(n_sentences, 'sentence')}. Use a larger share or --validation-file."
             )
-        write_lines(folder / VALIDATION, held_out)
-    if n_words is not None:
-        frequent = (word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS)
-        write_lines(folder / "vocab.txt", [*SPECIAL_TOKENS, *frequent][:n_words])
+        write_lines(folder / VALIDATION_FILE, validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
-    return words.total()
+    most_common = [word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS]
+    frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
+    return TextCounts(words.total(), frequent)
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:
-    """A biLM and its softmax: those of the model to start from, random where it has none."""
+    """Make a biLM and its softmax from the model to start from; what it lacks is random."""
     torch.manual_seed(options.seed)
     files = start.files
     if files is None:
@@ -124,13 +149,13 @@ def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions
     if files is not None and files.softmax is not None and files.vocabulary is not None:
         _copy_rows(files.softmax, read_vocabulary(files.vocabulary), softmax, vocabulary)
     elif files is not None:
-        logger.info("%s has no softmax here: a new one is trained", files.name)
+        logger.info("%s: no softmax on this disk; a new one is trained", files.name)
     return Objective(bilm, softmax)
 
 
 @torch.no_grad()
 def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary) -> None:
-    """Give words the vectors that they have in the softmax of another model."""
+    """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])
     [(_, weight, bias)] = read_rows(path, len(old))
     known = [row for row, word in enumerate(vocabulary.words) if word in old]
@@ -138,4 +163,4 @@ def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabu
     softmax.weight[known] = weight[rows]
     softmax.bias[known] = bias[rows]
     if len(known) < len(vocabulary):
-        logger.info("%s has %d of %d words", path, len(known), len(vocabulary))
+        logger.info("%s: %d of %d words", path, len(known), len(vocabulary))

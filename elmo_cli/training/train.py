@@ -1,186 +1,271 @@
-"""Text to a model: `train_model` is what `elmo train` does."""
+"""Text to a model: `train_model` implements `elmo train`. Start reading here."""
 
 import ctypes
-import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError
-from elmo_cli.inference.device import Device
-from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
+from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.text.input_formats import TEXT, open_records
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, read_sentences
-from elmo_cli.training.corpus import TrainingText, find_files, portions
-from elmo_cli.training.options import TrainingOptions, training_options
-from elmo_cli.training.report import Report, summary_writer
-from elmo_cli.training.run import (
-    Processes,
-    Run,
-    all_processes,
+from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.training.card import find_finished_run
+from elmo_cli.training.checkpoint import (
+    Signature,
     check_same_run,
+    damage_error,
     load_checkpoint,
-    owned,
+    own_folder,
+    remove_checkpoint,
+    save_checkpoint,
 )
-from elmo_cli.training.start import VALIDATION, Start, choose_start, count_tokens, start_weights
+from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
+from elmo_cli.training.identity import Identity, identify
+from elmo_cli.training.options import (
+    GivenOptions,
+    RunOptions,
+    StartOptions,
+    TextOptions,
+    TrainingOptions,
+    complete_options,
+)
+from elmo_cli.training.processes import Processes, join_processes
+from elmo_cli.training.report import Report, load_summary_writer, measure
+from elmo_cli.training.run import Run
+from elmo_cli.training.start import (
+    VALIDATION_FILE,
+    Start,
+    TextCounts,
+    choose_start,
+    count_text,
+    start_weights,
+)
 
 logger = logging.getLogger(__name__)
 
-_WATCHED_LINES = 1000
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-VOCABULARY_SIZE = 25_000
-"""Words to predict, where they are counted and nobody says how many."""
+_SAMPLE_LINES = 1000
+"""Lines at the beginning of the text that are checked for a fitting tokenizer."""
+# Values of glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10
 """Steps between entries of log.jsonl."""
-FEW_TOKENS = 20_000
-"""Tokens of the validation text that are enough while training goes on."""
+EVALUATION_TOKENS = 20_000
+"""Tokens of the validation text that are read during training."""
+
+Perplexity = dict[str, float]
+"""Perplexity of the validation text; see `Report.evaluate`."""
 
 
 def train_model(
-    texts: Sequence[str | Path],
+    text_options: TextOptions,
     folder: str | Path,
+    start_options: StartOptions,
+    given: GivenOptions,
+    run_options: RunOptions,
     *,
-    options_file: str | Path | None = None,
-    preset: str | None = None,
-    init_from: str | Path | None = None,
-    validation_file: str | Path | None = None,
-    validation_share: float = 0.0,
-    tokenizer: Tokenizer = WHITESPACE,
-    vocabulary_file: str | Path | None = None,
-    vocabulary_size: int | None = None,
-    device: Device = "cpu",
-    checkpoint_seconds: float = 300.0,
-    eval_steps: int = 1000,
-    tensorboard: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
-    **settings: Any,
-) -> dict[str, float] | None:
-    """Train a model on text, into a folder; resume a run that was stopped there.
+) -> Perplexity | None:
+    """Train a model on text and write it into a folder, or resume the run in that folder.
 
-    The parameters are the options of `elmo train`, `settings` those in `TrainingOptions`.
-    `should_stop` is asked after each step; True makes a checkpoint and raises a `StoppedError`.
+    Args:
+        should_stop: Called after each step. Return True to save a checkpoint and stop.
 
     Returns:
-        The perplexity of the validation text, as `Report.evaluate` gives it; None without one.
+        The perplexity of the validation text; None without such a text.
+
+    Raises:
+        StoppedError: `should_stop` returned True.
     """
-    # All of the file is read, to find what is wrong with it before there is a model.
-    if validation_file and not sum(map(bool, read_sentences(validation_file, tokenizer))):
-        raise InputError(f"{validation_file}: no sentence to measure perplexity on")
-    if tensorboard:
-        summary_writer()  # before there is anything in the folder
+    _check_validation_file(text_options)
+    if run_options.tensorboard:
+        load_summary_writer()
     folder = Path(folder)
-    start = choose_start(options_file, preset, init_from, vocabulary_file)
+    start = choose_start(start_options)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(f"{folder}: expected another folder than that of the model to start from")
-    if start.vocabulary and vocabulary_size is not None:
-        given = vocabulary_file or start.name
-        logger.warning("Warning: the words to predict are those of %s, and none are counted", given)
-    options = training_options(start.content, **settings)
-    text = TrainingText(find_files(texts), validation_share, options.seed, tokenizer)
-    with open_records(text.paths[0], TEXT, tokenizer=tokenizer) as (records, *_):
-        list(islice(records, _WATCHED_LINES))  # warns where the tokenizer does not seem to fit
+        raise ModelError(
+            f"{folder}: the model to start from is in this folder. Choose another one."
+        )
+    options = complete_options(given, start.content)
+    text = _open_text(text_options, options.seed)
     with ExitStack() as stack:
-        processes = stack.enter_context(all_processes(device))
-        if options.state == "carry" and options.batch_size % processes.count:
-            wanted = f"a multiple of the {processes.count} processes"
-            raise OptionsError(f"batch_size {options.batch_size}: expected {wanted}")
+        processes = stack.enter_context(join_processes(run_options.device))
+        _check_streams(options, processes)
         if processes.is_first:
-            stack.enter_context(owned(folder))
-        n_words = None if start.vocabulary else vocabulary_size or VOCABULARY_SIZE
-        run = _start_run(start, text, folder, n_words, options, processes)
+            stack.enter_context(own_folder(folder))
+        validation = (
+            folder / VALIDATION_FILE if text.validation_share else text_options.validation_file
+        )
+        words = None if start.vocabulary is None else start.vocabulary.words
+        signature = Signature(identify(start, text), asdict(options), words)
+        if _is_finished(folder, signature):
+            logger.info("%s: training is finished, and nothing is left to train", folder)
+            if validation is None or not processes.is_first:
+                return None
+            return measure(folder, processes.device, validation, text.tokenizer)
+        run = _start_run(start, text, signature, folder, options, processes)
         stack.callback(run.close)
+        saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
+        if run.step == 0:
+            # Nothing else may be in the folder before the first checkpoint.
+            saver.save()
         report = None
         if processes.is_first:
-            held_out = folder / VALIDATION if validation_share else validation_file
-            report = Report(run, folder, start, text, held_out, tensorboard=tensorboard)
+            parts = (run, signature, folder, start, text, validation)
+            report = Report(*parts, tensorboard=run_options.tensorboard)
             stack.callback(report.close)
-        _train(run, text, folder, report, should_stop, checkpoint_seconds, eval_steps)
-        run.save(folder)
+        _train(run, text, report, run_options.eval_steps, saver, should_stop)
+        saver.save()
         perplexity = report.evaluate() if report else None
-        processes.gather(None)  # the others wait until the model is there
+        if report and not run_options.keep_checkpoint:
+            remove_checkpoint(folder)
+        processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
+
+
+def _check_validation_file(options: TextOptions) -> None:
+    """Read the whole validation file, to report its errors before training."""
+    path = options.validation_file
+    if path and not sum(map(bool, read_sentences(path, options.tokenizer))):
+        raise InputError(f"{path}: no sentence to measure perplexity on.")
+
+
+def _open_text(options: TextOptions, seed: int) -> TrainingText:
+    """Find the files of the text, and warn if the tokenizer does not seem to fit."""
+    paths = find_text_files(options.files)
+    with open_records(paths[0], TEXT, tokenizer=options.tokenizer) as (records, *_):
+        list(islice(records, _SAMPLE_LINES))
+    return TrainingText(paths, options.validation_share, seed, options.tokenizer)
+
+
+def _check_streams(options: TrainingOptions, processes: Processes) -> None:
+    """Raise an `OptionsError` if the processes cannot have equally many streams."""
+    if options.state == "carry" and options.batch_size % processes.count:
+        raise OptionsError(
+            f"--batch-size {options.batch_size}: expected a multiple of the {processes.count} "
+            "processes."
+        )
+
+
+def _is_finished(folder: Path, signature: Signature) -> bool:
+    """Return whether a folder has the model of this run, and no checkpoint any more.
+
+    Raises:
+        ModelError: The folder has another model, or this run with another length.
+    """
+    before = find_finished_run(folder)
+    if before is None:
+        return False
+    check_same_run(before, signature, folder)
+    if before.options != signature.options:
+        raise ModelError(
+            f"{folder}: training is finished, and its checkpoint is removed. To train longer, "
+            f"choose another folder and --init-from {folder}, or next time use --keep-checkpoint."
+        )
+    return True
 
 
 def _start_run(
     start: Start,
     text: TrainingText,
+    signature: Signature,
     folder: Path,
-    n_words: int | None,
     options: TrainingOptions,
     processes: Processes,
 ) -> Run:
-    """The run of a folder, at its last checkpoint; `n_words` to count, where none are given."""
-    given = start.vocabulary
-    words = [] if given is None else given.words
-    identity = {
-        "architecture": start.content,
-        "text": [text.identity(), text.validation_share],
-        "vocabulary": n_words or hashlib.sha256("\n".join(words).encode()).hexdigest(),
-    }
-    state, n_tokens = load_checkpoint(folder), None
-    if state is not None:
-        check_same_run(state, identity, options, folder)
-        n_tokens = state["text_tokens"]
-    is_needed = given is None or options.steps is None or text.validation_share
-    if is_needed and n_tokens is None:
-        counted = count_tokens(text, folder, n_words) if processes.is_first else 0
-        n_tokens = processes.gather(counted)[0]
-    vocabulary = read_vocabulary(folder / "vocab.txt") if given is None else given
+    """Begin the run of a folder, or resume it from its last checkpoint."""
+    vocabulary, text_tokens = start.vocabulary, None
+    checkpoint = load_checkpoint(folder)
+    if checkpoint is not None:
+        before = Signature(checkpoint["identity"], checkpoint["options"], checkpoint["words"])
+        check_same_run(before, signature, folder)
+        text_tokens = checkpoint["text_tokens"]
+        vocabulary = vocabulary or Vocabulary(checkpoint["words"])
+    is_needed = vocabulary is None or options.steps is None or text.validation_share
+    if is_needed and text_tokens is None:
+        n_words = start.n_words
+        counts = count_text(text, folder, n_words) if processes.is_first else TextCounts(0, [])
+        counts = processes.gather(counts)[0]
+        text_tokens, vocabulary = counts.n_tokens, vocabulary or Vocabulary(counts.words)
+    assert vocabulary is not None
     objective = start_weights(start, vocabulary, options)
-    run = Run(objective, vocabulary, options, identity, processes, text_tokens=n_tokens)
-    if state is not None:
-        run.load(state)
-        end = ", the last one: nothing is left to train" if run.is_done else ""
+    run = Run(objective, vocabulary, options, processes, text_tokens=text_tokens)
+    if checkpoint is not None:
+        try:
+            run.resume(checkpoint)
+        except (AttributeError, LookupError, ValueError) as error:
+            raise damage_error(folder, first_line(error)) from None
+        end = ", the last step: nothing is left to train" if run.is_done else ""
         logger.info("resuming after step %d%s", run.step, end)
     return run
+
+
+class _Saver:
+    """Writer of the checkpoints of a run. All processes must call its methods."""
+
+    def __init__(self, run: Run, identity: Identity, folder: Path, seconds: float) -> None:
+        self.folder = folder
+        self._run, self._identity, self._seconds = run, identity, seconds
+        self._saved_at = time.monotonic()
+
+    @property
+    def is_due(self) -> bool:
+        """True if the last checkpoint is older than the time between checkpoints."""
+        return time.monotonic() - self._saved_at >= self._seconds
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        checkpoint = self._run.make_checkpoint(self._identity)
+        if self._run.processes.is_first:
+            save_checkpoint(self.folder, checkpoint)
+        self._saved_at = time.monotonic()
 
 
 def _train(
     run: Run,
     text: TrainingText,
-    folder: Path,
     report: Report | None,
-    should_stop: Callable[[], bool],
-    checkpoint_seconds: float,
     eval_steps: int,
+    saver: _Saver,
+    should_stop: Callable[[], bool],
 ) -> None:
-    """Train to the last step, with checkpoints, notes and evaluations on the way."""
+    """Train to the last step, with log entries, checkpoints and evaluations on the way."""
     keep_memory()
-    saved_at = before = time.monotonic()
-    batches = portions(text, run.options, run.position)
+    before = time.monotonic()
+    batches = read_batches(text, run.options, run.progress)
     while not run.is_done:
         run.train_step(*next(batches))
         run.seconds += time.monotonic() - before
         if run.step % LOG_STEPS == 0:
             loss = run.take_loss()
             if report is not None:
-                report.note(loss)
+                report.log_step(loss)
         if run.is_done:
             return
-        if run.step % eval_steps == 0:
-            run.check_loss()
-            if report is not None:
-                report.evaluate(FEW_TOKENS)
-        late = time.monotonic() - saved_at >= checkpoint_seconds
-        stops, late = map(any, zip(*run.processes.gather((should_stop(), late)), strict=True))
-        if stops or late:
-            run.save(folder)
-            saved_at = time.monotonic()
+        evaluates = run.step % eval_steps == 0
+        answers = run.processes.gather((should_stop(), saver.is_due))
+        stops, is_due = map(any, zip(*answers, strict=True))
+        if stops or is_due or evaluates:
+            saver.save()
+        if evaluates and report is not None:
+            report.evaluate(EVALUATION_TOKENS)
         if stops:
+            if report is not None:
+                report.write_model()
             raise StoppedError(
-                f"Stopped after step {run.step:,}, which is kept in {folder}; the same command "
-                "resumes it"
+                f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
+                f"{saver.folder} has the model of this step. The same command resumes training."
             )
         before = time.monotonic()
 
 
 def keep_memory() -> None:
-    """Keep what steps have freed for the next, which ask for as much: new pages take 12 %."""
-    with suppress(AttributeError, OSError, TypeError):  # not of glibc
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, 2**30)  # tensors lie in the heap
-        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)  # whose end stays
+    """Keep freed memory for the next step, which needs as much: new pages take 12 % of a step."""
+    with suppress(AttributeError, OSError, TypeError):  # another C library than glibc
+        mallopt: Any = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, 2**30)  # Tensors are allocated on the heap.
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)  # The end of the heap is not returned.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import measure_change, read_uses
-from elmo_cli.text.target_words import read_targets
+from elmo_cli.analysis.target_words import read_targets
 
 Array = NDArray[Any]
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import TINY
+from elmo_cli.analysis.uses import check_pooling, record_name
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Corpus, layouts, line_record, write
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
-from elmo_cli.analysis.neighbours import settings_of, word_neighbours
-from elmo_cli.analysis.uses import check_pooling, record_name
+from elmo_cli.analysis.neighbours import word_neighbours
+from elmo_cli.engine import load_engine
+from elmo_cli.settings import ModelSettings
 
 Array = NDArray[Any]
 
@@ -117,11 +119,11 @@ def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state:
     embedder = ElmoEmbedder(model=TINY, state=state)
     embedder.embed_file(text, path, layers, layout="packed")
     with open_activations(path) as activations:
-        settings = settings_of(activations)
+        settings = ModelSettings.from_attributes(activations.attributes)
         query = [Occurrence(["the", "cat", "sat", "."], 1), Occurrence(["the", "cat", "sat"], 1)]
-        with_itself = ElmoEmbedder(**settings)
+        with_itself = ElmoEmbedder.from_engine(load_engine(settings))
         found = word_neighbours(with_itself, activations, query, 20).nearest
-    assert settings == {"model": str(TINY), "state": state}
+    assert settings == ModelSettings(str(TINY), state=state)
     # A word before the end: only the backward half differs. A sentence never finds itself.
     assert [hit.token for hit in found[0]].count("cat") == 2
     assert [hit.record for hit in found[1]] == [1] * 4

@@ -14,8 +14,9 @@ from strategies import WORDS, make_language_model, make_model, small_architectur
 
 from elmo_cli import ElmoEmbedder, write_token_vectors
 from elmo_cli.analysis.word_vectors import average_vectors
+from elmo_cli.engine import Engine
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.inference.selection import Selection
+from elmo_cli.settings import Selection
 
 MODEL = ("--model", "model")
 
@@ -247,13 +248,13 @@ def test_rare_words_are_left_out_and_frequent_ones_cut_short() -> None:
 
 def test_sentences_without_the_words_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = ElmoEmbedder(model="model")
-    embed, computed = embedder.embed_window, list[list[str]]()
+    embed, computed = Engine.embed_window, list[list[str]]()
 
-    def noted(window: list[list[str]], selection: Selection) -> Any:
+    def noted(engine: Engine, window: list[list[str]], selection: Selection) -> Any:
         computed.extend(window)
-        return embed(window, selection)
+        return embed(engine, window, selection)
 
-    monkeypatch.setattr(embedder, "embed_window", noted)
+    monkeypatch.setattr(Engine, "embed_window", noted)
     found = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
     assert (found.words, found.counts) == (["dog", "cat"], [2, 2])
     assert computed == SENTENCES[:2]

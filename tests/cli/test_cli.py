@@ -10,7 +10,7 @@ from commands import TINY, assert_misused, elmo
 
 import elmo_cli
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.cli.options import Option
+from elmo_cli.cli.command import Option
 from elmo_cli.cli.runs import stop_on_signal
 from elmo_cli.errors import first_line
 
@@ -40,7 +40,7 @@ def test_help_names_every_command(option: str) -> None:
 
 def test_help_is_a_command_too() -> None:
     assert elmo("help").stdout == elmo("--help").stdout
-    assert elmo("help", "merge").stdout == elmo("merge", "--help").stdout
+    assert elmo("help", "convert").stdout == elmo("convert", "--help").stdout
     assert "Error: No such command 'embdd'." in elmo("help", "embdd").stderr
 
 
@@ -156,7 +156,7 @@ LONG = "x" * 300
         (("info", LONG), f"no model {LONG}"),
         (("embed", "text", "out", "--model", LONG), f"no model {LONG}"),
         (("embed", "text", "out", "--model", "~nobody-here/m"), "~nobody-here/m: no such model"),
-        (("train", LONG, "--preset", "mini", "--output", "m"), f"{LONG}: expected a text file"),
+        (("train", LONG, "--preset", "mini", "--output", "m"), f"{LONG}: "),
     ],
 )
 def test_a_name_that_no_file_can_have_is_one_line(
@@ -184,7 +184,7 @@ def test_a_command_that_memory_does_not_suffice_for_is_one_line(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("elmo_cli.embedder.ElmoEmbedder", fail)
+    monkeypatch.setattr("elmo_cli.engine.load_engine", fail)
     result = elmo("cosine", "bank", "a bank", "the bank")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.endswith(f"\nError: out of memory: {first_line(error)}\n")

@@ -39,7 +39,7 @@ def test_values_are_completed(line: str, expected: list[str]) -> None:
     "line",
     [
         *("elmo embed ", "elmo embed in.txt ", "elmo embed in.txt out.hdf5 --weight-file "),
-        *("elmo perplexity ", "elmo surprisal ", "elmo merge out.hdf5 a ", "elmo convert "),
+        *("elmo perplexity ", "elmo surprisal ", "elmo convert "),
         *("elmo word-vectors ", "elmo train ", "elmo distribute in ", "elmo info ./"),
         *("elmo neighbours bank 'a' ", "elmo embed in.txt out --model ./"),
     ],

@@ -10,7 +10,8 @@ import pytest
 
 import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
-from elmo_cli.cli.loading import take_files
+from elmo_cli.cli.loading import find_files
+from elmo_cli.settings import ModelSettings
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.Mon
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
-        take_files({"model": "mini"})
+        find_files(ModelSettings("mini"))
         states.append(gc.isenabled())
 
     monkeypatch.setattr(elmo_cli.cli, "main", main)

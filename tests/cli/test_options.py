@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from commands import assert_misused, elmo
 
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.cli.options import Command, Option, count, flag, option, option_group
+from elmo_cli.cli.command import Command, Option, option_group
+from elmo_cli.cli.options import count, flag, option
 
 
 def two_options(command: Any) -> Any:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elmo_cli.distributed.inputs import Columns, Part, cut, find_inputs, read_part
+from elmo_cli.distributed.inputs import Part, cut, find_inputs, read_part
 from elmo_cli.errors import InputError
+from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import find_format, open_records
 from elmo_cli.text.records import Record
 
@@ -21,7 +22,7 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 )
 
 
-def read_all(path: Path, columns: Columns, n_bytes: int) -> tuple[list[Part], list[Record]]:
+def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
     parts = cut([str(path)], columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
     records: list[Record] = []
     for number, part in enumerate(parts):
@@ -42,7 +43,7 @@ def test_any_cut_of_a_text_gives_its_lines(
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "text.txt"
     path.write_bytes(content + end)
-    assert read_all(path, Columns(), units)[1] == expected_records(path)
+    assert read_all(path, TextSettings(), units)[1] == expected_records(path)
 
 
 @given(units=st.integers(1, 60), blanks=st.lists(st.booleans(), min_size=5, max_size=5))
@@ -52,13 +53,13 @@ def test_any_cut_of_fasta_is_before_a_header(
     path = tmp_path_factory.mktemp("cut") / "text.fasta"
     entries = [f">id{i} of it\nMVLS\nPA\n{chr(10) * blank}" for i, blank in enumerate(blanks)]
     path.write_text("\n" + "".join(entries))
-    assert read_all(path, Columns(), units)[1] == expected_records(path)
+    assert read_all(path, TextSettings(), units)[1] == expected_records(path)
 
 
 def test_compressed_data_is_one_part(tmp_path: Path) -> None:
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"a b\n\nc"))
-    parts, records = read_all(path, Columns(), 1)
+    parts, records = read_all(path, TextSettings(), 1)
     assert len(parts) == 1
     assert records == expected_records(path)
 
@@ -71,7 +72,7 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
     ] * 5
     lines = tmp_path / "rows.jsonl"
     lines.write_text("\n" + "".join(json.dumps(row) + "\n\n" for row in rows))
-    columns = Columns(text_column="t", key_column="id")
+    columns = TextSettings(text_column="t", id_column="id")
     expected = [(["a", "b"], "7"), (["c d", "e"], "8"), ([], "9")] * 5
     records = read_all(lines, columns, 20)[1]
     assert [(record.tokens, record.id) for record in records] == expected
@@ -99,7 +100,7 @@ def test_what_cannot_be_read_is_named_with_its_line(
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        read_all(path, Columns(), 1)
+        read_all(path, TextSettings(), 1)
     assert message in str(caught.value)
     assert str(caught.value).startswith(str(path))
 

@@ -60,17 +60,18 @@ print(*sorted({each.worker for each in found}), sep="; ")
 DEADLY = """
 import os, sys
 from functools import partial
-from elmo_cli.distributed.plan import Settings, open_plan
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
 from elmo_cli.distributed.run import run_parts
 from elmo_cli.outputs.parts import Folder
+from elmo_cli.settings import ModelSettings
 def deadly(embed, part, **named):
     if part.number == 2:
         os.kill(os.getpid(), 9)
     return embed(part, **named)
 def engine(parts, embed):
     return embed_on_ray(parts, partial(deadly, embed), Resources(sys.argv[1], 1, attempts=2))
-settings, folder = Settings(model=sys.argv[2]), Folder("out")
+settings, folder = CorpusSettings(ModelSettings(sys.argv[2])), Folder("out")
 plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
 print(run_parts(folder, plan, settings, engine).failed)
 """

@@ -23,10 +23,11 @@ from elmo_cli.distributed import run
 from elmo_cli.distributed.batches import EmbedBatch
 from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, embed_part
-from elmo_cli.distributed.plan import Settings, open_plan
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.run import run_parts
-from elmo_cli.errors import InputError, OutputError, WeightsError
+from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
 from elmo_cli.outputs.parts import Folder
+from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
@@ -145,7 +146,7 @@ def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> N
     change = r"differs in input 1 \(.*/text.txt, [^)]* there, .*/text.txt, 4 bytes of [^)]* here\)"
     assert re.search(change, elmo(*RUN).stderr)
     assert elmo(*RUN, "--overwrite").exit_code == 0
-    settings = Settings(model=str(TINY))
+    settings = CorpusSettings(ModelSettings(str(TINY)))
     part = open_plan(Folder("out"), ("text.txt",), settings).parts[0]
     Path("out/part-00000000.parquet").unlink()
     with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
@@ -228,7 +229,7 @@ def test_a_run_is_known_to_others_however_long_its_part_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "_NOTE_SECONDS", 0.01)
-    folder, settings = Folder("out"), Settings(model=str(TINY))
+    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
     plan = open_plan(folder, ("text.txt",), settings)
     times = set[float]()
 
@@ -266,7 +267,7 @@ def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
-    folder, settings = Folder("out"), Settings(model=str(TINY))
+    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
     plan = open_plan(folder, ("text.txt",), settings)
     with pytest.raises(OutputError, match="workers wrote 1 part that this machine does not see"):
         run_parts(folder, plan, settings, lambda parts, embed: [PartResult(0, "elsewhere")])
@@ -274,7 +275,7 @@ def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
 
 def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    advice = 'pip install "elmo-cli[ray]"'
+    advice = install_command("ray")
     result = elmo(*RUN[:3])
     assert (result.exit_code, result.stderr.endswith(f"; {advice}\n")) == (1, True)
     ray = ModuleType("ray")

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.inference.batching import batches_by_length, index_tokens, windows
+from elmo_cli.inference.batching import group_by_length, index_tokens, split_by_size
 
 lengths_of_sentences = st.lists(st.integers(0, 7), max_size=8)
 streams = st.lists(st.lists(st.just("x"), max_size=5), max_size=20)
@@ -21,7 +21,7 @@ def test_windows_are_the_stream_in_order_each_closed_by_the_sentence_that_reache
     def is_full(window: list[list[str]]) -> bool:
         return sum(map(len, window)) >= max_tokens or len(window) >= max_sentences
 
-    cut = list(windows(stream, max_tokens, max_sentences))
+    cut = list(split_by_size(stream, max_tokens, max_sentences))
     assert [sentence for window in cut for sentence in window] == stream
     assert all(cut)
     assert all(is_full(window) for window in cut[:-1])
@@ -37,7 +37,7 @@ def test_no_sentence_is_taken_before_its_window_is_wanted() -> None:
             taken += 1
             yield "ab"
 
-    cut = windows(stream(), max_tokens=6, max_sentences=100)
+    cut = split_by_size(stream(), max_tokens=6, max_sentences=100)
     assert next(cut) == ["ab"] * 3
     assert taken == 3
 
@@ -53,7 +53,7 @@ def test_batches_hold_the_sentences_with_tokens_longest_first_and_as_many_as_fit
         n_tokens = sum(lengths[index] for index in batch)
         return len(batch) <= max_sentences and (len(batch) == 1 or n_tokens <= max_tokens)
 
-    batches = list(batches_by_length(lengths, max_tokens, max_sentences))
+    batches = list(group_by_length(lengths, max_tokens, max_sentences))
     with_tokens = [index for index, length in enumerate(lengths) if length > 0]
     found = [index for batch in batches for index in batch]
     assert found == sorted(with_tokens, key=lambda index: -lengths[index])

@@ -29,7 +29,7 @@ def bilm(tmp_path: Path) -> BiLm:
 
 def layers(runner: BiLmRunner, bilm: BiLm) -> Tensor:
     ids, mask = bilm.add_boundaries(IDS)
-    return runner.layers(bilm, ids, mask, LENGTHS)
+    return runner.run(bilm, ids, mask, LENGTHS)
 
 
 def assert_fast_and_right(runner: BiLmRunner, bilm: BiLm) -> None:

@@ -23,10 +23,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from elmo_cli.compiled.kernels import MAX_ROWS
 from elmo_cli.inference import fast_bilm as fast_bilms
-from elmo_cli.inference.device import compute_types
-from elmo_cli.inference.fast_bilm import FastBiLm, group_by_tokens
+from elmo_cli.inference.fast_bilm import MAX_ROWS, FastBiLm, group_by_tokens
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.lstm import pack
 from elmo_cli.pretrained.loading import load_bilm
@@ -102,7 +101,7 @@ def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
         state = select_state(state, torch.zeros(len(sentences), dtype=torch.int64))
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
-            patch.setattr("elmo_cli.inference.fast_lstm.kernel", lambda *names: None)
+            patch.setattr("elmo_cli.inference.fast_lstm.find_kernel", lambda *names: None)
         assert_fast_equals_readable(bilm, sentences, state, shared=shared)
 
 
@@ -113,11 +112,9 @@ def test_the_fast_bilm_needs_no_projections(tmp_path: Path) -> None:
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
-@pytest.mark.parametrize("min_packed", [0, 1 << 17])
 def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
-    min_packed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.compiled.kernels.MIN_PACKED_WEIGHTS", min_packed)
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
     # The first step alone is more than one product, and tokens repeat between tables.
@@ -139,7 +136,7 @@ def test_the_default_type_of_torch_changes_nothing(dtype: torch.dtype, tmp_path:
 
     def run() -> Tensor:
         fast = FastBiLm(load_bilm(files), compute_types("float32", CPU))
-        return fast.contextualize(vectors, tokens, fast.initial_state(1))[0]
+        return fast.contextualize(vectors, tokens, fast.zero_state(1))[0]
 
     expected = run()
     torch.set_default_dtype(dtype)
@@ -173,6 +170,6 @@ def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_pa
     shape = 4, bilm.options.lstm.projection_dim
     vectors = torch.empty(shape, dtype=types.values, device="meta")
     with OneDevice():  # type: ignore[no-untyped-call]
-        layers, ended = fast.contextualize(vectors, tokens, fast.initial_state(n_starts))
+        layers, ended = fast.contextualize(vectors, tokens, fast.zero_state(n_starts))
     assert layers.shape == (3, 8, 2 * shape[1])
     assert {values.device.type for values in (layers, *state_tensors(ended))} == {"meta"}

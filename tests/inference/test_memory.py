@@ -1,5 +1,6 @@
 """Batches that memory does not suffice for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from strategies import make_language_model, small_architecture
 from elmo_cli import BiLm, ElmoEmbedder, LanguageModel
 from elmo_cli.errors import ComputationError, first_line
 from elmo_cli.inference.batching import compute_window
-from elmo_cli.inference.device import is_out_of_memory
+from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -68,7 +69,7 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
 ) -> None:
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     expected = golden_embedder.embed_batch(sentences)
-    run, batches, loads = golden_embedder.encoder.run, list[list[int]](), list[object]()
+    run, batches, loads = golden_embedder.engine.encoder.run, list[list[int]](), list[object]()
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -80,9 +81,10 @@ def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
         loads.append(files)
         return load_bilm(files)
 
-    monkeypatch.setattr(golden_embedder, "device", torch.device("cuda"))
-    monkeypatch.setattr(golden_embedder.encoder, "run", little_gpu)
-    monkeypatch.setattr("elmo_cli.embedder.load_bilm", load)
+    monkeypatch.setattr(golden_embedder.engine.encoder, "run", little_gpu)
+    monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
+    on_gpu = replace(golden_embedder.engine, device=torch.device("cuda"))
+    golden_embedder = ElmoEmbedder.from_engine(on_gpu)
     assert_close(golden_embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
     assert (loads, caplog.messages) == ([], [])  # no copy that is not needed
     for _ in range(2):

@@ -11,7 +11,7 @@ from conftest import needs_int8
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.device import compute_types
+from elmo_cli.inference.precision import compute_types
 
 CPU = torch.device("cpu")
 

@@ -13,11 +13,12 @@ from numpy.testing import assert_array_equal
 from strategies import RandomModel, models, sentences
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.compiled.kernels import has_int8, linear_kernel
+from elmo_cli.compiled.linear import find_product
+from elmo_cli.inference.int8 import has_int8
 
 PRECISIONS = [
     ("float32", True),
-    ("bfloat16", linear_kernel(torch.bfloat16) is not None),
+    ("bfloat16", find_product(torch.bfloat16) is not None),
     ("int8", has_int8()),
 ]
 RUNS = [

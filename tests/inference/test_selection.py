@@ -13,7 +13,9 @@ from strategies import seeds
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import InputError
-from elmo_cli.inference.selection import POOLINGS, pool, select
+from elmo_cli.inference import selection as functions
+from elmo_cli.inference.selection import pool_tokens
+from elmo_cli.settings import NAMED_LAYERS, POOLINGS, Selection
 
 Array = NDArray[np.float32]
 
@@ -58,13 +60,13 @@ def test_every_sentence_is_pooled_by_itself(
     pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
 ) -> None:
     values = np.random.default_rng(seed).normal(size=(*shape, sum(lengths), 3)).astype(np.float32)
-    found = pool(torch.from_numpy(values), lengths, pooling)
+    found = pool_tokens(torch.from_numpy(values), lengths, pooling)
     parts = np.split(values, np.cumsum(lengths)[:-1], axis=-2)
     expected = np.stack([POOL_ONE[pooling](part) for part in parts], axis=-2)
     assert found.shape == (*shape, len(lengths), 3)
     assert_allclose(found, expected, atol=1e-6)
     # No sum depends on the sentences before or after, not even in its last bit.
-    alone = [pool(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
+    alone = [pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts]
     assert torch.equal(found, torch.cat(alone, dim=-2))
 
 
@@ -126,14 +128,31 @@ def test_half_precision_is_pooled_in_float32() -> None:
 
 
 def test_a_selection_says_what_it_is_of() -> None:
-    assert select(3).attributes() == {"layers": "all"}
-    assert select(3, "0, 2", pooling="max").attributes() == {"layers": "0,2", "pooling": "max"}
-    assert select(3, normalize=True).attributes() == {"layers": "all", "normalize": "True"}
-    assert select(3, mix=[0, 1, 2.5]).attributes() == {
+    assert attributes_of() == {"layers": "all"}
+    assert attributes_of("0, 2", pooling="max") == {"layers": "0,2", "pooling": "max"}
+    assert attributes_of(normalize=True) == {"layers": "all", "normalize": "True"}
+    assert attributes_of(mix=(0, 1, 2.5)) == {
         "layers": "mix",
         "mix": "0.0,1.0,2.5",
         "gamma": "1.0",
     }
+
+
+def attributes_of(*arguments: Any, **options: Any) -> dict[str, str]:
+    return Selection(*arguments, **options).for_model(3).to_attributes()
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [Selection(), Selection("0,2", pooling="max"), Selection(mix=(0.1, 1.0, 2.5), normalize=True)],
+)
+def test_selection_survives_a_round_trip_through_attributes(selection: Selection) -> None:
+    checked = selection.for_model(3)
+    assert Selection.from_attributes(checked.to_attributes()) == checked
+
+
+def test_every_named_choice_of_layers_has_a_function() -> None:
+    assert tuple(functions._NAMED_LAYERS) == NAMED_LAYERS
 
 
 @pytest.mark.parametrize(
@@ -147,7 +166,7 @@ def test_a_selection_says_what_it_is_of() -> None:
         ),
         (
             {"mix": [1.0, 2.0]},
-            "mix: expected 3 numbers, one a layer from the token layer up, found 2",
+            "mix: expected 3 numbers, one per layer from the token layer up, found 2",
         ),
         ({"mix": [0.0, 1e39, 0.0]}, "mix: expected finite float32 numbers, found 1e+39"),
         ({"mix": MIX, "gamma": np.nan}, "gamma: expected finite float32 numbers, found nan"),
@@ -166,7 +185,7 @@ def test_a_selection_that_is_none_is_refused_at_once(
 )
 def test_other_layers_are_refused_with_what_there_is(text: str) -> None:
     with pytest.raises(InputError) as caught:
-        select(3, text)
+        Selection(text).for_model(3)
     assert str(caught.value) == (
         f"layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
         "from 0 to 2 with commas between"

@@ -15,11 +15,11 @@ from numpy.testing import assert_allclose
 from states import carried_layers
 from strategies import WORDS, RandomModel, batches, models, sentences
 
-from elmo_cli.inference.device import compute_types
+from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.sentence_encoder import (
     WARM_TEXT,
-    CarriedStates,
-    FixedStart,
+    CarriedStateEncoder,
+    FixedStateEncoder,
 )
 from elmo_cli.pretrained.loading import load_bilm
 
@@ -30,7 +30,7 @@ TYPES = compute_types("float32", torch.device("cpu"))
 TOLERANCE = 1e-5
 
 
-def run(states: FixedStart | CarriedStates, batch: Sentences) -> dict[int, Array]:
+def run(states: FixedStateEncoder | CarriedStateEncoder, batch: Sentences) -> dict[int, Array]:
     """The layers of the sentences of a batch that have tokens, by slot."""
     slots = [slot for slot, sentence in enumerate(batch) if sentence]
     if not slots:
@@ -61,7 +61,7 @@ def test_a_warm_start_is_the_state_after_the_warm_text_in_the_reference(
     # Some random models let a rounding grow from token to token, in float64 too.
     rounded = {name: values * (1 + 1e-7) for name, values in arrays.items()}
     assume(np.allclose(expected, warm_layers(rounded), atol=TOLERANCE / 3, rtol=0))
-    found = run(FixedStart(load_bilm(files), TYPES, cached_tokens=3, warm=True), [sentence])
+    found = run(FixedStateEncoder(load_bilm(files), TYPES, cached_tokens=3, warm=True), [sentence])
     assert_allclose(found[0], expected[:, 1:-1], atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -73,7 +73,7 @@ def test_carried_states_are_those_of_the_readable_bilm_passed_by_hand(
     model: RandomModel, many: list[list[list[str]]]
 ) -> None:
     bilm = load_bilm(model.files)
-    carried = CarriedStates(deepcopy(bilm), TYPES)
+    carried = CarriedStateEncoder(deepcopy(bilm), TYPES)
     # Some random models let a rounding grow from token to token.
     rounded = carried_layers(bilm, many)
     expected = carried_layers(bilm.double(), many)
@@ -97,7 +97,7 @@ torch.set_num_threads(2)
 embedders = [ElmoEmbedder(precision=precision) for precision in ("float32", "bfloat16")]
 sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
 expected = [embedder.embed_batch(sentences) for embedder in embedders]
-with sentence_states._one_at_a_time:  # as a thread that the child will not have
+with sentence_states._compute_lock:  # as a thread that the child will not have
     child = os.fork()
 if not child:
     for embedder, activations in zip(embedders, expected):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import odd_tokens
 from torch import Tensor
 
-from elmo_cli.inference.fast_token_encoder import MAX_CHARACTERS, TokenCache
+from elmo_cli.inference.fast_token_encoder import MAX_CACHED_CHARACTERS, TokenCache
 from elmo_cli.model import token_encoder
 from elmo_cli.model.token_encoder import encode_in_chunks
 
@@ -39,7 +39,7 @@ def expected(tokens: Sequence[str]) -> Tensor:
 
 def test_no_very_long_token_is_kept() -> None:
     cache = TokenCache(Encoder(), capacity=4)
-    tokens = ["a", "b" * (MAX_CHARACTERS + 1)]
+    tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), expected(tokens))
     assert not cache._slots
 

@@ -90,7 +90,7 @@ def test_a_stream_is_batched_through_to_the_embedder(monkeypatch: pytest.MonkeyP
         return embed(self, calls[-1], **settings)
 
     monkeypatch.setattr(ElmoEmbedder, "embed_sentences", counted)
-    for batch_size, n_calls in ((100, 1), (4, 2)):
+    for batch_size, n_calls in ((100, 1), (4, 1)):
         calls.clear()
         found = list(nlp.pipe(texts, batch_size=batch_size))
         assert len(calls) == n_calls
@@ -139,5 +139,5 @@ def test_a_wrong_setting_is_refused_when_it_is_added() -> None:
         pipeline(model="no such model")
     with pytest.raises(InputError, match="9"):
         pipeline(layers="9")
-    with pytest.raises(InputError, match=r"^state 'cold': expected zero or carry or warm$"):
+    with pytest.raises(InputError, match=r"^state 'cold': expected zero or warm or carry$"):
         pipeline(state="cold")

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError, ModelError, install_command
 from elmo_cli.text.tokenizers import tokenize
 
 pytest.importorskip("sklearn")
@@ -155,6 +155,5 @@ def test_without_scikit_learn_one_sentence_says_what_to_install() -> None:
         cwd=Path(elmo_cli.__file__).parent.parent,
     )
     assert result.stdout == (
-        "ElmoVectorizer needs scikit-learn, which is not installed; "
-        'pip install "elmo-cli[sklearn]"\n'
+        f"ElmoVectorizer needs scikit-learn, which is not installed; {install_command('sklearn')}\n"
     )

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from website import zip_with
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
-from elmo_cli.embedder import State
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.many_langs import Lexicon, LexiconEncoder, Lexicons
 from elmo_cli.model.options import (
@@ -23,6 +22,7 @@ from elmo_cli.model.options import (
     read_options,
 )
 from elmo_cli.pretrained.loading import find_model, load_bilm
+from elmo_cli.settings import InitialState
 
 MANY_LANGS = GOLDEN / "many-langs"
 SENTENCES: list[list[str]] = json.loads((MANY_LANGS / "sentences.json").read_text("utf-8"))
@@ -34,7 +34,7 @@ def load(kind: str) -> BiLm:
     return load_bilm(find_model(MANY_LANGS / kind))
 
 
-def embedder(kind: str, state: State = "zero") -> ElmoEmbedder:
+def embedder(kind: str, state: InitialState = "zero") -> ElmoEmbedder:
     return ElmoEmbedder(model=MANY_LANGS / kind, state=state)
 
 

@@ -49,16 +49,19 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     ):
         embed(text, output, output_format="top")
     text.write_text("x" + LINES)
-    with pytest.raises(InputError, match=r"out is of another input: its first 5 lines"):
+    with pytest.raises(
+        InputError, match=r"out was written for a different input: its first 5 lines"
+    ):
         embed(text, output)
     text.write_text(LINES[:9])  # shorter
-    with pytest.raises(InputError, match=r"out is of another input"):
+    with pytest.raises(InputError, match=r"out was written for a different input"):
         embed(text, output)
     text.write_text(LINES + "more\n")
     with pytest.raises(OutputError) as caught:
         embed(text, output)
     assert str(caught.value) == (
-        f"{output} exists already, of the first 5 lines of this input; --overwrite replaces it"
+        f"{output} exists already, of the first 5 lines of this input. Use --overwrite to "
+        "replace it."
     )
     assert output.read_bytes() == before
     assert folder_of(text) == {"input.txt", "out"}
@@ -118,7 +121,7 @@ def test_a_stream_of_another_input_starts_anew_when_it_is_given_again(text: Path
     with pytest.raises(StoppedError):
         embed(text, output, should_stop=stop_after(1))
     text.write_text("x" + LINES)
-    with open(text) as stream, pytest.raises(InputError, match="another input"):
+    with open(text) as stream, pytest.raises(InputError, match="different input"):
         embed(stream, output, overwrite=True)  # type: ignore[arg-type]
     with open(text) as stream:
         assert embed(stream, output, overwrite=True).n_sentences == 5  # type: ignore[arg-type]

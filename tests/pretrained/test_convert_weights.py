@@ -15,7 +15,7 @@ from strategies import make_language_model, small_architecture
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors import WeightsError
+from elmo_cli.errors import WeightsError, install_command
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.convert_weights import convert_weights
@@ -147,9 +147,8 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
     tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    expected = (
-        f'{converted} needs a package that is not installed; pip install "elmo-cli[safetensors]"'
-    )
+    command = install_command("safetensors")
+    expected = f"{converted} needs a package that is not installed; {command}"
     assert_fails(elmo("convert", converted, tmp_path / "out.hdf5"), expected)
     assert_only(tmp_path, "weights.safetensors")
 

@@ -1,7 +1,9 @@
 """Models of the Hugging Face hub, from a server on this machine that answers as it does."""
 
 import os
+import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,13 +43,14 @@ def saved(tmp_path: Path) -> dict[str, bytes]:
 
 
 def test_a_model_of_the_hub_is_that_which_was_saved(site: Site, saved: dict[str, bytes]) -> None:
-    assert set(saved) == {"config.json", "model.safetensors"}
+    assert set(saved) == {"config.json", "model.safetensors", "README.md"}
     put_model_on_hub(site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"})
     expected = ElmoEmbedder(model=TINY).embed_sentence(SENTENCE)
     found = ElmoEmbedder.from_pretrained("somebody/tiny-elmo")
     assert_array_equal(found.embed_sentence(SENTENCE), expected)
     assert found.files.name == NAME
-    assert {path.name for path in found.files.weights.parent.iterdir()} == set(saved)
+    downloaded = {path.name for path in found.files.weights.parent.iterdir()}
+    assert downloaded == {"config.json", "model.safetensors"}
     again = ElmoEmbedder.from_pretrained(NAME, revision=COMMIT)
     assert again.files.weights == found.files.weights
 
@@ -118,3 +121,29 @@ def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) ->
     many_langs = ElmoEmbedder(model=GOLDEN / "many-langs" / "both")
     with pytest.raises(ModelError, match=r"a model of ELMoForManyLangs, which has no form as"):
         many_langs.save_pretrained(tmp_path / "other")
+
+
+def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
+    shutil.copytree(TINY, tmp_path / "model")
+    (tmp_path / "model" / "card.md").write_text("# A card\n\nText.\n")
+    files = replace(find_model(tmp_path / "model"), language="fr")
+    save_model(files, tmp_path / "elmo-fr")
+    _, metadata, text = (tmp_path / "elmo-fr" / "README.md").read_text().split("---\n")
+    assert metadata.splitlines()[:-1] == [
+        *("library_name: elmo-cli", "pipeline_tag: feature-extraction", "language: fr"),
+        *("tags:", "- elmo", "- contextual-word-embeddings"),
+    ]
+    assert text.startswith(
+        "\n# elmo-fr\n\nELMo model for elmo-cli: 3 layers of 32 numbers per token."
+    )
+    assert 'ElmoEmbedder.from_pretrained("OWNER/elmo-fr")' in text
+    assert text.endswith("\n\n## A card\n\nText.\n")
+
+
+def test_metadata_of_the_readme_are_valid(tmp_path: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    ElmoEmbedder().save_pretrained(tmp_path / "mini")
+    card = ModelCard.load(tmp_path / "mini" / "README.md")
+    assert card.data.library_name == "elmo-cli"
+    assert card.data.tags == ["elmo", "contextual-word-embeddings"]

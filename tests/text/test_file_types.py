@@ -91,7 +91,7 @@ def test_zstd_without_its_package_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
     (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd\x04")
     with (
-        pytest.raises(ElmoError, match=r'zstd data needs a package .* "elmo-cli\[zstd\]"'),
+        pytest.raises(ElmoError, match=r'zstd data needs a package .*\[zstd\]"'),
         open_lines(tmp_path / "a.zst") as (lines, _),
     ):
         list(lines)

@@ -1,4 +1,4 @@
-"""Windows to batches: every step once, and the same batches from any position."""
+"""Windows to batches: each prediction once, and equal batches after a resume."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.corpus import (
     Piece,
-    Position,
     Row,
+    TextProgress,
     TrainingText,
-    blocks,
+    count_predictions,
+    count_tokens,
     make_batch,
-    n_steps,
-    n_tokens,
-    portions,
+    read_batches,
+    split_into_blocks,
 )
 from elmo_cli.training.options import TrainingOptions
 
@@ -36,14 +36,14 @@ def text(tmp_path: Path) -> TrainingText:
 
 
 def one_pass(text: TrainingText, options: TrainingOptions) -> Iterator[list[Row]]:
-    for rows, position in portions(text, options, Position()):
+    for rows, progress in read_batches(text, options, TextProgress()):
         yield rows
-        if position.epoch:
+        if progress.epoch:
             return
 
 
 def read(row: Row) -> list[str]:
-    """What the forward direction reads in a row."""
+    """Return the tokens that the forward direction reads in a row."""
     return [
         token for sentence, start, stop in row for token in ["<S>", *sentence, "</S>"][start:stop]
     ]
@@ -52,7 +52,7 @@ def read(row: Row) -> list[str]:
 # A batch.
 
 
-def test_a_batch_is_what_each_direction_reads_and_predicts() -> None:
+def test_batch_has_tokens_read_and_predicted() -> None:
     sentence = ["a", "b", "x"]
     batch = make_batch([[Piece(sentence, 0, 4)], [Piece(["c"], 1, 2)]], VOCABULARY)
     words = [[batch.tokens[index] for index in row] for row in batch.steps[:, 0]]
@@ -69,7 +69,7 @@ def test_a_batch_is_what_each_direction_reads_and_predicts() -> None:
     ]
 
 
-def test_pieces_of_a_stream_follow_one_another_in_a_row() -> None:
+def test_row_of_a_stream_has_successive_pieces() -> None:
     batch = make_batch([[Piece(["a", "b"], 1, 3), Piece(["c"], 0, 2)]], VOCABULARY)
     words = [[batch.tokens[index] for index in row] for row in batch.steps[:, 0]]
     assert words == [
@@ -80,17 +80,17 @@ def test_pieces_of_a_stream_follow_one_another_in_a_row() -> None:
     ]
 
 
-def test_boundaries_are_steps_but_no_tokens() -> None:
+def test_boundaries_are_predictions_but_not_tokens() -> None:
     rows = [[Piece(["a", "b"], 1, 3), Piece(["c"], 0, 2)], [Piece(["c"], 0, 1)]]
-    assert (n_steps(rows), n_tokens(rows)) == (5, 3)
+    assert (count_predictions(rows), count_tokens(rows)) == (5, 3)
 
 
 # The zero state.
 
 
-def test_a_pass_of_small_batches_has_every_step_once(text: TrainingText) -> None:
+def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     batches = list(one_pass(text, ZERO))
-    assert all(n_steps(rows) <= 9 for rows in batches)
+    assert all(count_predictions(rows) <= 9 for rows in batches)
     found = [piece for rows in batches for row in rows for piece in row]
     steps = Counter(
         (" ".join(sentence), step) for sentence, start, stop in found for step in range(start, stop)
@@ -103,13 +103,13 @@ def test_a_pass_of_small_batches_has_every_step_once(text: TrainingText) -> None
 
 
 def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> Iterator[list[str]]:
-    """The words that each stream reads in each block, as bilm-tf's loader deals them out."""
+    """Yield the words that each stream reads in each block, as in bilm-tf's loader."""
     left: list[list[str]] = [[] for _ in range(n_streams)]
     while True:
         for number in range(n_streams):
             block: list[str] = []
             while len(block) < unroll:
-                if len(left[number]) <= 1:  # the last one is only predicted
+                if len(left[number]) <= 1:  # The last token is only predicted.
                     left[number] = ["<S>", *next(sentences), "</S>"]
                 n = min(len(left[number]) - 1, unroll - len(block))
                 block += left[number][:n]
@@ -122,24 +122,22 @@ def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> I
     st.integers(1, 4),
     st.integers(1, 6),
 )
-def test_blocks_are_dealt_out_as_bilm_tf_does(
+def test_blocks_equal_those_of_bilm_tf(
     sentences: list[list[str]], n_streams: int, unroll: int
 ) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
-    taken = ((sentence, Position()) for sentence in sentences)
-    for rows, _ in islice(blocks(taken, options, Position()), 3):
+    taken = ((sentence, TextProgress()) for sentence in sentences)
+    for rows, _ in islice(split_into_blocks(taken, options, TextProgress()), 3):
         assert [read(row) for row in rows] == list(islice(expected, n_streams))
 
 
-# Going on.
+# Resuming.
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
-def test_batches_go_on_from_any_position_over_several_passes(
-    text: TrainingText, options: TrainingOptions
-) -> None:
-    whole = list(islice(portions(text, options, Position()), 40))
-    for number, (_, position) in enumerate(whole[:30], start=1):
-        assert list(islice(portions(text, options, position), 8)) == whole[number : number + 8]
+def test_batches_resume_from_any_progress(text: TrainingText, options: TrainingOptions) -> None:
+    whole = list(islice(read_batches(text, options, TextProgress()), 40))
+    for number, (_, progress) in enumerate(whole[:30], start=1):
+        assert list(islice(read_batches(text, options, progress), 8)) == whole[number : number + 8]
     assert whole[-1][1].epoch > 1

@@ -1,4 +1,4 @@
-"""A batch to its loss: against the readable biLM, whole streams, and figures by hand."""
+"""Losses, compared with the readable biLM, with whole streams, and with figures by hand."""
 
 import math
 from dataclasses import replace
@@ -22,8 +22,8 @@ from elmo_cli.training.loss import (
     _log_expected_count,
     draw_words,
 )
+from elmo_cli.training.optimizers import learning_rate_at, make_optimizer
 from elmo_cli.training.options import TrainingOptions
-from elmo_cli.training.run import learning_rate, make_optimizer
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
 SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
@@ -42,9 +42,7 @@ def whole(sentences: list[list[str]]) -> list[Row]:
 
 
 @given(architectures(), st.integers(0, 100))
-def test_the_loss_of_whole_sentences_is_that_of_the_readable_bilm(
-    content: dict[str, object], seed: int
-) -> None:
+def test_loss_equals_the_readable_bilm(content: dict[str, object], seed: int) -> None:
     model = objective(content, seed)
     with torch.no_grad():
         found = model(make_batch(whole(SENTENCES), VOCABULARY))
@@ -59,7 +57,7 @@ def test_the_loss_of_whole_sentences_is_that_of_the_readable_bilm(
 
 
 @pytest.mark.parametrize("unroll", [1, 2, 3])
-def test_blocks_that_carry_the_state_cost_what_the_whole_stream_costs(unroll: int) -> None:
+def test_loss_of_blocks_equals_the_whole_stream(unroll: int) -> None:
     model = objective()
     sentence = list("abcabcaab")
     long = [Piece(sentence, 0, 10)]
@@ -79,7 +77,7 @@ def test_blocks_that_carry_the_state_cost_what_the_whole_stream_costs(unroll: in
         assert abs(float(in_stream) - float(apart)) > 1e-3
 
 
-def test_the_state_of_each_row_is_its_own_whatever_their_lengths() -> None:
+def test_each_row_keeps_its_own_state() -> None:
     model = objective()
     rows = whole(SENTENCES)
     with torch.no_grad():
@@ -95,7 +93,7 @@ def test_the_state_of_each_row_is_its_own_whatever_their_lengths() -> None:
                 )
 
 
-def test_a_row_without_steps_keeps_its_state_and_costs_nothing() -> None:
+def test_empty_row_keeps_its_state_without_a_loss() -> None:
     model = objective()
     with torch.no_grad():
         first = model(make_batch(whole(SENTENCES[:2]), VOCABULARY))
@@ -110,7 +108,7 @@ def test_a_row_without_steps_keeps_its_state_and_costs_nothing() -> None:
 # The sampled softmax.
 
 
-def test_samples_are_distinct_words_and_the_same_for_a_seed() -> None:
+def test_samples_are_distinct_and_repeatable() -> None:
     draws = [draw_words(50, 20, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     for words, n_draws in draws:
         assert len(set(words.tolist())) == 20
@@ -120,7 +118,7 @@ def test_samples_are_distinct_words_and_the_same_for_a_seed() -> None:
     assert not draws[0].words.equal(draws[2].words)
 
 
-def test_words_are_drawn_as_often_as_the_loss_expects() -> None:
+def test_samples_have_the_expected_frequencies() -> None:
     generator = torch.Generator().manual_seed(0)
     counts, expected, n_turns = np.zeros(12), np.zeros(12), 4000
     probability = np.log1p(1 / np.arange(1, 13)) / np.log(13)
@@ -133,7 +131,7 @@ def test_words_are_drawn_as_often_as_the_loss_expects() -> None:
     assert np.abs(counts - expected).max() / n_turns < 0.03
 
 
-def test_the_loss_is_that_of_a_softmax_over_target_and_samples() -> None:
+def test_sampled_loss_by_hand() -> None:
     torch.manual_seed(0)
     softmax = Softmax(9, 4)
     torch.nn.init.normal_(softmax.bias)
@@ -156,7 +154,7 @@ def test_the_loss_is_that_of_a_softmax_over_target_and_samples() -> None:
 
 @pytest.mark.parametrize("capability", WAYS)
 @given(st.integers(1, 30), st.integers(1, 50), st.integers(0, 100), st.booleans())
-def test_the_sampled_softmax_and_its_gradients_are_those_of_autograd(
+def test_sampled_softmax_equals_autograd(
     capability: str, n: int, n_samples: int, seed: int, short: bool
 ) -> None:
     softmax = Softmax(60, 7)
@@ -186,7 +184,7 @@ def test_the_sampled_softmax_and_its_gradients_are_those_of_autograd(
         torch.testing.assert_close(gradient, reference, atol=bound, rtol=bound)
 
 
-def test_where_all_samples_are_the_target_nothing_is_to_be_told_apart() -> None:
+def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
     softmax = Softmax(9, 4)
     context = torch.randn(1, 4, requires_grad=True)
     loss = softmax(context, torch.tensor([2]), Samples(torch.tensor([2]), 1))
@@ -199,7 +197,7 @@ def test_where_all_samples_are_the_target_nothing_is_to_be_told_apart() -> None:
 # The optimizers.
 
 
-def test_adagrad_steps_as_tensorflow_does() -> None:
+def test_adagrad_steps_equal_those_of_tensorflow() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
     optimizer = make_optimizer([weight], options)
@@ -213,15 +211,15 @@ def test_adagrad_steps_as_tensorflow_does() -> None:
     np.testing.assert_allclose(weight.detach(), expected, rtol=1e-6)
 
 
-def test_the_learning_rate_rises_stays_and_falls() -> None:
+def test_learning_rate_rises_stays_and_falls() -> None:
     options = TrainingOptions(steps=100, learning_rate=2.0, warmup_steps=4, decay_share=0.2)
-    rates = [learning_rate(step, step / 100, options) for step in range(100)]
+    rates = [learning_rate_at(step, step / 100, options) for step in range(100)]
     assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
-    assert learning_rate(99, 0.99, replace(options, warmup_steps=0, decay_share=0.0)) == 2.0
+    assert learning_rate_at(99, 0.99, replace(options, warmup_steps=0, decay_share=0.0)) == 2.0
 
 
-def test_a_short_run_warms_up_over_a_tenth_of_it() -> None:
+def test_short_run_warms_up_over_a_tenth() -> None:
     options = TrainingOptions(learning_rate=1.0, warmup_steps=200, decay_share=0.0)
-    assert [learning_rate(n, n / 100, options) for n in (5, 10)] == [0.5, 1.0]
+    assert [learning_rate_at(n, n / 100, options) for n in (5, 10)] == [0.5, 1.0]

@@ -1,4 +1,4 @@
-"""Several processes under torchrun: the gradients and the weights of one."""
+"""Several processes under torchrun give the gradients and weights of one process."""
 
 import json
 import os
@@ -19,11 +19,11 @@ from pathlib import Path
 
 import torch
 
-from elmo_cli.training.corpus import Position, portions
-from elmo_cli.training.options import TrainingOptions
-from elmo_cli.training.run import Run, all_processes
+from elmo_cli.training.corpus import TextProgress, TrainingText, read_batches
+from elmo_cli.training.options import StartOptions, TrainingOptions
+from elmo_cli.training.processes import join_processes
+from elmo_cli.training.run import Run
 from elmo_cli.training.start import choose_start, start_weights
-from elmo_cli.training.corpus import TrainingText
 from elmo_cli.model.vocabulary import Vocabulary
 
 state, output = sys.argv[1:]
@@ -32,21 +32,21 @@ options = TrainingOptions(
     steps=9, state=state, batch_tokens=60, batch_size=4, unroll=5, dropout=0.0, negative_samples=6,
     learning_rate=1e-9, max_grad_norm=1e9,
 )
-architecture = choose_start("options.json")
+architecture = choose_start(StartOptions("options.json"))
 vocabulary = Vocabulary(words)
-with all_processes("cpu") as processes:
+with join_processes("cpu") as processes:
     objective = start_weights(architecture, vocabulary, options)
-    run = Run(objective, vocabulary, options, {}, processes)
-    stream = portions(TrainingText((Path("text.txt"),)), options, Position())
+    run = Run(objective, vocabulary, options, processes)
+    batches = read_batches(TrainingText((Path("text.txt"),)), options, TextProgress())
     gradients = []
-    for _ in range(3):  # the state is carried from the first to the others
-        run.train_step(*next(stream))
+    for _ in range(3):  # The state is carried over twice.
+        run.train_step(*next(batches))
         gradients.append({n: p.grad.clone() for n, p in run.objective.named_parameters()})
     loss = run.take_loss()
     if processes.is_first:
         torch.save((gradients, loss), output)
     run.close()
-# A thread of the group that still holds a tensor would abort the process when Python ends.
+# A thread of the group that still holds a tensor aborts the process when Python ends.
 threads = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
 assert not [name for name in threads if "gloo" in name], threads
 """
@@ -57,7 +57,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a text, options and the script."""
+    """Enter a folder, with a text, options and the script."""
     monkeypatch.chdir(tmp_path)
     words = random.Random(1)
     lines = [" ".join(words.choices("abcdefghijk", k=1 + n % 11)) for n in range(60)]
@@ -68,7 +68,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start(n_processes: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """A program of Python in so many processes."""
+    """Start a Python program in `n_processes` processes."""
     command = [sys.executable, *arguments]
     if n_processes > 1:
         run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
@@ -101,13 +101,13 @@ def test_two_processes_give_the_gradients_of_one(state: str) -> None:
             np.testing.assert_allclose(found[name], gradient, atol=1e-5, err_msg=name)
 
 
-def test_the_command_trains_in_two_processes_and_goes_on_in_one() -> None:
+def test_run_of_two_processes_resumes_in_one() -> None:
     arguments = (
         *("-m", "elmo_cli", "train", "text.txt", "--options-file", "options.json"),
         *("--batch-size", "4", "--unroll", "5", "--negative-samples", "0", "--dropout", "0"),
         *("--state", "carry", "--vocabulary-size", "9", "--validation-file", "text.txt"),
     )
-    finish(start(2, *arguments, "--steps", "4", "--output", "two"))
+    finish(start(2, *arguments, "--steps", "4", "--keep-checkpoint", "--output", "two"))
     finish(start(1, *arguments, "--steps", "4", "--output", "one"))
     for name in ("weights.hdf5", "softmax.hdf5"):
         with open_tensors(Path("one") / name) as one, open_tensors(Path("two") / name) as two:

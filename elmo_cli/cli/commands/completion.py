@@ -3,10 +3,10 @@
 import click
 from click.shell_completion import get_completion_class
 
-from elmo_cli.cli import options
+from elmo_cli.cli.command import command
 
 
-@options.command()
+@command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

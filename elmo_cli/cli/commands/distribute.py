@@ -1,20 +1,23 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
-from dataclasses import fields
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.options import choice, count, flag, option, option_group
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import counted
+from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.run import Engine, Progress
+    from elmo_cli.distributed.ray_engine import Resources
+    from elmo_cli.distributed.run import Progress, Workers
 
 
-@options.command()
+@command()
 @click.argument("inputs", metavar="INPUT...", type=options.PATH, nargs=-1)
 @click.argument("folder", metavar="FOLDER", type=options.PATH)
 @option_group(
@@ -80,7 +83,11 @@ if TYPE_CHECKING:
         help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
     ),
     options.tokenizer_options("whitespace"),
-    option("--key-column", metavar="NAME", help="Column that holds a key of each record."),
+    option(
+        *("--id-column", "--key-column", "id_column"),
+        metavar="NAME",
+        help="Column that holds the id of each record.",
+    ),
     flag(
         "--skip-errors",
         help="Give a record that cannot be read, or is too long for memory, no tokens.",
@@ -105,13 +112,23 @@ if TYPE_CHECKING:
     options.precision_option,
     options.batch_tokens_option,
 )
+@receives(model_settings=ModelSettings, text_settings=TextSettings, selection=Selection)
 def distribute(
     inputs: tuple[str, ...],
     folder: str,
+    engine: str,
+    address: str | None,
+    workers: int | None,
+    cpus_per_worker: float,
+    gpus_per_worker: float,
+    attempts: int,
     status: bool,
-    part_size: int | None,
+    dtype: str,
+    part_size: float | None,
     overwrite: bool,
-    **named: Any,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
 ) -> None:
     """Embed every INPUT to FOLDER, Parquet in parts, with many workers.
 
@@ -134,21 +151,25 @@ def distribute(
         raise click.UsageError("Missing argument 'INPUT...'.")
 
     from elmo_cli.cli.runs import progress_bar, show_parts, stop_on_signal
-    from elmo_cli.distributed.plan import Settings, open_plan
+    from elmo_cli.distributed.plan import CorpusSettings, open_plan
+    from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.run import run_parts
     from elmo_cli.outputs.parts import Folder
-    from elmo_cli.text.shards import WHOLE, parse_shard
+    from elmo_cli.text.shards import WHOLE
 
-    shard = parse_shard(named.pop("shard") or str(WHOLE))
-    engine = _take_engine(named)
-    named["tokenizer"] = loading.take_tokenizer(named).name
-    loading.take_files(dict(named))  # or their error, before there is a folder
-    settings = Settings(**named | {"layers": named["layers"] or "all"}).for_workers()
-    there = Folder(folder)
-    plan = open_plan(there, inputs, settings, part_mb=part_size, overwrite=overwrite)
+    shard = text_settings.parse_shard() or WHOLE
+    resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
+    run_workers = _workers(engine, str(model_settings.device), resources)
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, inputs[0])
+    # Workers share the tokenizer by its full name, and each has its own device and part.
+    text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
+    loading.find_files(model_settings)  # A wrong model is an error before there is a folder.
+    settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
+    parts = Folder(folder)
+    plan = open_plan(parts, inputs, settings, part_mb=part_size, overwrite=overwrite)
     with stop_on_signal() as should_stop, progress_bar("part") as bar:
         progress = run_parts(
-            *(there, plan, settings, engine),
+            *(parts, plan, settings, run_workers),
             shard=shard,
             on_progress=partial(show_parts, bar),
             should_stop=should_stop,
@@ -164,15 +185,13 @@ def _print_status(folder: str) -> None:
     click.echo("\n".join([f"{folder}: {first}", *rest]))
 
 
-def _take_engine(named: dict[str, Any]) -> "Engine":
-    """What runs the workers, by the options for it, which are taken out."""
-    from elmo_cli.distributed.ray_engine import Resources, embed_on_ray, load_ray
+def _workers(engine: str, device: str, resources: "Resources") -> "Workers":
+    """Return what runs the workers: this process, or Ray."""
+    from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
 
-    engine, device = named.pop("engine"), named.pop("device")
-    resources = Resources(**{each.name: named.pop(each.name) for each in fields(Resources)})
     if engine == "none":
         return lambda parts, embed: map(partial(embed, device=device), parts)
-    load_ray()  # before anything is read: it may not be there
+    load_ray()  # It may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
 
 

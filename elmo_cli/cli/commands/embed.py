@@ -1,12 +1,20 @@
-"""`elmo embed`: a text or FASTA file to activations; `elmo merge`: its shards to one file."""
+"""`elmo embed`: a text file to activations."""
 
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.options import choice, flag, option, option_group
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.loading import (
+    check_language,
+    choose_tokenizer,
+    load_embedder,
+    model_language,
+    usage_errors,
+)
+from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.outputs.formats import (
     COMPRESSIONS,
@@ -15,46 +23,28 @@ from elmo_cli.outputs.formats import (
     STANDARD_OUTPUT,
     has_unknown_suffix,
 )
+from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import FORMATS, TEXT
 from elmo_cli.text.lines import check_input, size_in_bytes
 
-if TYPE_CHECKING:
-    from elmo_cli.file_plan import FilePlan
-
 _LAYERS = "--layers or --mix or --all or --top or --average"
-_OF_MODEL = (
-    *("model", "options_file", "weight_file", "vocabulary_file"),
-    *("state", "device", "precision", "batch_tokens"),
-)
 
 
-@options.command()
+@command()
 @click.argument("input_file", metavar="INPUT", type=options.PATH)
 @click.argument("output_file", metavar="OUTPUT", type=options.PATH)
 @option_group(
     "Input",
-    choice(
-        "--input-format",
-        list(FORMATS),
-        help="Format of INPUT. [default: fasta for .fasta, .fa, .faa, .fas, conllu for .conllu, "
-        "jsonl for .jsonl, .ndjson, also with .gz; else text]",
-    ),
+    options.input_format_option("INPUT", *FORMATS),
     options.text_options("whitespace"),
     flag(
         "--skip-errors",
         help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
     ),
     option(
-        "--words",
-        metavar="FILE",
-        excludes="--pooling or --forget-sentences or --use-sentence-keys or --state carry",
-        help="Write only the uses of the words in FILE, one a line, or with its forms: "
-        "lemma,form,form. Only lines with one are computed; npz has a matrix a word.",
-    ),
-    option(
         "--shard",
         metavar="I/N",
-        help="Embed every N-th line from the I-th; `elmo merge` puts the N outputs together.",
+        help="Embed every N-th line from the I-th. `open_activations` reads the N outputs as one.",
     ),
 )
 @options.model_options
@@ -80,9 +70,9 @@ _OF_MODEL = (
 @option_group("Speed", options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    flag("--all", excludes=_LAYERS, help="The same as --layers all."),
-    flag("--top", excludes=_LAYERS, help="The same as --layers top."),
-    flag("--average", excludes=_LAYERS, help="The same as --layers average."),
+    flag("--all", "all_layers", excludes=_LAYERS, help="The same as --layers all."),
+    flag("--top", "top_layer", excludes=_LAYERS, help="The same as --layers top."),
+    flag("--average", "average_layers", excludes=_LAYERS, help="The same as --layers average."),
     options.batch_size_option(),
     flag("--forget-sentences", help="Leave sentence_to_index out of the file."),
     flag("--use-sentence-keys", help="Name datasets by their sentence, not by number."),
@@ -90,15 +80,24 @@ _OF_MODEL = (
     option("--vocab-path", hidden=True, expose_value=False),
     option("--include-package", multiple=True, hidden=True, expose_value=False),
 )
+@receives(
+    model_settings=ModelSettings,
+    text_settings=TextSettings,
+    selection=Selection,
+    output_settings=OutputSettings,
+)
 def embed(
     input_file: str,
     output_file: str,
-    mix: tuple[float, ...] | None,
-    gamma: float | None,
-    normalize: bool,
+    all_layers: bool,
+    top_layer: bool,
+    average_layers: bool,
     batch_size: int,
     file_friendly_logging: bool,
-    **named: Any,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+    selection: Selection,
+    output_settings: OutputSettings,
 ) -> None:
     """Embed a text file: INPUT, a sentence a line, to OUTPUT, HDF5 or another format.
 
@@ -113,82 +112,47 @@ def embed(
     \b
     $ elmo embed sentences.txt vectors.hdf5
     $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
-    $ elmo embed corpus.txt uses.npz --words targets.txt --layers top
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
-    for name in options.given("--vocab-path", "--include-package"):
+    for name in given("--vocab-path", "--include-package"):
         messages.say(f"Warning: {name} has no effect; it is accepted for old scripts.")
-    old = [name for name in ("all", "top", "average") if named.pop(name)]
-    layers = named.pop("layers") or next(iter(old), "all")
-
-    named["tokenizer"] = loading.take_tokenizer(named)
-    of_model = {name: named.pop(name) for name in _OF_MODEL}
-    plan = _plan(input_file, output_file, state=of_model["state"], **named)
-    embedder = loading.load_embedder(**of_model)
-    if embedder.state != "carry" and options.given("--batch-size"):
+    old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
+    for layers in [name for name, is_set in old_flags.items() if is_set]:
+        selection = replace(selection, layers=layers)
+    check_language(text_settings)
+    text_settings = choose_tokenizer(text_settings, model_settings, input_file)
+    with usage_errors():
+        plan = plan_file(
+            *(input_file, output_file, text_settings, selection, output_settings),
+            state=model_settings.state,
+            model_language=model_language(model_settings),
+        )
+    check_input(input_file)  # Loading the model can take a while.
+    if output_settings.file_format is None and has_unknown_suffix(output_file):
+        messages.say(
+            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
+        )
+    engine = load_embedder(model_settings).engine
+    if engine.state != "carry" and given("--batch-size"):
         messages.say(
             "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
         )
 
     from elmo_cli.cli.runs import progress_bar, show_summary, stop_on_signal
     from elmo_cli.embed_file import embed_file
-    from elmo_cli.inference.selection import select
 
-    n_layers = embedder.options.n_layers
-    selection = select(n_layers, layers, mix, gamma, named["pooling"], normalize=normalize)
     with (
         stop_on_signal() as should_stop,
         progress_bar(total=size_in_bytes(input_file), as_lines=file_friendly_logging) as bar,
     ):
-        show = partial(show_summary, bar)
-        done = embed_file(embedder, plan, selection, batch_size, show, should_stop)
-    if not done.was_complete:  # which has been said
+        done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
+    if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
             f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
             f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
             f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
         )
-
-
-def _plan(input_file: str, output_file: str, words: str | None, **named: Any) -> "FilePlan":
-    """Choose what is read and written, before the model is loaded, which can take a while."""
-    from elmo_cli.file_plan import FilePlan
-    from elmo_cli.text.target_words import read_targets
-
-    named["words"] = None if words is None else read_targets(words)
-    with loading.usage_errors():
-        plan = FilePlan(input_file, output_file, **named)
-    check_input(input_file)
-    if named["file_format"] is None and has_unknown_suffix(output_file):
-        messages.say(
-            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
-        )
-    return plan
-
-
-@options.command()
-@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
-@click.argument("shards", metavar="SHARD...", type=options.PATH, nargs=-1, required=True)
-@options.flag("--overwrite", help="Replace OUTPUT if it exists.")
-def merge(output_file: str, shards: tuple[str, ...], overwrite: bool) -> None:
-    """Copy the outputs of `elmo embed --shard`, every SHARD, to OUTPUT.
-
-    OUTPUT is what `elmo embed` would have written without --shard. All shards have to
-    be there, of the same input and settings; they are left as they are. Few need to
-    merge: `open_activations` reads all shards as one file.
-
-    \b
-    $ elmo embed corpus.txt shard-1.hdf5 --shard 1/2
-    $ elmo embed corpus.txt shard-2.hdf5 --shard 2/2
-    $ elmo merge vectors.hdf5 shard-*.hdf5
-    """
-    from elmo_cli.cli.runs import stop_on_signal
-    from elmo_cli.outputs.writer import merge_shards
-
-    with stop_on_signal() as should_stop:
-        n_records = merge_shards(output_file, shards, overwrite=overwrite, should_stop=should_stop)
-    messages.say(f"{output_file}: {counted(len(shards), 'shard')}, {counted(n_records, 'record')}")

@@ -12,14 +12,16 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
+from elmo_cli.cli.command import command, receives
 from elmo_cli.errors import InputError, counted
+from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.lines import check_input, size_in_bytes
 from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Perplexity, Surprisals
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
-    from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
+    from elmo_cli.language_model.scoring import SentenceScore
     from elmo_cli.text.records import Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -38,14 +40,21 @@ def _options(function: Any) -> Any:
     return options.text_options("whitespace")(options.language_model_options(speed))
 
 
-@options.command()
+@command()
 @click.argument("text", metavar="FILE", type=options.PATH)
 @options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
 @options.flag("--per-token", help="Print a line a token, as TSV.")
 @options.json_option("an object, or one a line")
 @_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def perplexity(
-    text: str, per_sentence: bool, per_token: bool, as_json: bool, batch_size: int, **named: Any
+    text: str,
+    per_sentence: bool,
+    per_token: bool,
+    as_json: bool,
+    batch_size: int,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Measure how well a model predicts FILE: text, a sentence a line.
 
@@ -65,8 +74,8 @@ def perplexity(
     $ elmo perplexity test.txt --per-token --json
     """
     check_input(text)  # before the model is loaded, which can take a while
-    tokenizer = loading.take_tokenizer(named)
-    model = loading.load_language_model(**named)
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import perplexity_of_scores
 
@@ -92,7 +101,7 @@ def perplexity(
         click.echo(as_json_line(asdict(result)) if as_json else _table(result))
 
 
-@options.command()
+@command()
 @click.argument("text", metavar="FILE", type=options.PATH)
 @options.choice(
     "--direction",
@@ -103,8 +112,15 @@ def perplexity(
 @options.flag("--entropy", "with_entropy", help="Print the entropy of each prediction too.")
 @options.json_option("an object a line")
 @_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def surprisal(
-    text: str, direction: str, with_entropy: bool, as_json: bool, batch_size: int, **named: Any
+    text: str,
+    direction: str,
+    with_entropy: bool,
+    as_json: bool,
+    batch_size: int,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Print the surprisal of each token of FILE: text, a sentence a line.
 
@@ -120,8 +136,8 @@ def surprisal(
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     check_input(text)
-    tokenizer = loading.take_tokenizer(named)
-    model = loading.load_language_model(**named)
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import measure_surprisal
 
@@ -217,7 +233,7 @@ def _table(found: "Perplexity") -> str:
     return "\n".join(lines)
 
 
-@options.command()
+@command()
 @click.argument("text")
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
 @options.flag("--backward", help="Predict the word before TEXT.")
@@ -248,7 +264,21 @@ def _table(found: "Perplexity") -> str:
 @options.json_option("an object a line")
 @options.tokenizer_options("moses")
 @options.language_model_options
-def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named: Any) -> None:
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
+def predict(
+    text: str,
+    top: int,
+    backward: bool,
+    with_unknown: bool,
+    each: bool,
+    n_samples: int | None,
+    temperature: float,
+    max_words: int,
+    seed: int,
+    as_json: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
+) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
     Prints the most probable words of the vocabulary, with their probability; </S> stands for
@@ -269,21 +299,30 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
             f"{text} is a file, and TEXT the text itself; `elmo predict - < {shlex.quote(text)}` "
             "reads a text a line from it"
         )
-    finding = {name: named.pop(name) for name in ("top", "backward", "with_unknown")}
-    sampling = {name: named.pop(name) for name in ("temperature", "max_words", "seed")}
-    texts = _read_texts(text, loading.take_tokenizer(named).tokenize, each=each)
-    model = loading.load_language_model(**named)
+    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
+    texts = _read_texts(text, tokenize, each=each)
+    model = loading.load_language_model(model_settings)
     if n_samples is not None:
-        sampling |= {"n_samples": n_samples, "backward": finding["backward"]}
-        _print_samples(model, chain.from_iterable(texts), as_json, sampling)
+        from elmo_cli.language_model.prediction import sample_sentences
+
+        sample = partial(
+            sample_sentences,
+            n_samples=n_samples,
+            backward=backward,
+            temperature=temperature,
+            seed=seed,
+            max_words=max_words,
+        )
+        for tokens in chain.from_iterable(texts):
+            _print_samples(tokens, sample(model, tokens), as_json)
         return
 
     from elmo_cli.language_model.prediction import Prediction, predict_words, substitute_words
 
     find: Callable[[list[Sentence]], Iterable[Prediction | Substitutes]] = (
-        partial(substitute_words, model, top=finding["top"])
+        partial(substitute_words, model, top=top)
         if each
-        else partial(predict_words, model, **finding)
+        else partial(predict_words, model, top=top, backward=backward, with_unknown=with_unknown)
     )
     shares = []
     for number, found in enumerate(chain.from_iterable(map(find, texts))):
@@ -292,7 +331,7 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
             click.echo(line)
         if isinstance(found, Prediction) and found.place != "gap":
             shares.append(found.unknown)
-    if shares and not finding["with_unknown"]:
+    if shares and not with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
         messages.say(
             f"<UNK>, all words outside the vocabulary, has {share}; --with-unknown shows it"
@@ -300,13 +339,13 @@ def predict(text: str, each: bool, n_samples: int | None, as_json: bool, **named
 
 
 def _read_texts(
-    text: str, cut: "Callable[[str], Sentence]", *, each: bool
+    text: str, tokenize: "Callable[[str], Sentence]", *, each: bool
 ) -> "Iterable[list[Sentence]]":
     """The tokens of the text, or of the lines of standard input: those together that are there."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
     def read(line: str) -> "Sentence":
-        tokens = check_text(cut_around_gaps(line, cut))
+        tokens = check_text(cut_around_gaps(line, tokenize))
         if each and GAP in tokens:
             raise InputError(f"--each goes without a gap ({GAP})")
         return tokens
@@ -314,15 +353,10 @@ def _read_texts(
     return read_queries(read) if text == STANDARD_INPUT else [[read(text)]]
 
 
-def _print_samples(
-    model: "LanguageModel", texts: "Iterable[Sentence]", as_json: bool, sampling: dict[str, Any]
-) -> None:
-    from elmo_cli.language_model.prediction import sample_sentences
-
-    for tokens in texts:
-        for sample in sample_sentences(model, tokens, **sampling):
-            facts = {"tokens": tokens, "sample": sample}
-            click.echo(as_json_line(facts) if as_json else " ".join(sample))
+def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:
+    for sample in samples:
+        facts = {"tokens": tokens, "sample": sample}
+        click.echo(as_json_line(facts) if as_json else " ".join(sample))
 
 
 def _lines(found: "Prediction | Substitutes", number: int | None) -> Iterator[str]:

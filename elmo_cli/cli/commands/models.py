@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.command import command
 from elmo_cli.errors import counted, size_text
 from elmo_cli.outputs.formats import DTYPES
 
 
-@options.command()
+@command()
 @options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
 @options.option("--language", metavar="CODE", help="List the models of a language, such as fr.")
 @options.flag("--downloaded", help="List the models that are on this disk.")
@@ -85,7 +86,7 @@ def _row(model: dict[str, Any]) -> list[str]:
     ]
 
 
-@options.command()
+@command()
 @click.argument("model", required=False, shell_complete=options.complete_models)
 @options.json_option("an object")
 def info(model: str | None, as_json: bool) -> None:
@@ -131,7 +132,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     ]
 
 
-@options.command()
+@command()
 @click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 def download(name: str, with_softmax: bool) -> None:
@@ -150,7 +151,7 @@ def download(name: str, with_softmax: bool) -> None:
     click.echo(find_model(name, with_softmax=with_softmax).weights.parent)
 
 
-@options.command()
+@command()
 @click.argument("source", metavar="IN", type=options.PATH)
 @click.argument("target", metavar="OUT", type=options.PATH)
 @options.choice(

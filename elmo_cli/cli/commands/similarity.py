@@ -1,24 +1,29 @@
-"""`elmo cosine` and `elmo neighbours`: how alike the vectors of two uses of words are."""
+"""`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
+from elmo_cli.cli.command import command, given, option_group, receives
 from elmo_cli.errors import InputError, ModelError
+from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.cosine import Occurrence, Similarity
     from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.occurrences import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.outputs.reader import Activations
     from elmo_cli.text.records import Sentence
+    from elmo_cli.text.tokenizers import Tokenizer
 
 
-@options.command()
+@command()
 @click.argument("word")
 @click.argument("sentence1")
 @click.argument("sentence2", required=False)
@@ -35,8 +40,18 @@ if TYPE_CHECKING:
 )
 @options.json_option("an object a pair")
 @options.run_options
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def cosine(
-    sentence1: str, sentence2: str | None, layer: str | None, as_json: bool, **named: Any
+    word: str,
+    sentence1: str,
+    sentence2: str | None,
+    word2: str | None,
+    occurrence1: int | None,
+    occurrence2: int | None,
+    layer: str | None,
+    as_json: bool,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
@@ -54,16 +69,19 @@ def cosine(
 
     from elmo_cli.analysis.cosine import find_pair, similarities
 
-    words = {name: named.pop(name) for name in ("word", "word2", "occurrence1", "occurrence2")}
-    cut = loading.take_tokenizer(named).tokenize
+    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
+
+    def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
+        return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
+
     # A wrong word of the command line is found before a model is loaded.
-    pair = None if sentence2 is None else find_pair([sentence1, sentence2], cut, **words)
-    embedder = loading.load_embedder(**named)
+    pair = None if sentence2 is None else find([sentence1, sentence2])
+    embedder = loading.load_embedder(model_settings)
     layers = [*map(str, range(embedder.options.n_layers)), "average"]
     if layer not in (None, *layers):
         expected = f"expected a number from 0 to {layers[-2]}, or average"
         raise click.UsageError(f"--layer {layer!r}: {expected}")
-    pairs = read_queries(lambda line: find_pair(line.split("\t"), cut, **words))
+    pairs = read_queries(lambda line: find(line.split("\t")))
     for chunk in pairs if pair is None else [[pair]]:
         for found in similarities(embedder, chunk):
             click.echo(_shown(found, layer, as_json, as_table=pair is not None))
@@ -86,12 +104,14 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
 
-@options.command()
+@command()
 @click.argument(
     "arguments", metavar="WORD SENTENCE FILE...", type=options.PATH, nargs=-1, required=True
 )
 @options.count("--top", default=10, help="Number of neighbours.")
-@options.flag("--other-words", excludes="--sentence", help="Leave out other uses of WORD itself.")
+@options.flag(
+    "--other-words", excludes="--sentence", help="Exclude other occurrences of WORD itself."
+)
 @options.count(
     "--occurrence",
     excludes="--sentence",
@@ -106,24 +126,30 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
 @options.tokenizer_options("moses")
 @options.json_option("an object a query")
 @options.file_options
-@options.option_group("Speed", options.device_option())
+@option_group("Speed", options.device_option())
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def neighbours(
     arguments: tuple[str, ...],
+    top: int,
+    other_words: bool,
     occurrence: int | None,
     sentence: str | None,
+    layers: str | None,
     as_json: bool,
-    **named: Any,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
-    """Find the uses in FILEs nearest to WORD in SENTENCE.
+    """Find the occurrences in FILEs nearest to WORD in SENTENCE.
 
-    FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
-    such names; several are searched as one. SENTENCE is cut by the tokenizer, and embedded
-    by the model and from the state that made them, unless others are named. Prints the
-    cosine of each use, the number of its line, and its sentence with the word marked;
-    SENTENCE itself is left out. With - in place of WORD and SENTENCE, reads them from
-    standard input, separated by a tab, a query a line, and prints the number of the query
-    and these, separated by tabs. Cosines of ELMo are high everywhere: that of two random
-    tokens is printed on standard error.
+    FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
+    distribute`, or a pattern of such names; several are searched as one. SENTENCE is
+    tokenized as FILE was, and embedded by its model; --model names the model and --layers
+    the layer where FILE does not say, as npz and JSON lines. Prints the cosine of each
+    occurrence, its line number or id, and its sentence with the word marked. SENTENCE
+    itself is excluded. With - in place of WORD and SENTENCE, reads one query per line from
+    standard input, separated by a tab, and prints the number of the query and these,
+    separated by tabs. Cosines of ELMo are high everywhere: the average for two random tokens
+    is printed on standard error.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
@@ -132,52 +158,64 @@ def neighbours(
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
     n_before = 0 if sentence is not None else 1 if arguments[0] == STANDARD_INPUT else 2
-    files = arguments[n_before:]
-    if not files:
+    paths = arguments[n_before:]
+    if not paths:
         raise click.UsageError(
             "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
         )
 
     from elmo_cli.analysis.neighbours import word_neighbours
-    from elmo_cli.analysis.uses import check_pooling, has_token_layer
-    from elmo_cli.outputs.reader import open_activations
+    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
 
-    searching: dict[str, Any] = {name: named.pop(name) for name in ("top", "layers", "other_words")}
-    with open_activations(*files) as activations:
-        check_pooling(activations, pooled=sentence is not None)
-        if has_token_layer(activations, searching["layers"]):
+    with open_vectors(*paths) as files:
+        for source in files.sources:
+            check_pooling(source, pooled=sentence is not None)
+        if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
-        _take_settings(activations, named)
-        cut = loading.take_tokenizer(named).tokenize
-        queries = _read_queries(arguments, sentence, occurrence, cut)
-        embedder = _load_embedder(activations, named)
+        model_settings = _model_of(files, model_settings)
+        tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
+        queries = _read_queries(arguments, sentence, occurrence, tokenize)
+        embedder = _load_embedder(files, model_settings)
         number = 0
         for chunk in queries:
-            found = word_neighbours(embedder, activations, chunk, **searching)
+            with _search_bar(files):
+                found = word_neighbours(
+                    *(embedder, files, chunk, top), layers=layers, other_words=other_words
+                )
             if number == 0 and found.mean_cosine is not None:
                 pair = "tokens" if sentence is None else "sentences"
                 messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
             for query, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
                 if as_json:
-                    neighbours = [_facts(activations, near) for near in nearest]
-                    facts = {"query": _use(activations, query), "mean_cosine": found.mean_cosine}
-                    click.echo(as_json_line({**facts, "neighbours": neighbours}))
+                    facts = {"query": _use(files, query), "mean_cosine": found.mean_cosine}
+                    hits = [_facts(files, near) for near in nearest]
+                    click.echo(as_json_line({**facts, "neighbours": hits}))
                 else:
-                    _print(activations, nearest, number if n_before == 1 else None)
+                    _print(files, nearest, number if n_before == 1 else None)
+
+
+@contextmanager
+def _search_bar(files: "VectorFiles") -> Iterator[None]:
+    """Show how many records have been read; the bar disappears at the end."""
+    from elmo_cli.cli.runs import progress_bar
+
+    with progress_bar(" records") as bar:
+        bar.leave, files.on_progress = False, bar.update
+        yield
 
 
 def _read_queries(
     arguments: tuple[str, ...],
     sentence: str | None,
     occurrence: int | None,
-    cut: "Callable[[str], Sentence]",
+    tokenize: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
-    """The query, or those in the lines of standard input: those together that are there."""
+    """Return the query, or yield those of standard input, in lists of lines that are ready."""
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
-        return find_occurrence(cut(text), word, occurrence, option="--occurrence")
+        return find_occurrence(tokenize(text), word, occurrence, option="--occurrence")
 
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
@@ -188,56 +226,71 @@ def _read_queries(
     if sentence is None:
         from_input = arguments[0] == STANDARD_INPUT
         return read_queries(find_in_line) if from_input else [[find(*arguments[:2])]]
-    if not (tokens := cut(sentence)):
+    if not (tokens := tokenize(sentence)):
         raise click.UsageError("--sentence: expected a sentence, found an empty text")
     return [[Occurrence(tokens, 0)]]
 
 
-def _take_settings(activations: "Activations", named: dict[str, Any]) -> None:
-    """Add what made a file to the options: the state, and what is not named of model and text."""
-    from elmo_cli.analysis.neighbours import settings_of
+def _attributes(files: "VectorFiles") -> dict[str, Any]:
+    """Return the attributes of the first file that has any."""
+    return next((source.attributes for source in files.sources if source.attributes), {})
 
-    settings = settings_of(activations)
-    if named["model"] is not None or named["options_file"] is not None:
-        del settings["model"]
-    elif settings["model"] is None:
+
+def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSettings:
+    """Return the settings of the model that made files, unless the options name another."""
+    from elmo_cli.analysis.usage_files import is_usages_file
+
+    attributes = _attributes(files)
+    recorded = ModelSettings.from_attributes(attributes)
+    if not attributes and all(map(is_usages_file, files.paths)):
+        recorded = ModelSettings()  # Only AllenNLP's files without attributes carry the state.
+    if given_settings.model is not None or given_settings.options_file is not None:
+        return replace(given_settings, state=recorded.state)
+    if recorded.model is None:
         raise click.UsageError(
-            f"{activations.paths[0]} does not say which model made it; --model names it"
+            f"{files.paths[0]} does not say which model made it; --model names it"
         )
-    made_by = activations.attributes.get("tokenizer")
-    if made_by is not None and not options.given("--tokenizer", "--language"):
-        settings["tokenizer"] = made_by
-    named |= settings
+    return replace(given_settings, model=recorded.model, state=recorded.state)
 
 
-def _load_embedder(activations: "Activations", named: dict[str, Any]) -> "ElmoEmbedder":
+def _make_tokenizer(
+    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
+) -> "Tokenizer":
+    """Make the tokenizer of the options, or else of the files, or else of their model."""
+    recorded = _attributes(files).get("tokenizer")
+    if recorded is None or given("--tokenizer", "--language"):
+        return loading.make_tokenizer(text_settings, model_settings)
+    with loading.usage_errors():
+        return replace(text_settings, tokenizer=recorded).make_tokenizer()
+
+
+def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
     try:
-        return loading.load_embedder(**named)
+        return loading.load_embedder(settings)
     except ModelError as error:
-        if options.given("--model", "--options-file"):
+        if given("--model", "--options-file"):
             raise
-        raise ModelError(f"the model of {activations.paths[0]}: {error}; or --model") from None
+        raise ModelError(f"the model of {files.paths[0]}: {error}; or --model") from None
 
 
-def _print(activations: "Activations", nearest: "list[Neighbour]", number: int | None) -> None:
-    """Print a neighbour a line; for a program, with tabs and the number of the query."""
-    from elmo_cli.analysis.uses import record_name
-
+def _print(files: "VectorFiles", nearest: "list[Neighbour]", number: int | None) -> None:
+    """Print one line per neighbour; for a program, with tabs and the number of the query."""
     for found in nearest:
-        name = record_name(activations, found.record)
-        text = " ".join(found.sentence) if "pooling" in activations.attributes else found.marked
+        name = found.location.name
+        if len(files.paths) > 1:
+            name = f"{found.location.path}:{name}"
+        text = " ".join(found.sentence) if "pooling" in files.attributes else found.marked
         if number is None:
             click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
         else:
             click.echo(as_row([number, found.cosine, name, text]))
 
 
-def _use(activations: "Activations", found: "Occurrence") -> dict[str, Any]:
-    return {"tokens": found.sentence} if "pooling" in activations.attributes else _place(found)
+def _use(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
+    return {"tokens": found.sentence} if "pooling" in files.attributes else _place(found)
 
 
-def _facts(activations: "Activations", found: "Neighbour") -> dict[str, Any]:
-    path, number = activations.source(found.record)
-    key = activations.key(found.record)
-    name = {"line": number + 1} if key is None else {"key": key}
-    return {"cosine": found.cosine, "file": str(path)} | name | _use(activations, found)
+def _facts(files: "VectorFiles", found: "Neighbour") -> dict[str, Any]:
+    path, number, record_id = found.location
+    name = {"line": number} if record_id is None else {"id": record_id}
+    return {"cosine": found.cosine, "file": str(path)} | name | _use(files, found)

@@ -4,12 +4,14 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.options import choice, count, flag, option, option_group
+from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.settings import ModelSettings, TextSettings
+from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
 
 _POSITIVE = click.FloatRange(0, min_open=True)
 _SHARE = click.FloatRange(0, 1)
@@ -21,7 +23,7 @@ _file = partial(
 )
 
 
-@options.command()
+@command()
 @click.argument("texts", metavar="TEXT...", type=options.PATH, nargs=-1, required=True)
 @option_group(
     "Model",
@@ -107,7 +109,8 @@ _file = partial(
     ),
     count(
         "--unroll",
-        requires="--state carry or --optimizer adagrad",  # whose loss is multiplied by it
+        # The loss of Adagrad is multiplied by --unroll.
+        requires="--state carry or --optimizer adagrad",
         help="Tokens of a stream in a block, with --state carry. [default: 20]",
     ),
 )
@@ -172,8 +175,24 @@ _file = partial(
         help="Seconds between checkpoints.",
     ),
     flag("--tensorboard", help="Log to FOLDER/tensorboard too."),
+    flag("--keep-checkpoint", help="Keep the checkpoint at the end, to train longer later."),
 )
-def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
+@receives(
+    text_settings=TextSettings,
+    start_options=StartOptions,
+    given_options=GivenOptions,
+    run_options=RunOptions,
+)
+def train(
+    texts: tuple[str, ...],
+    folder: Path,
+    validation_file: Path | None,
+    validation_share: float,
+    text_settings: TextSettings,
+    start_options: StartOptions,
+    given_options: GivenOptions,
+    run_options: RunOptions,
+) -> None:
     """Train a model on text, a sentence a line, or resume a run.
 
     TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
@@ -187,19 +206,27 @@ def train(texts: tuple[str, ...], folder: Path, **settings: Any) -> None:
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    if not any(settings[name] for name in ("preset", "options_file", "init_from")):
+    model, options_file = start_options.init_from, start_options.options_file
+    if not (model or options_file or start_options.preset):
         raise click.UsageError("expected --preset, --options-file or --init-from")
-    tokenizer = loading.take_tokenizer(settings)
-    # Read by oneDNN, which keeps 1,024 products: one for each number of rows, which all differ.
+    model_settings = ModelSettings(model, options_file)
+    loading.check_language(text_settings)
+    if model is not None:
+        text_settings = loading.choose_tokenizer(text_settings, model_settings, texts[0])
+    with loading.usage_errors():
+        tokenizer = text_settings.make_tokenizer(loading.model_language(model_settings))
+    # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.cli.runs import stop_on_signal
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
+    text_options = TextOptions(texts, tokenizer, validation_file, validation_share)
     with stop_on_signal() as should_stop:
         perplexity = train_model(
-            texts, folder, tokenizer=tokenizer, should_stop=should_stop, **settings
+            *(text_options, folder, start_options, given_options, run_options),
+            should_stop=should_stop,
         )
     if perplexity is not None:
         click.echo(json.dumps(perplexity))

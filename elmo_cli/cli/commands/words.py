@@ -1,61 +1,79 @@
-"""`elmo plot`, `elmo word-vectors` and `elmo change`: all uses of words in corpora together."""
+"""`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words together."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
+from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.lines import check_input
 
 
-@options.command()
+@command()
 @click.argument("arguments", metavar="WORD FILE... OUT", type=options.PATH, nargs=-1, required=True)
-@options.choice("--method", ["pca", "tsne"], default="pca", help="How vectors become points.")
+@options.choice("--method", ["pca", "tsne"], default="pca", help="Projection of the vectors.")
 @options.count(
     "--clusters",
     least=2,
-    help="Colour by so many clusters of k-means. [default: by FILE]",
+    help="Number of clusters of k-means that have a colour. [default: a colour per FILE]",
 )
 @options.mean_layers_option("drawn")
 @options.overwrite_option
-def plot(arguments: tuple[str, ...], **named: Any) -> None:
-    """Draw the uses of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
+def plot(
+    arguments: tuple[str, ...],
+    method: str,
+    clusters: int | None,
+    layers: str | None,
+    overwrite: bool,
+) -> None:
+    """Draw the occurrences of WORD in FILEs as points, to OUT: .svg, .png, .pdf or .html.
 
-    FILE is what `elmo embed` wrote, in HDF5, a folder of `elmo distribute`, or a pattern of
-    such names. Uses that ELMo takes for alike lie close together; those that differ, as
-    the two senses of "bank", part. Some have a label; in SVG and HTML each one shows its
-    sentence when it is pointed at. An HTML page needs nothing else. Of more than 2,000 uses,
-    2,000 are drawn. Needs pip install "elmo-cli[plot]".
+    FILE is what `elmo usages` wrote, in any format, or what `elmo embed` wrote to HDF5, a
+    folder of `elmo distribute`, or a pattern of such names. In files of `elmo usages`, WORD
+    stands for all its forms. Similar occurrences are close together, and different senses of
+    a word such as "bank" are apart. Some points have a label. In SVG and HTML each point
+    shows its sentence under the mouse pointer. The legend has the FILEs in their order. At
+    most 2,000 occurrences are drawn. Needs pip install "elmo-cli[plot]".
 
     \b
     $ elmo plot bank corpus.hdf5 bank.svg
     $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
-    $ elmo plot bank old.hdf5 new.hdf5 change.png
+    $ elmo plot bank old.parquet new.parquet change.png
     """
     if len(arguments) < 3:
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
 
-    from elmo_cli.analysis.plot import plot_uses
-    from elmo_cli.analysis.uses import has_token_layer
-    from elmo_cli.outputs.reader import open_activations
+    from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
+    from elmo_cli.analysis.plot import plot_occurrences
+    from elmo_cli.cli.runs import progress_bar
 
-    with open_activations(*files) as activations:
-        if has_token_layer(activations, named["layers"]):
+    with (
+        progress_bar(" records") as bar,
+        open_vectors(*files, on_progress=bar.update) as opened,
+    ):
+        if any(has_token_layer(source, layers) for source in opened.sources):
             messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
-        picture = plot_uses(activations, word, output, **named)
+        picture = plot_occurrences(
+            *(opened, word, output),
+            method=method,
+            clusters=clusters,
+            layers=layers,
+            overwrite=overwrite,
+            on_step=bar.set_description,
+        )
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     messages.say(
-        f"{output}: {counted(picture.n_drawn, 'use')} of {picture.n_uses:,}"
+        f"{output}: {picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
         + (f"; the axes show {shares} of the variance" if shares else "")
     )
 
 
-@options.command("word-vectors")
+@command("word-vectors")
 @click.argument("arguments", metavar="[VOCABULARY] OUT", type=options.PATH, nargs=-1, required=True)
 @options.flag(
     "--softmax",
@@ -63,7 +81,7 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
     help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
 )
 @options.overwrite_option
-@options.option_group(
+@option_group(
     "Averaging",
     options.option(
         "--corpus",
@@ -91,15 +109,19 @@ def plot(arguments: tuple[str, ...], **named: Any) -> None:
 )
 @options.text_options("whitespace", requires="--corpus")
 @options.file_options
-@options.option_group("Model", options.softmax_option(requires="--softmax"))
-@options.option_group("Speed", options.device_option(excludes="--softmax"))
+@option_group("Model", options.softmax_option(requires="--softmax"))
+@option_group("Speed", options.device_option(excludes="--softmax"))
+@receives(model_settings=ModelSettings, text_settings=TextSettings)
 def word_vectors(
     arguments: tuple[str, ...],
     softmax: bool,
     overwrite: bool,
     corpus: str | None,
-    device: str,
-    **named: Any,
+    layers: str | None,
+    min_count: int,
+    at_most: int | None,
+    model_settings: ModelSettings,
+    text_settings: TextSettings,
 ) -> None:
     """Write one vector a word to OUT, for the words in VOCABULARY, one a line.
 
@@ -124,28 +146,37 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # before a model is loaded, or downloaded
-    tokenizer = loading.take_tokenizer(named)
-    averaging = {name: named.pop(name) for name in ("layers", "min_count", "at_most")}
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, corpus)
 
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
     from elmo_cli.cli.runs import progress_bar
 
     write: Callable[..., int]
     if corpus is None:
-        files = loading.take_files(named, with_softmax=softmax)
+        files = loading.find_files(model_settings, with_softmax=softmax)
         write = partial(
-            write_token_vectors, arguments[0], output, softmax=softmax, model=files, device=device
+            write_token_vectors,
+            *(arguments[0], output),
+            softmax=softmax,
+            model=files,
+            device=model_settings.device,
         )
     else:
-        embedder = loading.load_embedder(device=device, **named)
-        averaging |= {"tokenizer": tokenizer}
-        write = partial(write_average_vectors, embedder, corpus, output, words_file, **averaging)
+        embedder = loading.load_embedder(model_settings)
+        write = partial(
+            write_average_vectors,
+            *(embedder, corpus, output, words_file),
+            tokenizer=tokenizer,
+            layers=layers,
+            min_count=min_count,
+            at_most=at_most,
+        )
     with progress_bar(" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
 
 
-@options.command()
+@command()
 @click.argument("old")
 @click.argument("new")
 @options.choice(
@@ -191,18 +222,18 @@ def change(
     $ elmo change old.npz new.npz --permutations 1000
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
     """
-    from elmo_cli.analysis.change import MIN_USES, measure_change, read_uses
-    from elmo_cli.text.target_words import read_targets
+    from elmo_cli.analysis.change import MIN_OCCURRENCES, measure_change, read_occurrences
+    from elmo_cli.analysis.target_words import read_targets
 
     targets = None if words is None else read_targets(words)
     changes = measure_change(
-        *read_uses(old, new, targets, layers), measure, permutations=permutations or 0
+        *read_occurrences(old, new, targets, layers), measure, permutations=permutations or 0
     )
     for found in changes:
         if found.change is None:
-            uses = f"{counted(found.n_old, 'use')} and {found.n_new:,}"
-            messages.say(f"{found.word} is left out: {uses}, and {MIN_USES} are needed in each")
+            numbers = f"{counted(found.n_old, 'occurrence')} in OLD and {found.n_new:,} in NEW"
+            messages.say(f"{found.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
             continue
         facts = {name: value for name, value in found._asdict().items() if value is not None}
-        named = {"word": found.word, "measure": measure}
-        click.echo(as_json_line(named | facts) if as_json else as_row(facts.values()))
+        first = {"word": found.word, "measure": measure}
+        click.echo(as_json_line(first | facts) if as_json else as_row(facts.values()))

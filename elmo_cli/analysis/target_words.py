@@ -1,4 +1,4 @@
-"""Target words: words whose occurrences are wanted, with their forms."""
+"""Target words with their forms, and their positions in records."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +8,8 @@ from elmo_cli.errors import InputError
 from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Record
 
+WORDS: Final = "words"
+"""Attribute of a file with the word of each form, as JSON. Files of all tokens have none."""
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
@@ -30,11 +32,11 @@ def read_targets(path: str | Path) -> dict[str, str]:
                 word = targets.setdefault(form, forms[0])
                 if word != forms[0]:
                     raise InputError(
-                        f"{path}, line {number}: {form!r} is a form of {word!r} already; expected "
-                        "each form once"
+                        f"{path}, line {number}: {form!r} is a form of {word!r} already. Name "
+                        "each form once."
                     )
     if not targets:
-        raise InputError(f"{path}: expected a word a line, found nothing")
+        raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
     return targets
 
 

@@ -1,0 +1,403 @@
+"""Files of vectors to the occurrences of words: tokens with their sentences and vectors.
+
+Several layers become one vector by their mean. The token layer is excluded from it, unless the
+file has no other, because it finds words of similar spelling first.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.cosine import Occurrence
+from elmo_cli.analysis.target_words import WORDS, target_positions
+from elmo_cli.analysis.usage_files import UsagesFile, is_usages_file, open_usages
+from elmo_cli.errors import ElmoError, InputError, shown
+from elmo_cli.outputs.reader import Activations, matching_paths
+from elmo_cli.text.records import Record
+
+Array = NDArray[Any]
+Source = Activations | UsagesFile
+OnProgress = Callable[[int], object]
+
+_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
+"""Attributes in which files that are read as one agree, as far as they have attributes."""
+
+
+class Location(NamedTuple):
+    """Progress of a sentence: its file, and its number or id there."""
+
+    path: Path | str
+    number: int
+    """Number of the line or record in the input of the file, from 1."""
+    id: str | None
+
+    @property
+    def name(self) -> str:
+        """The id, or the number if there is no id."""
+        return self.id or str(self.number)
+
+
+class Vectors(NamedTuple):
+    """Record of a file with its vectors."""
+
+    source: Source
+    record_number: int
+    """Number of the record in the source, from 0."""
+    record: Record
+    positions: Sequence[int]
+    """Positions of the tokens that have a vector: all, or those of target words."""
+    vectors: Array
+    """float, shape (n, W); (1, W) where all tokens are pooled."""
+    forms: Mapping[str, str]
+    """Target word of each form. A token that is missing is a word of its own."""
+
+    @property
+    def location(self) -> Location:
+        """Progress of the record."""
+        if isinstance(self.source, UsagesFile):
+            return Location(self.source.path, self.record_number + 1, self.record.id)
+        path, number = self.source.source(self.record_number)
+        return Location(path, number + 1, self.record.id)
+
+    def word(self, position: int) -> str:
+        """Return the target word of the token at a position."""
+        token = self.record.tokens[position]
+        return self.forms.get(token, token)
+
+
+class EmbeddedOccurrence(NamedTuple):
+    """Word in a sentence of a file, with its vector."""
+
+    occurrence: Occurrence
+    location: Location
+    vector: Array
+    """float, shape (W,)."""
+
+
+class VectorFiles:
+    """Files with vectors of tokens, in the order in which they are given.
+
+        with open_vectors("old.parquet", "new.hdf5") as files:
+            for vectors in files.read(): ...
+
+    Args:
+        paths: What `elmo embed` wrote to HDF5 or `elmo usages` in any format, folders of `elmo
+            distribute`, or patterns of such names. The shards of an input are read as one file.
+        on_progress: Called with the number of records that were read since the last call.
+
+    Raises:
+        InputError: A file is missing or of another kind, or the files do not fit together.
+    """
+
+    def __init__(
+        self, *paths: str | Path, on_progress: OnProgress = lambda n_records: None
+    ) -> None:
+        self.sources: list[Source] = []
+        """The open files."""
+        self.on_progress = on_progress
+        try:
+            for is_usages, group in groupby(matching_paths(paths), is_usages_file):
+                self.sources += map(open_usages, group) if is_usages else _open_hdf5(*group)
+            self._check_same()
+        except ElmoError:
+            self.close()
+            raise
+
+    @property
+    def paths(self) -> list[Path | str]:
+        """Paths of the files."""
+        return [path for source in self.sources for path in paths_of(source)]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the first file."""
+        return self.sources[0].attributes
+
+    @property
+    def words(self) -> list[str]:
+        """Target words that the files name before they are read."""
+        return list(dict.fromkeys(word for source in self.sources for word in _words_of(source)))
+
+    def read(self, layers: str | None = None) -> Iterator[Vectors]:
+        """Yield the records of all files; see `read_vectors`."""
+        for source in self.sources:
+            for vectors in read_vectors(source, layers):
+                self.on_progress(1)
+                yield vectors
+
+    def close(self) -> None:
+        """Close the files."""
+        _close(self.sources)
+
+    def __enter__(self) -> "VectorFiles":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_same(self) -> None:
+        """Raise an `InputError` unless the sources that have attributes agree in them."""
+        known = [source for source in self.sources if source.attributes]
+        for other in known[1:]:
+            check_agreement(known[0], other, _SAME)
+
+
+open_vectors = VectorFiles
+
+
+def _open_hdf5(*paths: Path | str) -> list[Activations]:
+    """Open files of HDF5: the shards of an input as one, others one by one."""
+    opened: list[Activations] = []
+    try:
+        for path in paths:
+            opened.append(Activations(path))
+        if len(opened) == 1 or not any("shard" in file.attributes for file in opened):
+            return opened
+    except ElmoError:
+        _close(opened)
+        raise
+    _close(opened)
+    return [Activations(*paths)]
+
+
+def _close(sources: Sequence[Source]) -> None:
+    for source in sources:
+        if isinstance(source, Activations):
+            source.close()
+
+
+def sources_of(files: VectorFiles | Source) -> Sequence[Source]:
+    """Return the sources of files that may be read as one."""
+    return files.sources if isinstance(files, VectorFiles) else [files]
+
+
+def paths_of(source: Source) -> list[Path | str]:
+    """Return the paths of a source."""
+    return [source.path] if isinstance(source, UsagesFile) else source.paths
+
+
+def check_agreement(first: Any, other: Any, names: Sequence[str]) -> None:
+    """Raise an `InputError` unless two sources agree in these attributes."""
+    for name in names:
+        values = [source.attributes.get(name) for source in (first, other)]
+        if values[0] != values[1]:
+            paths = [paths_of(source)[0] for source in (first, other)]
+            raise InputError(
+                f"{paths[0]} and {paths[1]} cannot be read together: {name} is "
+                f"{shown(values[0])} in the first and {shown(values[1])} in the second."
+            )
+
+
+def forms_of(source: Source) -> Mapping[str, str]:
+    """Return the target word of each form; nothing where a file has the vectors of all tokens."""
+    if isinstance(source, UsagesFile):
+        return source.forms
+    forms: dict[str, str] = json.loads(source.attributes.get(WORDS, "{}"))
+    return forms
+
+
+def has_targets(source: Source) -> bool:
+    """Return whether a file has the vectors of target words only."""
+    return isinstance(source, UsagesFile) or WORDS in source.attributes
+
+
+def _words_of(source: Source) -> list[str]:
+    words = source.words if isinstance(source, UsagesFile) else forms_of(source).values()
+    return list(dict.fromkeys(words))
+
+
+def find_occurrences(
+    files: VectorFiles | Activations,
+    words: Mapping[str, str] | None = None,
+    layers: str | None = None,
+) -> dict[str, list[EmbeddedOccurrence]]:
+    """Find the occurrences of words in files of tokens.
+
+    Args:
+        files: Files, read in their order.
+        words: The word of each form that is wanted, compared as it is written; in npz, which has
+            no forms, these words. None is all target words of the files.
+        layers: Layers whose mean is the vector, as in `read_vectors`.
+
+    Returns:
+        The occurrences of each word, in the order of the files.
+    """
+    wanted = set(words.values()) if words is not None else set()
+    names = _named_words(files) if words is None else words.values()
+    found: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
+    for vectors in _read(files, layers):
+        has_forms = not isinstance(vectors.source, UsagesFile) or vectors.source.has_sentences
+        for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
+            token = vectors.record.tokens[position]
+            name: str | None
+            if words is None:
+                name = vectors.word(position)
+            elif has_forms:
+                name = words.get(token)
+            else:
+                name = token if token in wanted else None
+            if name is not None:
+                found.setdefault(name, []).append(_embedded(vectors, position, vector))
+    return found
+
+
+def find_word(
+    files: VectorFiles | Activations, word: str, layers: str | None = None
+) -> list[EmbeddedOccurrence]:
+    """Find the occurrences of one word, in the order of the files.
+
+    Where the files have target words, `word` is one of them, with all its forms; or if there is
+    no such target word, one form.
+    """
+    by_word: list[EmbeddedOccurrence] = []
+    by_form: list[EmbeddedOccurrence] = []
+    for vectors in _read(files, layers):
+        for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
+            if vectors.word(position) == word:
+                by_word.append(_embedded(vectors, position, vector))
+            elif vectors.record.tokens[position] == word:
+                by_form.append(_embedded(vectors, position, vector))
+    return by_word or by_form
+
+
+def _embedded(vectors: Vectors, position: int, vector: Array) -> EmbeddedOccurrence:
+    occurrence = Occurrence(vectors.record.tokens, position)
+    return EmbeddedOccurrence(occurrence, vectors.location, vector.copy())
+
+
+def _named_words(files: VectorFiles | Activations) -> list[str]:
+    return files.words if isinstance(files, VectorFiles) else _words_of(files)
+
+
+def _read(files: VectorFiles | Activations, layers: str | None) -> Iterator[Vectors]:
+    """Yield the records of files of tokens."""
+    for source in sources_of(files):
+        check_pooling(source, pooled=False)
+    return files.read(layers) if isinstance(files, VectorFiles) else read_vectors(files, layers)
+
+
+def read_vectors(source: Source, layers: str | None = None) -> Iterator[Vectors]:
+    """Yield the records of a file that have tokens, in their order.
+
+    Blank lines are skipped, and so are lines whose text AllenNLP's layout does not keep: of equal
+    sentences, it has the last one.
+
+    Args:
+        source: Open file.
+        layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
+            but the token layer.
+    """
+    rows = layer_rows(source, layers)
+    if isinstance(source, UsagesFile):
+        yield from _read_usages(source, rows)
+        return
+    is_pooled = "pooling" in source.attributes
+    forms = forms_of(source)
+    for index, (record, values) in enumerate(source.records()):
+        vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
+        positions = [0] if is_pooled and record.tokens else target_positions(record)
+        if len(positions) == len(vectors):
+            yield Vectors(source, index, record, positions, vectors, forms)
+        elif record.tokens:
+            raise InputError(
+                f"{source.paths[0]}, line {index + 1:,}: expected {len(positions):,} tokens, "
+                f"as its sentence has, found {len(vectors):,}"
+            )
+        elif len(vectors) and not source.has_sentences:
+            raise InputError(
+                f"{source.paths[0]}: expected a file with its tokens, found none, as in FASTA "
+                "or after --forget-sentences"
+            )
+
+
+def _read_usages(source: UsagesFile, rows: list[int] | None) -> Iterator[Vectors]:
+    """Yield one record per occurrence."""
+    for row in source.rows():
+        record = Record("", row.tokens, row.id)
+        vector = mean_of(row.vectors, rows)[np.newaxis]  # (1, W)
+        yield Vectors(source, row.number - 1, record, [row.position], vector, source.forms)
+
+
+def check_pooling(source: Source, *, pooled: bool) -> None:
+    """Raise an `InputError` unless a file has one vector per sentence, or one per token."""
+    path, pooling = paths_of(source)[0], source.attributes.get("pooling")
+    if pooled and pooling is None:
+        raise InputError(
+            f"{path}: expected one vector per sentence, found one per token. `elmo embed --pooling "
+            "mean` writes the former."
+        )
+    if not pooled and pooling is not None:
+        raise InputError(
+            f"{path}: expected one vector per token, found one per sentence, by --pooling "
+            f"{pooling}. `elmo neighbours --sentence` searches it."
+        )
+
+
+def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
+    """Return which layers of a file become one vector, as indices on the axis of layers.
+
+    None is returned where the file has one layer or mix, and no axis of layers.
+    """
+    path, name = paths_of(source)[0], stored_layers(source)
+    stored = _layer_numbers(source, name)
+    if not stored:
+        if layers not in (None, name):
+            has = "one vector per occurrence" if name is None else f"only {name}"
+            raise InputError(f"{path}: layers {shown(layers)!r}: the file has {has}")
+        return None
+    if layers is None:
+        return [index for index, number in enumerate(stored) if number] or [0]
+    wanted = [part.strip() for part in layers.split(",")]
+    if not set(wanted) <= set(map(str, stored)):
+        numbers = ",".join(map(str, stored))
+        raise InputError(f"{path}: layers {shown(layers)!r}: the file has {numbers}")
+    return [stored.index(int(part)) for part in wanted]
+
+
+def _layer_numbers(source: Source, name: str | None) -> list[int]:
+    """Return the numbers of the layers of a file; none where it has no axis of layers."""
+    if isinstance(source, UsagesFile):
+        return [int(layer) for layer in source.layers]
+    if name == "all" and len(source):
+        return list(range(len(source[0])))
+    return [int(part) for part in (name or "").split(",")] if "," in (name or "") else []
+
+
+def stored_layers(source: Source) -> str | None:
+    """Return the choice of layers that a file was made with; None where it does not say.
+
+    Files of AllenNLP with all layers do not say either, and count as such.
+    """
+    name = source.attributes.get("layers")
+    if isinstance(source, UsagesFile):
+        return ",".join(source.layers) if name is None and source.layers else name
+    if name is None and len(source) and source[0].ndim < 3:
+        raise InputError(
+            f"{source.paths[0]}: expected all layers, as the file does not say which it has; "
+            "found one"
+        )
+    return "all" if name is None else str(name)
+
+
+def has_token_layer(source: Source, layers: str | None = None) -> bool:
+    """Return whether the vectors contain the token layer, which knows only spelling."""
+    stored = stored_layers(source) or ""
+    if stored:
+        layer_rows(source, layers)  # Raise an error for layers that are missing.
+    name = stored if layers is None else layers
+    if layers is None and "," in name:  # The mean excludes it.
+        return False
+    return name in ("average", "sum", "mix", "word_emb") or "0" in name.split(",")
+
+
+def mean_of(values: Array, rows: list[int] | None) -> Array:
+    """Return the mean of some layers of (n, T, W) or (n, W); None returns the values unchanged."""
+    if rows is None:
+        return values
+    found: Array = values[rows[0]]
+    return found if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)

@@ -1,0 +1,247 @@
+"""Readers for what `elmo usages` writes apart from HDF5: Parquet, JSON lines and npz.
+
+`usage_writers` has the columns of a table. npz holds one matrix per word, without the sentences.
+"""
+
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.target_words import WORDS
+from elmo_cli.analysis.usage_writers import COLUMNS, LAYER_PREFIX, VECTOR
+from elmo_cli.errors import InputError, first_line, load_extra, shown
+from elmo_cli.outputs.streams import RECORDS
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.records import Sentence
+
+Array = NDArray[Any]
+
+_BATCH_ROWS: Final = 1024
+_ADVICE: Final = "`elmo usages` writes such a file"
+
+
+class UsageRow(NamedTuple):
+    """One occurrence of a target word."""
+
+    word: str
+    tokens: Sentence
+    """Tokens of its sentence; only the word in npz."""
+    position: int
+    number: int
+    """Number of its line, or of its row in npz, from 1."""
+    id: str | None
+    vectors: Array
+    """float, shape (L, W), or (W,) for one layer."""
+
+
+class UsagesFile:
+    """Reader for one file, which is opened again each time it is read."""
+
+    has_sentences = True
+    """Whether the file has sentences and forms."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Check that a file has the occurrences of target words.
+
+        Raises:
+            InputError: The file is missing, damaged or of another kind.
+        """
+        self.path = Path(path)
+        self.attributes: dict[str, Any] = {}
+        """Attributes that record how the file was made; empty where the format has none."""
+        self.layers: list[str] = []
+        """Numbers of the layers, where there are several."""
+        self.words: list[str] = []
+        """Target words, as far as the file names them before it is read."""
+        self.forms: dict[str, str] = {}
+        """Target word of each form; completed while a file without attributes is read."""
+        if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
+            raise InputError(f"{path}: its run is not finished; give its command again")
+        with self._errors_named():
+            self._read_header()
+
+    def rows(self) -> Iterator[UsageRow]:
+        """Yield the occurrences in the order of the file.
+
+        Raises:
+            InputError: The file is damaged.
+        """
+        with self._errors_named():
+            yield from self._read_rows()
+
+    def _read_header(self) -> None:
+        raise NotImplementedError
+
+    def _read_rows(self) -> Iterator[UsageRow]:
+        raise NotImplementedError
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Turn errors of the format into an `InputError` that names the file."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise InputError(f"{self.path}: no such file") from None
+        except InputError:
+            raise
+        except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+            raise InputError(
+                f"{self.path}: not a readable file of target words: {first_line(error)}. {_ADVICE}."
+            ) from None
+
+
+class _Table(UsagesFile):
+    """Base of the readers for tables."""
+
+    def _check_columns(self, columns: Iterable[str]) -> None:
+        """Note the layers of a table with these columns; raise an `InputError` for others."""
+        names = list(columns)
+        layers = [name for name in names if name.startswith(LAYER_PREFIX)]
+        if not {*COLUMNS} <= {*names} or (VECTOR in names) == bool(layers):
+            raise InputError(
+                f"{self.path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
+                f"{LAYER_PREFIX}0, ..., found {shown(', '.join(names)) or 'none'}. {_ADVICE}."
+            )
+        self.layers = [name.removeprefix(LAYER_PREFIX) for name in layers]
+
+    @property
+    def _vector_columns(self) -> list[str]:
+        return [f"{LAYER_PREFIX}{layer}" for layer in self.layers] or [VECTOR]
+
+    def _row(self, number: int, columns: Mapping[str, Any], vectors: Array) -> UsageRow:
+        """Return the occurrence in a row, whose number counts from 1, of vectors (L, W)."""
+        tokens, position, form = columns.get("tokens"), columns["position"], columns["form"]
+        sentence = str(columns["sentence"]).split() if tokens is None else tokens
+        is_there = isinstance(position, int) and 0 <= position < len(sentence)
+        if not is_there or sentence[position] != form:
+            raise InputError(
+                f"{self.path}, row {number:,}: the form {shown(form)!r} is not the token at "
+                f"position {position} of its sentence"
+            )
+        word, line, record_id = columns["word"], columns["line"], columns["id"]
+        self.forms[str(form)] = str(word)
+        rows = vectors if self.layers else vectors[0]
+        return UsageRow(word, sentence, position, int(line), record_id, rows)
+
+
+class JsonlUsages(_Table):
+    """Reader for JSON lines."""
+
+    def _read_header(self) -> None:
+        for _, columns in self._objects():
+            self._check_columns(columns)
+            return
+        raise InputError(f"{self.path}: expected rows, found none. {_ADVICE}.")
+
+    def _read_rows(self) -> Iterator[UsageRow]:
+        for number, columns in self._objects():
+            try:
+                vectors = [np.array(columns[name], np.float32) for name in self._vector_columns]
+                row = self._row(number, columns, np.stack(vectors))
+            except (KeyError, TypeError, ValueError) as error:
+                if isinstance(error, InputError):
+                    raise
+                raise InputError(f"{self.path}, line {number:,}: invalid row: {error}") from None
+            yield row
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the objects with their numbers from 1."""
+        with open_lines(self.path) as (lines, _):
+            for number, line in enumerate(lines, start=1):
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
+                    found = None
+                if not isinstance(found, dict):
+                    raise InputError(
+                        f"{self.path}, line {number:,}: expected a JSON object, found "
+                        f"{line[:60] or 'a blank line'}"
+                    )
+                yield number, found
+
+
+class ParquetUsages(_Table):
+    """Reader for Parquet."""
+
+    def _read_header(self) -> None:
+        with self._open() as file:
+            self._check_columns(file.schema_arrow.names)
+            metadata = file.metadata.metadata or {}
+        self.attributes = json.loads(metadata.get(b"elmo", b"{}"))
+        self.forms = json.loads(self.attributes.get(WORDS, "{}"))
+        self.words = list(dict.fromkeys(self.forms.values()))
+
+    def _read_rows(self) -> Iterator[UsageRow]:
+        number = 0
+        with self._open() as file:
+            for batch in file.iter_batches(_BATCH_ROWS):
+                names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
+                texts = batch.select(names).to_pylist()
+                # A file that another program has rewritten may have lists of any size.
+                vectors = [
+                    batch.column(name).flatten().to_numpy().reshape(len(texts), -1)
+                    for name in self._vector_columns
+                ]
+                for columns, rows in zip(texts, np.stack(vectors, axis=1), strict=True):
+                    number += 1
+                    yield self._row(number, columns, rows)
+
+    def _open(self) -> Any:
+        load_extra(f"{self.path}: Parquet", "pyarrow", "parquet")
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path)
+
+
+class NpzUsages(UsagesFile):
+    """Reader for npz with one matrix per word, of `elmo usages` or another program."""
+
+    has_sentences = False
+
+    def _read_header(self) -> None:
+        with np.load(self.path, allow_pickle=False) as arrays:
+            names = list(arrays)
+        if RECORDS in names or names == [str(number) for number in range(len(names))]:
+            raise InputError(
+                f"{self.path}: expected one matrix per word, found one per line. {_ADVICE}."
+            )
+        self.words = names
+
+    def _read_rows(self) -> Iterator[UsageRow]:
+        with np.load(self.path, allow_pickle=False) as arrays:
+            for word in self.words:
+                matrix = arrays[word]
+                if matrix.ndim != 2 or matrix.dtype.kind != "f":
+                    raise InputError(
+                        f"{self.path}: expected one matrix per word with one row per occurrence, "
+                        f"found {word!r} with {matrix.dtype} values of the shape {matrix.shape}. "
+                        "`elmo usages --layers top` writes matrices."
+                    )
+                for number, row in enumerate(matrix, start=1):
+                    yield UsageRow(word, [word], 0, number, None, row)
+
+
+_READERS: Final[dict[str, type[UsagesFile]]] = {
+    ".npz": NpzUsages,
+    ".parquet": ParquetUsages,
+    ".jsonl": JsonlUsages,
+    ".jsonl.gz": JsonlUsages,
+}
+
+
+def is_usages_file(path: str | Path) -> bool:
+    """Return whether a path has the suffix of one of these formats."""
+    return str(path).lower().endswith(tuple(_READERS))
+
+
+def open_usages(path: str | Path) -> UsagesFile:
+    """Open a file by its suffix; see `UsagesFile`."""
+    suffix = next(suffix for suffix in _READERS if str(path).lower().endswith(suffix))
+    return _READERS[suffix](path)

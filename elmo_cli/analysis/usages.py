@@ -1,0 +1,198 @@
+"""Occurrences of target words in a text, written to a file: the command `elmo usages`.
+
+Only sentences with a target word are computed, and only the vectors of target words are written.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.target_words import WORDS, target_positions, target_record
+from elmo_cli.analysis.usage_writers import (
+    JsonlUsagesWriter,
+    NpzUsagesWriter,
+    ParquetUsagesWriter,
+)
+from elmo_cli.embed_file import Summary, embed_file
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.engine import Engine
+from elmo_cli.errors import InputError, counted
+from elmo_cli.outputs.formats import FormatWriter, RecordFilter
+from elmo_cli.settings import (
+    FilePlan,
+    InitialState,
+    OutputSettings,
+    Selection,
+    TextSettings,
+    plan_file,
+)
+from elmo_cli.text.input_formats import FASTA
+from elmo_cli.text.lines import name_of
+from elmo_cli.text.records import Record
+
+USAGE_FORMATS: Final = ("hdf5", "npz", "parquet", "jsonl")
+"""Output formats of `elmo usages`."""
+DEFAULT_LAYERS: Final = "top"
+_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
+    "npz": NpzUsagesWriter,
+    "jsonl": JsonlUsagesWriter,
+    "parquet": ParquetUsagesWriter,
+}
+
+
+class Usages(NamedTuple):
+    """Result of a run."""
+
+    counts: dict[str, int]
+    """Number of occurrences of each target word, in the order of the words."""
+    summary: Summary
+
+
+class TargetFilter(RecordFilter):
+    """Filter that keeps the target words of each record, and counts them."""
+
+    def __init__(self, words: Mapping[str, str], plan: FilePlan) -> None:
+        """Filter records by `words`, the word of each form."""
+        self.words = words
+        self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
+        self.writer_type = _WRITERS.get(plan.output_format.name)
+        self._source = plan.source
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of occurrences of each word so far."""
+        return {word: self._counts[word] for word in dict.fromkeys(self.words.values())}
+
+    def begin(self) -> None:
+        """Reset the counts."""
+        self._counts.clear()
+
+    def prepare(self, record: Record) -> Record:
+        """Return a record with the positions of its target words, or a blank one without any."""
+        prepared = target_record(record, self.words)
+        positions = target_positions(prepared)
+        self._counts.update(self.words[prepared.tokens[position]] for position in positions)
+        return prepared
+
+    def select(self, record: Record, activations: NDArray[Any]) -> NDArray[Any]:
+        """Return the activations of the target words: (L, n, W) or (n, W)."""
+        return activations[..., target_positions(record), :]
+
+    def finish(self) -> None:
+        """Raise an `InputError` if no target word occurs."""
+        if not self._counts.total():
+            words = counted(len(self.counts), "word")
+            raise InputError(
+                f"{name_of(self._source)}: no target word occurs, of {words}. Forms and tokens are "
+                "compared as they are written, also in upper and lower case. Check the forms and "
+                "the tokenizer."
+            )
+
+
+def plan_usages(
+    source: IO[str] | str | Path,
+    output: str | Path,
+    text: TextSettings,
+    selection: Selection,
+    written: OutputSettings,
+    *,
+    state: InitialState | None = None,
+    model_language: str | None = None,
+) -> FilePlan:
+    """Choose the formats of a run over a file; see `plan_file`.
+
+    Raises:
+        InputError: The settings contradict each other, the files or the task.
+        OutputError: The output cannot be written, or is the input.
+    """
+    name = written.file_format or Path(output).suffix.lower().removeprefix(".")
+    if name == "npy":
+        expected = ", ".join(USAGE_FORMATS)
+        raise InputError(f"{output}: npy cannot hold target words. Choose one of {expected}.")
+    if state == "carry":
+        raise InputError(
+            "--state carry: sentences without a target word are not computed, so no state can be "
+            "carried over. Choose --state zero or warm."
+        )
+    if selection.pooling or written.forget_sentences or written.use_sentence_keys:
+        raise InputError(
+            "target words need one vector per token, and sentences with their numbers. Remove "
+            "pooling, forget_sentences and use_sentence_keys."
+        )
+    plan = plan_file(
+        *(source, output, text, selection, written), state=state, model_language=model_language
+    )
+    if plan.input_format.name == FASTA.name:
+        raise InputError(f"{name_of(source)}: FASTA has no words. Choose another input.")
+    return plan
+
+
+def embed_usages(
+    engine: Engine,
+    plan: FilePlan,
+    words: Mapping[str, str],
+    on_progress: Callable[[Summary], object] = lambda summary: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Usages:
+    """Embed the occurrences of target words into an output file.
+
+    An interrupted run to HDF5 resumes when it is called again, as `ElmoEmbedder.embed_file` does.
+
+    Args:
+        engine: Model; its state is not carried over.
+        plan: Formats, of `plan_usages`.
+        words: The word of each form, as of `read_targets`.
+        on_progress: Called after each window with what has been done so far.
+        should_stop: Called after each window. Return True to stop the run.
+
+    Raises:
+        InputError: No target word occurs, and no output is left; or the input cannot be read.
+        ElmoError: The output cannot be written.
+        StoppedError: `should_stop` returned True.
+    """
+    target_filter = TargetFilter(words, plan)
+    summary = embed_file(
+        *(engine, plan),
+        on_progress=on_progress,
+        should_stop=should_stop,
+        record_filter=target_filter,
+    )
+    return Usages(target_filter.counts, summary)
+
+
+def write_usages(
+    embedder: ElmoEmbedder,
+    corpus: IO[str] | str | Path,
+    output: str | Path,
+    words: Mapping[str, str],
+    *,
+    layers: str = DEFAULT_LAYERS,
+    tokenizer: str = "whitespace",
+    overwrite: bool = False,
+) -> Usages:
+    """Write the vectors of the occurrences of target words in a text.
+
+    Args:
+        embedder: Model; its state is not carried over.
+        corpus: Path of the text, one sentence per line, or an open text file.
+        output: HDF5, .npz, .parquet or .jsonl. The file appears when it is complete.
+        words: The word of each form, such as `{"bank": "bank", "banks": "bank"}`.
+        layers: As in `ElmoEmbedder.embed_sentences`.
+        tokenizer: `whitespace`, `moses` or `spacy`.
+        overwrite: Replace an existing output.
+
+    Raises:
+        ElmoError: See `embed_usages`.
+    """
+    plan = plan_usages(
+        *(corpus, output, TextSettings(tokenizer=tokenizer), Selection(layers)),
+        OutputSettings(overwrite=overwrite),
+        state=embedder.state,
+        model_language=embedder.files.language,
+    )
+    return embed_usages(embedder.engine, plan, words)

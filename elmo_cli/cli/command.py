@@ -1,0 +1,185 @@
+"""Commands and options of our own: conditions between options, headings in the help, variables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from elmo_cli.cli.messages import verbosity_options
+from elmo_cli.errors import InputError
+
+Decorator = Callable[[Any], Any]
+_Settings = TypeVar("_Settings")
+
+OTHER_OPTIONS = "Other options"
+"""Heading of -q, -v and --help; it comes last."""
+
+
+class Option(click.Option):
+    """An option with a heading, and the options that it requires or excludes.
+
+    A condition is the name of an option, or its name and a value: `--state carry`. Several
+    are joined by ` or `.
+    """
+
+    heading = "Options"
+
+    def __init__(
+        self, declarations: Sequence[str], requires: str = "", excludes: str = "", **settings: Any
+    ) -> None:
+        super().__init__(declarations, **settings)
+        self.requires, self.excludes = requires, excludes
+        self.value_if_absent = settings.get("default")
+
+    def check(self, ctx: click.Context) -> None:
+        """Refuse the option where it would have no effect, or with one that it excludes."""
+        if not _is_set(ctx, self):
+            return
+        if self.requires and not self._that_hold(ctx, self.requires):
+            if _is_typed(ctx, self):
+                raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
+            ctx.params[str(self.name)] = self.value_if_absent
+        for other in self._that_hold(ctx, self.excludes):
+            raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """What a bad value came from: the option, with its variable; see `click.Option`."""
+        hint = super().get_error_hint(ctx)
+        return hint if ctx is None else hint.replace(self.opts[0], _shown(ctx, self))
+
+    def _that_hold(self, ctx: click.Context, conditions: str) -> list[str]:
+        held = []
+        for condition in conditions.split(" or ") if conditions else []:
+            name, _, value = condition.partition(" ")
+            option = next(option for option in ctx.command.params if name in option.opts)
+            holds = ctx.params[str(option.name)] == value if value else _is_set(ctx, option)
+            if holds and option is not self:
+                held.append(f"{_shown(ctx, option)} {value}".rstrip())
+        return held
+
+
+def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
+    return ctx.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+
+
+def _is_set(ctx: click.Context, option: click.Parameter) -> bool:
+    """Whether an option is on the command line or in the environment."""
+    source = ctx.get_parameter_source(str(option.name))
+    sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+    return source in sources and ctx.params.get(str(option.name)) is not False
+
+
+def _shown(ctx: click.Context, option: click.Parameter) -> str:
+    """The name of an option, with the variable that it comes from."""
+    source = ctx.get_parameter_source(str(option.name))
+    variable = f" ({option.envvar})" if source is ParameterSource.ENVIRONMENT else ""
+    return f"{option.opts[0]}{variable}"
+
+
+class Command(click.Command):
+    """A command that checks its options, and shows them by their headings.
+
+    Each option has a variable of the environment: `elmo embed --layers`, ELMO_EMBED_LAYERS.
+    """
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        for option in self.params:
+            if isinstance(option, Option):
+                long = next(opt for opt in option.opts if opt.startswith("--"))
+                option.envvar = f"elmo_{name}_{long[2:]}".replace("-", "_").upper()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; see `click.Command.parse_args`."""
+        rest = super().parse_args(ctx, args)
+        for option in [] if ctx.resilient_parsing else self.params:
+            if isinstance(option, Option):
+                option.check(ctx)
+        return rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, heading by heading in the order of their definition."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                groups.setdefault(getattr(option, "heading", OTHER_OPTIONS), []).append(record)
+        groups[OTHER_OPTIONS] = groups.pop(OTHER_OPTIONS)  # with --help, which is always there
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def command(name: str | None = None) -> Decorator:
+    """Make a function a command, with -q and -v."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        return click.command(name, cls=Command)(verbosity_options(function))
+
+    return make
+
+
+def option_group(heading: str, *decorators: Decorator) -> Decorator:
+    """Add options to a command, under a heading of its help; each decorator adds one or several."""
+
+    def add(function: Any) -> Any:
+        n_before = len(getattr(function, "__click_params__", []))  # click's own list, so far
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        for parameter in function.__click_params__[n_before:]:
+            parameter.heading = heading
+        return function
+
+    return add
+
+
+def receives(**kinds: type) -> Decorator:
+    """Let a command receive its options as dataclasses; the innermost decorator.
+
+    Args:
+        kinds: Dataclass of each keyword argument of the command. Options that have the name of a
+            field become its value; those that are not given keep the default of the field.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(**values: object) -> Any:
+            settings = {name: _build(kind, values) for name, kind in kinds.items()}
+            taken = {field.name for kind in kinds.values() for field in fields(kind)}
+            rest = {name: value for name, value in values.items() if name not in taken}
+            return function(**rest, **settings)
+
+        return call
+
+    return add
+
+
+def _build(kind: Callable[..., _Settings], values: Mapping[str, object]) -> _Settings:
+    """Build a dataclass from values; show an `InputError` of it as wrong usage."""
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    chosen = {name: values[name] for name in names if values.get(name) is not None}
+    try:
+        return kind(**chosen)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def given(*names: str) -> list[str]:
+    """Those of some options that are on the command line."""
+    context = click.get_current_context()
+    return [
+        name
+        for option in context.command.params
+        for name in option.opts
+        if name in names and _is_typed(context, option)
+    ]
+
+
+def is_set(*names: str) -> bool:
+    """Return whether one of some options is on the command line or in the environment."""
+    context = click.get_current_context()
+    options = [option for option in context.command.params if set(names) & set(option.opts)]
+    return any(_is_set(context, option) for option in options)

@@ -1,0 +1,238 @@
+"""A loaded model that turns windows of sentences into activations, or into anything else.
+
+An `Engine` is what every command that computes holds: the files of the model, its options, the
+initial state, the precision, the device and the batch size. It has the one loop over windows:
+equal sentences are computed once, and a batch that does not fit into memory is computed in
+halves, in the end on the CPU. It can be pickled and deep-copied.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_cli.errors import ComputationError
+from elmo_cli.inference.batching import (
+    choose_batch_tokens,
+    compute_window,
+    find_distinct_sentences,
+    split_into_windows,
+)
+from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.selection import apply_selection, empty_activations
+from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
+from elmo_cli.model.options import ModelOptions
+from elmo_cli.pretrained.loading import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
+from elmo_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    InitialState,
+    ModelSettings,
+    Precision,
+    Selection,
+)
+from elmo_cli.text.records import Sentence
+from elmo_cli.version import __version__
+
+logger = logging.getLogger(__name__)
+
+Array = NDArray[np.float32]
+CPU = torch.device("cpu")
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+Compute = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
+"""Function of an encoder, the sentences of a batch (none empty) and their slots, which number
+the sentences of a window. It returns one result per sentence."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A loaded model, ready to compute on one device in one precision."""
+
+    files: ModelFiles
+    options: ModelOptions
+    state: InitialState
+    precision: Precision
+    device: torch.device
+    batch_tokens: int
+    """Maximum number of tokens per batch."""
+    encoder: SentenceEncoder
+    settings: ModelSettings
+    """Settings that the model was loaded by."""
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """SHA-256 of everything that the numbers of the model depend on, read on first use."""
+        return content_sha256(self.files)
+
+    @cached_property
+    def _encoder_on_cpu(self) -> SentenceEncoder:
+        """Second copy of the model, for sentences that are too long for the memory of a GPU."""
+        logger.warning(
+            "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
+            self.device,
+        )
+        return make_encoder(load_bilm(self.files), compute_types(self.precision, CPU), self.state)
+
+    def on_device(self, device: Device | None) -> "Engine":
+        """Return the engine itself if it is on `device` (None is any), else load it there."""
+        if device is None or choose_device(device) == self.device:
+            return self
+        return load_engine(replace(self.settings, device=str(device)), self.files)
+
+    def run(
+        self,
+        items: Iterable[_Item],
+        compute_window: Callable[[list[Sentence]], Iterable[_Result]],
+        *,
+        sentence_of: Callable[[_Item], Sentence],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        ends_window: Callable[[_Item], bool] = lambda item: False,
+    ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
+        """Split a stream into windows, each held in memory, and compute one after the other.
+
+        Args:
+            items: Read one window at a time.
+            compute_window: Returns one result per sentence; `embed_window` or `compute` of this
+                engine, with its other arguments bound.
+            sentence_of: Returns the sentence of an item.
+            batch_size: Sentences per batch where the state is carried over; a window is one batch
+                then.
+            ends_window: Called with the last item that was read. True ends the window after it,
+                unless the state is carried over.
+
+        Yields:
+            The items of a window with their results, which are used before the next window.
+        """
+        for window in split_into_windows(
+            items,
+            batch_size,
+            self.batch_tokens,
+            carried=self.state == "carry",
+            length=lambda item: len(sentence_of(item)),
+            ends_window=ends_window,
+        ):
+            yield window, compute_window([sentence_of(item) for item in window])
+
+    def compute(
+        self, sentences: list[Sentence], compute: Compute[_Result], empty: _Result
+    ) -> list[_Result | ComputationError]:
+        """Compute one result per sentence of a window.
+
+        Equal sentences share one result, unless the state is carried over.
+
+        Args:
+            sentences: The window; one batch if the state is carried over.
+            compute: Called with each batch. It changes nothing when it fails.
+            empty: Result of a sentence without tokens.
+
+        Returns:
+            Results, with an error in place of each that does not fit into memory.
+        """
+        carried = self.state == "carry"
+        if carried:
+            distinct, indices = sentences, list(range(len(sentences)))
+        else:
+            distinct, indices = find_distinct_sentences(sentences)
+
+        @torch.inference_mode()
+        def compute_batch(batch: Sequence[int], *, on_cpu: bool = False) -> Sequence[_Result]:
+            encoder = self._encoder_on_cpu if on_cpu else self.encoder
+            return compute(encoder, [distinct[index] for index in batch], batch)
+
+        results = compute_window(
+            compute_batch,
+            list(map(len, distinct)),
+            self.batch_tokens,
+            self.device.type,
+            carried=carried,
+            compute_on_cpu=(
+                None if self.device.type == "cpu" else partial(compute_batch, on_cpu=True)
+            ),
+        )
+        return [results.get(index, empty) for index in indices]
+
+    def embed(
+        self, sentences: list[Sentence], selection: Selection, device: torch.device = CPU
+    ) -> list[Tensor | ComputationError]:
+        """Embed the sentences of a window.
+
+        Args:
+            sentences: The window; one batch if the state is carried over.
+            selection: Checked for the model; see `Selection.for_model`.
+            device: Device of the activations.
+
+        Returns:
+            float32 tensors that may share memory: see `apply_selection` for the shapes.
+        """
+
+        def compute(
+            encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
+        ) -> Sequence[Tensor]:
+            layers = encoder.run(batch, slots=slots)  # (L, N, W)
+            return apply_selection(selection, layers, [len(tokens) for tokens in batch], device)
+
+        shape = self.options.n_layers, self.options.width
+        return self.compute(sentences, compute, empty_activations(selection, *shape, device))
+
+    def embed_window(
+        self, sentences: list[Sentence], selection: Selection
+    ) -> Iterator[Array | ComputationError]:
+        """Yield the activations of each sentence of a window, as arrays of their own; see `embed`.
+
+        Each array is copied when it is taken, so that the copies of a window are never in memory
+        together.
+        """
+        return (
+            values if isinstance(values, ComputationError) else values.numpy().copy()
+            for values in self.embed(sentences, selection)
+        )
+
+    def empty_activations(self, selection: Selection) -> Array:
+        """Return the activations of a sentence without tokens, float32."""
+        values = empty_activations(selection, self.options.n_layers, self.options.width, CPU)
+        return np.asarray(values)
+
+    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
+        """Return the attributes that record how an output file was made."""
+        return {
+            "model": self.files.name,
+            "model_sha256": self.content_sha256,
+            "options": json.dumps(asdict(self.options)),
+            **selection.to_attributes(),
+            "state": self.state,
+            "precision": self.precision,
+            "elmo_cli_version": __version__,
+            **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
+        }
+
+
+def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:
+    """Load a model.
+
+    Args:
+        settings: Of the model.
+        files: Files of the model, where they have been found already.
+
+    Raises:
+        ElmoError: The model, or the device, is missing or invalid.
+    """
+    types = compute_types(settings.precision, choose_device(settings.device))
+    batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
+    files = files or settings.find_files()
+    state = settings.state or files.initial_state
+    bilm = load_bilm(files)
+    options = bilm.options
+    encoder = make_encoder(bilm, types, state)
+    return Engine(
+        files, options, state, settings.precision, types.device, batch_tokens, encoder, settings
+    )

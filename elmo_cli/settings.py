@@ -1,0 +1,338 @@
+"""Settings of a run: which model, which text, which layers, which output.
+
+Each dataclass is the one place where its options are declared, with their choices, defaults and
+checks. The command line builds them from its options, `ElmoEmbedder` from its keyword arguments,
+and output files record them as attributes. Importing this module loads neither
+torch nor numpy, so that `elmo embed --help` is fast.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+
+from elmo_cli.atomic import check_output
+from elmo_cli.errors import InputError, check_at_least, check_choice, shown
+from elmo_cli.outputs.formats import (
+    DTYPES,
+    STANDARD_OUTPUT,
+    OutputFormat,
+    choose_output_format,
+)
+from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, find_format
+from elmo_cli.text.shards import Shard, parse_shard
+from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+
+if TYPE_CHECKING:
+    from elmo_cli.pretrained.model_files import ModelFiles
+
+InitialState = Literal["zero", "warm", "carry"]
+"""Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
+INITIAL_STATES: Final = get_args(InitialState)
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
+PRECISIONS: Final = get_args(Precision)
+POOLINGS: Final = ("mean", "max", "first", "last")
+NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
+"""Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
+DEFAULT_BATCH_SIZE: Final = 64
+"""Sentences per batch where the state is carried over. It changes results only there."""
+_Settings = TypeVar("_Settings")
+_MAX_FLOAT32: Final = 3.4028234663852886e38
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Which model computes, from which initial state, in which precision, and where."""
+
+    model: "str | Path | ModelFiles | None" = None
+    """Name, folder or zip file of a model, or its files. None is the default model."""
+    options_file: str | Path | None = None
+    weight_file: str | Path | None = None
+    vocabulary_file: str | Path | None = None
+    softmax_file: str | Path | None = None
+    state: InitialState | None = None
+    """None is the initial state that the model was trained with, as far as it is fixed."""
+    precision: Precision = "float32"
+    device: str | int = "cpu"
+    """`auto`, `cpu`, `cuda`, `cuda:N`, `mps`, or the number of a GPU; -1 is the CPU."""
+    batch_tokens: int | None = None
+    """Maximum number of tokens per batch. None is the default of the device."""
+
+    def __post_init__(self) -> None:
+        if self.state is not None:
+            check_choice("state", self.state, INITIAL_STATES)
+        check_choice("precision", self.precision, PRECISIONS)
+        if self.batch_tokens is not None:
+            check_at_least("batch_tokens", self.batch_tokens, 1)
+
+    def find_files(self, *, with_softmax: bool = False) -> "ModelFiles":
+        """Find the model's files, and download them if they are missing; see `choose_model`."""
+        from elmo_cli.pretrained.loading import choose_model
+
+        return choose_model(
+            self.model,
+            self.options_file,
+            self.weight_file,
+            self.vocabulary_file,
+            self.softmax_file,
+            with_softmax=with_softmax,
+        )
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
+        """Return the settings to embed queries for a file with these attributes.
+
+        A carried state depends on all sentences before, so queries start from the warm state then.
+        AllenNLP's files carry the state and do not name their model.
+        """
+        state: InitialState = "zero" if attributes.get("state") == "zero" else "warm"
+        return cls(model=attributes.get("model"), state=state)
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How an input is read, and which of its records."""
+
+    input_format: str | None = None
+    """Name of an input format. None goes by the suffix of the file."""
+    tokenizer: str = "whitespace"
+    """`whitespace`, `moses` or `spacy`; the last two may name a language, as in `spacy:de`."""
+    language: str | None = None
+    """Code of the language of the text. None is the language of the model."""
+    split_sentences: bool = False
+    skip_errors: bool = False
+    """Give a record that cannot be read an empty dataset, in place of an error."""
+    shard: str | None = None
+    """`3/16` reads every 16th record from the third."""
+    text_column: str | None = None
+    """Column with the text or the tokens, of a format with columns. None is the usual name."""
+    id_column: str | None = None
+    """Column with the id of each record. None is the usual name, if there is such a column."""
+
+    def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
+        """Make the tokenizer; `model_language` counts where neither setting names a language."""
+        return make_tokenizer(
+            self.tokenizer, self.language or model_language, split_sentences=self.split_sentences
+        )
+
+    def find_format(self, source: object, tokenizer: Tokenizer) -> InputFormat:
+        """Return the input format of a source, whose records are sentences if lines are split."""
+        found = find_format(source, self.input_format, tokenizer)
+        return found if tokenizer.splits_by is None else replace(found, unit="sentence")
+
+    def parse_shard(self) -> Shard | None:
+        """Parse the shard; None is the whole input."""
+        return None if self.shard is None else parse_shard(self.shard)
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> "TextSettings":
+        """Return the settings to tokenize queries for a file with these attributes."""
+        return cls(tokenizer=attributes.get("tokenizer", "whitespace"))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which layers a sentence gets, how they are mixed, and whether as one vector."""
+
+    layers: str = "all"
+    """One of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`."""
+    mix: tuple[float, ...] | None = None
+    """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
+    gamma: float | None = None
+    """Scale of the mix; None is 1."""
+    pooling: str | None = None
+    """One vector per sentence. None keeps one per token."""
+    normalize: bool = False
+    """Scale every vector to length 1. Zeros stay zeros."""
+
+    def __post_init__(self) -> None:
+        if self.pooling is not None and self.pooling not in POOLINGS:
+            raise InputError(f"pooling {self.pooling!r}: expected {', '.join(POOLINGS)}")
+        if self.mix is None:
+            if self.gamma is not None:
+                raise InputError(f"gamma {self.gamma}: expected a mix with it")
+            return
+        if self.layers != "all":
+            raise InputError(
+                f"layers {self.layers!r}: expected none with a mix, which is of all layers"
+            )
+        for name, values in (("mix", self.mix), ("gamma", [self.gamma or 0.0])):
+            for value in values:
+                if math.isnan(value) or abs(value) > _MAX_FLOAT32:
+                    raise InputError(f"{name}: expected finite float32 numbers, found {value}")
+
+    def for_model(self, n_layers: int) -> "Selection":
+        """Return the selection in its canonical form, checked for a model.
+
+        Args:
+            n_layers: Number of layers of the model, the token layer included.
+
+        Raises:
+            InputError: The model has no such layers, or another number of layers than the mix.
+        """
+        if self.mix is None:
+            return replace(self, layers=_check_layers(self.layers, n_layers))
+        if len(self.mix) != n_layers:
+            raise InputError(
+                f"mix: expected {n_layers} numbers, one per layer from the token layer up, "
+                f"found {len(self.mix)}"
+            )
+        gamma = 1.0 if self.gamma is None else float(self.gamma)
+        return replace(self, mix=tuple(map(float, self.mix)), gamma=gamma)
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the attributes of an output file that name a checked selection."""
+        attributes = {"layers": self.layers}
+        if self.mix is not None:
+            mix = ",".join(map(str, self.mix))
+            attributes = {"layers": "mix", "mix": mix, "gamma": str(self.gamma)}
+        if self.pooling is not None:
+            attributes["pooling"] = self.pooling
+        if self.normalize:
+            attributes["normalize"] = "True"
+        return attributes
+
+    @classmethod
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> "Selection":
+        """Return the selection that a file with these attributes was made with.
+
+        Files of AllenNLP do not say, and are taken to have all layers.
+        """
+        layers, mix, gamma = attributes.get("layers", "all"), attributes.get("mix"), None
+        if mix is not None:
+            layers, gamma = "all", float(attributes["gamma"])
+            mix = tuple(float(part) for part in mix.split(","))
+        return cls(
+            layers, mix, gamma, attributes.get("pooling"), normalize="normalize" in attributes
+        )
+
+
+def _check_layers(layers: object, n_layers: int) -> str:
+    """Return a choice of layers without white space; raise an `InputError` for any other text."""
+    parts = str(layers).split(",")  # A number from Python may come as an int.
+    text = ",".join(map(str.strip, parts))
+    names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
+    if text not in names and not set(text.split(",")) <= set(map(str, range(n_layers))):
+        raise InputError(
+            f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
+            f"from 0 to {n_layers - 1} with commas between"
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class OutputSettings:
+    """How an output is written."""
+
+    file_format: str | None = None
+    """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
+    layout: str | None = None
+    """One of `LAYOUTS`, of HDF5."""
+    compression: str | None = None
+    """One of `COMPRESSIONS`, of HDF5."""
+    dtype: str = "float32"
+    """One of `DTYPES`: data type of the stored values."""
+    forget_sentences: bool = False
+    use_sentence_keys: bool = False
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, DTYPES)
+
+    def choose_format(
+        self, path: str | Path, input_format: InputFormat, *, pooled: bool
+    ) -> OutputFormat:
+        """Choose the format of an output; see `choose_output_format`."""
+        if self.use_sentence_keys and input_format.name != TEXT.name:
+            raise InputError(
+                f"--use-sentence-keys has no effect with {input_format.name}, which has ids"
+            )
+        return choose_output_format(
+            path,
+            self.file_format,
+            self.layout,
+            self.compression,
+            self.dtype,
+            pooled=pooled,
+            forget_sentences=self.forget_sentences or input_format is FASTA,
+            use_sentence_keys=self.use_sentence_keys,
+        )
+
+
+def mix_of(numbers: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return the numbers of a mix as a `Selection` keeps them."""
+    return None if numbers is None else tuple(numbers)
+
+
+def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Settings:
+    """Build settings from those options that have the name of a field; others are not read."""
+    names = [field.name for field in fields(cast(Any, settings))]
+    return settings(**{name: options[name] for name in names if name in options})
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What a run over a file reads, computes and writes, chosen once. Nothing is opened."""
+
+    source: IO[str] | str | Path
+    output: str | Path
+    input_format: InputFormat
+    tokenizer: Tokenizer
+    shard: Shard | None
+    skip_errors: bool
+    selection: Selection
+    """As given; not checked for a model."""
+    output_format: OutputFormat
+    overwrite: bool
+
+
+def plan_file(
+    source: IO[str] | str | Path,
+    output: str | Path,
+    text: TextSettings,
+    selection: Selection,
+    written: OutputSettings,
+    *,
+    state: InitialState | None = None,
+    model_language: str | None = None,
+) -> FilePlan:
+    """Choose the formats of a run over a file, before a model is loaded.
+
+    Args:
+        source: Path of the input, `-` for standard input, or an open text file.
+        output: Path of the output, or `-` for standard output.
+        text: How the input is read.
+        selection: Which layers are written.
+        written: How the output is written.
+        state: Initial state of the sentences, as far as it is known.
+        model_language: Language of the tokenizer where `text` names none.
+
+    Raises:
+        InputError: The settings contradict each other or the files.
+        OutputError: The output cannot be written, or is the input.
+    """
+    tokenizer = text.make_tokenizer(model_language)
+    input_format = text.find_format(source, tokenizer)
+    if text.shard is not None and state == "carry":
+        raise InputError(
+            "--shard requires --state zero or warm: carried states need all lines in their "
+            "order; leave out --shard"
+        )
+    output_format = written.choose_format(
+        output, input_format, pooled=selection.pooling is not None
+    )
+    if str(output) != STANDARD_OUTPUT:
+        path = source if isinstance(source, (str, Path)) else None
+        check_output(output, overwrite=True, source=path)
+    return FilePlan(
+        source,
+        output,
+        input_format,
+        tokenizer,
+        text.parse_shard(),
+        text.skip_errors,
+        selection,
+        output_format,
+        written.overwrite,
+    )

@@ -1,0 +1,5 @@
+"""Entry point of `python evaluation`."""
+
+from evaluate_model import main
+
+main()

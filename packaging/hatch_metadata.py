@@ -1,0 +1,35 @@
+"""Metadata hook that puts the address of the project into its URLs and its README.
+
+The address is defined once, as `repository` under [tool.hatch.metadata.hooks.custom] in
+pyproject.toml. README.md itself has relative links, which a package index cannot follow.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """Hook that fills in the dynamic fields `readme` and `urls`."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the README and the URLs to the metadata."""
+        repository = self.config["repository"].rstrip("/")
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        urls = {"Paper": self.config["paper"]}
+        if repository:
+            text = absolute_links(text, f"{repository}/blob/v{metadata['version']}")
+            changes = f"{repository}/blob/main/CHANGELOG.md"
+            urls |= {"Repository": repository, "Issues": f"{repository}/issues"}
+            urls |= {"Changelog": changes}
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+        metadata["urls"] = urls
+
+
+def absolute_links(text: str, address: str) -> str:
+    """Return Markdown whose links and pictures start with `address` instead of being relative."""
+    links = re.sub(r"(?<!!)(\[[^\]]*\])\((?!https?:|#)([^)]+)\)", rf"\1({address}/\2)", text)
+    raw = address.replace("/blob/", "/raw/")
+    return re.sub(r"(!\[[^\]]*\])\((?!https?:)([^)]+)\)", rf"\1({raw}/\2)", links)

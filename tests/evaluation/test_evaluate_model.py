@@ -1,0 +1,136 @@
+"""The command runs each test whose data is in the folder, and writes Markdown and JSON."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import data_folder
+import evaluate_model
+import pytest
+from conftest import GOLDEN
+from tables import Figure, Table, to_json, to_markdown
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, without the WordNet of this machine."""
+    monkeypatch.setattr(data_folder, "DEBIANS_INDEX", tmp_path / "none")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plant(data: Path) -> None:
+    """Write a little of each kind of data."""
+    files = {
+        "semcor/brown1/tagfiles/br-a01": "<s>\n<wf pos=DT>the</wf>\n"
+        "<wf cmd=done pos=NN lemma=bank lexsn=1:17:01::>banks</wf>\n</s>\n",
+        "wsd/ALL/ALL.data.xml": "<corpus><text><sentence id='senseval2.s'><wf>The</wf>"
+        "<instance id='senseval2.t' lemma='bank' pos='NOUN'>bank</instance></sentence></text>"
+        "</corpus>",
+        "wsd/ALL/ALL.gold.key.txt": "senseval2.t bank%1:17:01::\n",
+        "index.sense": "bank%1:14:00:: 00000001 1 9\nbank%1:17:01:: 00000002 2 5\n",
+        "blimp/data/set.jsonl": json.dumps(
+            {
+                "sentence_good": "The cats sleep.",
+                "sentence_bad": "The cats sleeps.",
+                "linguistics_term": "agreement",
+            }
+        ),
+        "other.jsonl": "{}\n",
+        "en_x-ud-train.conllu": "1\tcat\tcat\tNOUN\n2\tsleep\tsleep\tVERB\n\n",
+        "en_x-ud-test.conllu": "1\tcat\tcat\tNOUN\n\n",
+    }
+    for number in range(5):
+        files[f"brown/ca0{number}"] = "\tThe/at cat/nn sleeps/vbz ./.\n" * 3
+    for name, text in files.items():
+        path = data / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(folder / "data")
+    evaluate_model.main(["--model", "mini", "--data", "data", "--output", "mini"])
+    content = json.loads((folder / "mini.json").read_text("utf-8"))
+    assert content["model"] == "mini"
+    names = [
+        *("Lists of senses", "Word senses", "Word senses without fallback"),
+        *("Parts of speech", "Minimal pairs"),
+    ]
+    tests = content["tests"]
+    assert list(tests) == names
+    senses = tests["Word senses"]["rows"]
+    assert senses["WordNet's first sense"]["senseval2"] == {"value": 0, "low": 0, "high": 0}
+    assert senses["layer 1"]["senseval2"]["value"] == 100
+    speech = tests["Parts of speech"]["rows"]["layer 1"]
+    assert speech["Brown corpus"]["value"] == speech["en_x-ud"]["value"] == 100
+    assert tests["Minimal pairs"]["rows"]["agreement"]["both"]["value"] == 100
+    markdown = (folder / "mini.md").read_text("utf-8")
+    printed = capsys.readouterr()
+    assert [line[3:] for line in markdown.splitlines() if line.startswith("## ")] == names
+    assert all(f"## {name}\n" in printed.out for name in names)
+    assert printed.err == ""
+
+
+def test_missing_data_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(folder / "data")
+    (folder / "data" / "index.sense").unlink()
+    for path in folder.glob("data/*.conllu"):
+        path.unlink()
+    for path in folder.glob("data/brown/*"):
+        path.unlink()
+    evaluate_model.main(["--model", str(GOLDEN / "relu"), "--data", "data"])
+    content = json.loads((folder / "results.json").read_text("utf-8"))
+    assert list(content["tests"]) == ["Lists of senses"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == [
+        "word senses: skipped. --data has no index.sense.",
+        "parts of speech: skipped. --data has no Brown corpus, no treebank (*-train.conllu).",
+    ]
+    assert len(lines) == 3
+    assert lines[2].startswith("minimal pairs: skipped. ")  # The model has no softmax.
+
+
+def test_mistakes_end_in_one_line(folder: Path) -> None:
+    with pytest.raises(SystemExit, match=r"^nowhere: no such folder"):
+        evaluate_model.main(["--model", "mini", "--data", "nowhere"])
+    with pytest.raises(SystemExit, match="no-such-model"):
+        evaluate_model.main(["--model", "no-such-model"])
+
+
+def test_both_files_grow_with_each_table(folder: Path) -> None:
+    tables = [Table(name, "A note.", ["a"], {"b": [None]}) for name in ("one", "two")]
+    sizes = []
+
+    def found() -> Iterator[Table]:
+        for table in tables:
+            yield table
+            sizes.append((folder / "results.md").stat().st_size)
+
+    evaluate_model.write_tables({}, found(), Path("results"))
+    assert sizes == sorted(set(sizes))
+
+
+def test_a_table_as_markdown_and_json() -> None:
+    rows = {"layer 1": [Figure(50.04, -0.01, 61.26), None], "published": [Figure(67.4), None]}
+    table = Table("Senses", "Two words.", ["all", "one"], rows)
+    markdown = to_markdown({"model": "mini"}, [table])
+    assert "- model: mini\n" in markdown
+    assert markdown.endswith(
+        "## Senses\n\nTwo words.\n\n|  | all | one |\n|---|--:|--:|\n"
+        "| layer 1 | 50.0 (0.0 to 61.3) |  |\n| published | 67.4 |  |\n"
+    )
+    assert json.loads(to_json({"model": "mini"}, [table])) == {
+        "model": "mini",
+        "unit": "percent",
+        "interval": "95 % (bootstrap)",
+        "tests": {
+            "Senses": {
+                "note": "Two words.",
+                "rows": {
+                    "layer 1": {"all": {"value": 50.04, "low": -0.01, "high": 61.26}},
+                    "published": {"all": {"value": 67.4}},
+                },
+            }
+        },
+    }

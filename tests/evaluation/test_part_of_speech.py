@@ -1,0 +1,100 @@
+"""Parts of speech: corpora are read as they are, and the layer that knows is found."""
+
+from pathlib import Path
+
+import numpy as np
+import part_of_speech
+import pytest
+import tagged_data
+import torch
+from planted import PlantedEmbedder
+from tagged_data import Split, Tagged
+
+
+def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
+    line = "\t``/`` I'm/ppss+bem not/* Fulton's/np$-tl-hl can't/md* sine/fw-in+at 1/2/cd"
+    sentence = tagged_data.parse_brown(line)
+    tokens = ['"', "I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"]
+    assert sentence.tokens == tokens
+    tagged = [tokens[position] for position in sentence.positions]
+    assert tagged == ['"', "I", "not", "Fulton", "can", "sine", "1/2"]
+    assert sentence.tags == ["``", "ppss", "*", "np$", "md", "in", "cd"]
+
+
+def test_brown_is_tested_on_other_documents(tmp_path: Path) -> None:
+    for number in range(10):
+        text = f"\n\n\tDocument/nn {number}/cd ./.\n" * 3
+        (tmp_path / f"ca0{number}").write_text(text, encoding="utf-8")
+    split = tagged_data.read_brown(list(tmp_path.iterdir()))
+    assert [len(part) for part in split] == [24, 6]
+    numbers = [{sentence.tokens[1] for sentence in part} for part in split]
+    assert not numbers[0] & numbers[1]
+
+
+def test_brown_in_one_file_is_split_by_stretches(tmp_path: Path) -> None:
+    lines = [f"Line/nn {number // 100}/cd ./.\n" for number in range(500)]
+    path = tmp_path / "brown.tagged"
+    path.write_text("".join(lines), encoding="utf-8")
+    split = tagged_data.read_brown([path])
+    assert [len(part) for part in split] == [400, 100]
+    assert len({sentence.tokens[1] for sentence in split.test}) == 1
+
+
+def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "x-ud-train.conllu"
+    rows = ["1-2\tdu\t_\t_", "1\tde\tde\tADP", "2\tle\tle\tDET", "2.1\tx\t_\tVERB", "3\ta b\t_\tX"]
+    path.write_text("# text = du a b\n" + "\n".join(rows) + "\n\n1\tOui\toui\tINTJ", "utf-8")
+    split = tagged_data.read_treebank(path, path)
+    assert split.train == split.test
+    assert split.train == [
+        Tagged(["de", "le", "a_b"], [0, 1, 2], ["ADP", "DET", "X"]),
+        Tagged(["Oui"], [0], ["INTJ"]),
+    ]
+
+
+def planted_split() -> Split:
+    """Return sentences whose tags follow from the length of the token before."""
+    random = np.random.default_rng(0)
+    tags = {0: "uh", 2: "nn", 3: "vb", 4: "jj"}
+    sentences = []
+    for _ in range(400):
+        tokens = list(random.choice(["xx", "xxx", "xxxx"], size=6))
+        before = [0, *map(len, tokens[:-1])]
+        positions = list(range(1, 6))
+        sentences.append(Tagged(tokens, positions, [tags[before[p]] for p in positions]))
+    return Split(sentences[:300], sentences[300:])
+
+
+def test_the_classifier_finds_the_layer_that_knows() -> None:
+    split = planted_split()
+    estimate = part_of_speech.classify_layers(PlantedEmbedder(), split)
+    usual, layer0, layer1, layer2, difference = estimate.values
+    assert layer1 == 1
+    assert [usual, layer0, layer2] == pytest.approx([1 / 3] * 3, abs=0.1)
+    assert difference == pytest.approx(layer2 - layer1)
+    assert estimate.errors[4] == pytest.approx(0.021, abs=0.01)  # sqrt(2/9 / 500)
+
+
+def test_the_table_of_parts_of_speech_names_the_published_figures() -> None:
+    table = part_of_speech.evaluate(PlantedEmbedder(), {"planted": planted_split()})
+    assert table.columns == ["planted", "published: biLM, Penn Treebank"]
+    assert list(table.rows) == [
+        part_of_speech.USUAL,
+        *("layer 0", "layer 1", "layer 2", "top layer minus layer 1"),
+    ]
+    layer1 = table.rows["layer 1"]
+    assert layer1[0] is not None
+    assert layer1[1] is not None
+    assert (layer1[0].value, layer1[1].value) == (100, 97.3)
+
+
+def test_the_usual_tag_is_the_most_frequent_one() -> None:
+    train = [Tagged(["a", "a", "b", "a"], [0, 1, 2, 3], ["x", "x", "y", "z"])]
+    test = [Tagged(["a", "b", "c", "c"], [0, 1, 2, 3], ["x", "z", "x", "y"])]
+    assert part_of_speech.most_frequent_tag(Split(train, test)).tolist() == [1, 0, 1, 0]
+
+
+def test_a_classifier_is_repeatable() -> None:
+    vectors, classes = torch.randn(300, 8), torch.randint(3, (300,))
+    once, again = (part_of_speech.fit(vectors, classes, 3) for _ in range(2))
+    assert torch.equal(once.weight, again.weight)

@@ -1,0 +1,86 @@
+"""A model remembers the tokenizer of its training text."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from commands import elmo
+from training_runs import prepare_folder, train
+
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.text.tokenizers import make_tokenizer
+
+RAW = 'Mr. a said, "b".\n'
+LINE = "Tokenizer: moses:en, as in the training of the model\n"
+WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace.\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    prepare_folder(tmp_path, monkeypatch)
+    Path("text.txt").write_text("".join(RAW.replace("a", a) for a in "abcdefgh"))
+    Path("raw.txt").write_text(RAW)
+    Path("raw.conllu").write_text("1\tMr.\t_\n2\tsaid,\t_\n")
+    train("model", tokenizer=make_tokenizer("moses"), steps=2, validation_file="raw.txt")
+    return tmp_path
+
+
+def test_model_folder_names_its_tokenizer() -> None:
+    training = json.loads(Path("model/options.json").read_text())["training"]
+    assert training == {"state": "zero", "tokenizer": "moses:en"}
+    assert ElmoEmbedder(model="model").files.tokenizer == "moses:en"
+    assert ElmoEmbedder().files.tokenizer is None
+
+
+@pytest.mark.parametrize("name", ["perplexity", "surprisal"])
+def test_commands_use_the_tokenizer_of_the_model(name: str) -> None:
+    default, moses, whitespace = (
+        elmo(name, "raw.txt", "--model", "model", *arguments)
+        for arguments in ((), ("--tokenizer", "moses"), ("--tokenizer", "whitespace"))
+    )
+    assert default.stdout == moses.stdout != whitespace.stdout
+    assert LINE in default.stderr
+    assert "Tokenizer" not in moses.stderr + whitespace.stderr
+    assert WARNING in whitespace.stderr
+    assert "Warning" not in default.stderr + moses.stderr
+
+
+def test_perplexity_command_agrees_with_the_card() -> None:
+    record = json.loads(Path("model/training.json").read_text())
+    result = elmo("perplexity", "raw.txt", "--model", "model", "--json")
+    assert json.loads(result.stdout)["all_words"]["average"] == record["perplexity"]["average"]
+
+
+def test_embed_uses_the_tokenizer_of_the_model_for_text_only() -> None:
+    for source, number_of_tokens, says in (("raw.txt", 8, True), ("raw.conllu", 2, False)):
+        result = elmo("embed", source, f"{source}.npz", "--model", "model")
+        assert result.exit_code == 0, result.stderr
+        assert (LINE in result.stderr) == says
+        assert f" {number_of_tokens} tokens" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("predict",), ("cosine", "said", "said , a")])
+def test_typed_text_is_split_by_the_tokenizer_of_the_model(command: tuple[str, ...]) -> None:
+    result = elmo(*command, "Mr. a said, b", "--model", "model")
+    assert LINE in result.stderr
+    assert result.exit_code == 0, result.stderr
+
+
+def test_python_methods_use_the_tokenizer_of_the_model(caplog: pytest.LogCaptureFixture) -> None:
+    embedder = ElmoEmbedder(model="model")
+    assert embedder.encode("Mr. a said, b", pooling=None).shape == (5, 6)
+    assert embedder.embed_file("raw.txt", "out.hdf5").n_tokens == 8
+    assert embedder.embed_file("raw.conllu", "out2.hdf5").n_tokens == 2
+    assert embedder.encode("Mr. a said, b", pooling=None, tokenizer="whitespace").shape == (4, 6)
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["Warning: the model was trained with tokenizer moses:en, not whitespace"]
+
+
+def test_fine_tuning_keeps_the_tokenizer_of_the_model(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    common = ("train", "text.txt", "--init-from", "model", "--steps", "1", "--output")
+    assert LINE in elmo(*common, "tuned").stderr
+    assert json.loads(Path("tuned/options.json").read_text())["training"]["tokenizer"] == "moses:en"
+    assert WARNING in elmo(*common, "other", "--tokenizer", "whitespace").stderr
+    assert "tokenizer" not in json.loads(Path("other/options.json").read_text())["training"]

@@ -1,0 +1,91 @@
+"""Small training runs for tests: texts, options, and the content of the folders."""
+
+import json
+import random
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from strategies import small_architecture
+
+from elmo_cli.model.weights import open_tensors
+from elmo_cli.training.options import GivenOptions, RunOptions, StartOptions, TextOptions
+from elmo_cli.training.train import train_model
+
+SETTINGS: dict[str, Any] = {
+    "epochs": 2,
+    "batch_tokens": 40,
+    "max_length": 12,
+    "batch_size": 4,
+    "unroll": 5,
+    "negative_samples": 6,
+    "learning_rate": 0.01,
+    "vocabulary_size": 40,
+    "keep_checkpoint": True,
+}
+
+
+def prepare_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enter a folder, and write two texts and the options of a small model there."""
+    monkeypatch.chdir(folder)
+    words = random.Random(0)
+    lines = [" ".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=n % 15)) for n in range(60)]
+    Path("text.txt").write_text("\n".join(lines))
+    Path("validation.txt").write_text("a b c d\ne f ?\n")
+    Path("options.json").write_text(json.dumps(small_architecture()))
+
+
+def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> Any:
+    """Train with the settings of `train_model`, all in one dictionary."""
+    given: dict[str, Any] = {
+        "files": ("text.txt",),
+        "options_file": "options.json",
+        "validation_file": "validation.txt",
+    }
+    given |= SETTINGS | settings
+    options = [_take(kind, given) for kind in (TextOptions, StartOptions, GivenOptions, RunOptions)]
+    assert not given, given
+    text, start, training, run = options
+    return train_model(text, output, start, training, run, should_stop=should_stop)
+
+
+def _take(kind: Any, given: dict[str, Any]) -> Any:
+    """Build options from the entries of a dictionary, and remove these."""
+    return kind(
+        **{field.name: given.pop(field.name) for field in fields(kind) if field.name in given}
+    )
+
+
+def tune(output: str, model: str | Path, **settings: Any) -> Any:
+    """Fine-tune for a few steps, at so small a rate that nothing moves."""
+    small = {"learning_rate": 1e-9, "steps": 3}
+    return train(output, options_file=None, init_from=model, **{**small, **settings})
+
+
+def log_entries(output: str) -> list[dict[str, Any]]:
+    """Return the entries of a folder's log."""
+    return [json.loads(line) for line in Path(output, "log.jsonl").read_text().splitlines()]
+
+
+def content(output: str) -> dict[str, bytes]:
+    """Return the files of a folder."""
+    return {path.name: path.read_bytes() for path in Path(output).iterdir()}
+
+
+def weights(output: str) -> dict[str, Any]:
+    """Return all tensors of a trained model, including its softmax."""
+    found: dict[str, Any] = {}
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        with open_tensors(Path(output) / name) as file:
+            found |= {tensor: file.read(tensor) for tensor in file.names}
+    return found
+
+
+def assert_same_weights(one: str, other: str) -> None:
+    """Assert that two trained models are equal bit for bit."""
+    expected, found = weights(one), weights(other)
+    assert expected.keys() == found.keys()
+    for name, values in expected.items():
+        assert np.array_equal(values, found[name]), name
