@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.lines import check_input, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.lines import LineReader, check_input, open_text
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
@@ -137,11 +137,11 @@ class TrainingText:
 def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
     """Yield the lines of a file from an offset on, with the offset and line number after each."""
     with open_text(path) as file:
-        stream = decompressed(path, file)
-        stream.seek(offset)
-        while line := next_line(path, stream, number + 1):
+        reader = LineReader(path, file, first=number + 1)
+        reader.seek(offset)
+        while line := reader.next_line():
             offset, number = offset + len(line), number + 1
-            yield decode_line(path, line, number), offset, number
+            yield reader.decode(line), offset, number
 
 
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:

@@ -150,7 +150,7 @@ def embed(
     ):
         done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if plan.input_format is TEXT else plan.input_format.unit
+        unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
             f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
             f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "
