@@ -238,7 +238,9 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
 
 def test_a_worker_that_hangs_is_named_and_a_slow_one_is_not(address: str) -> None:
     for way in ("sleeps", "stops"):
-        first, *rest = output_of(HUNG, address, way).splitlines()
+        lines = output_of(HUNG, address, way).splitlines()
+        # On a busy machine the worker starts late, and the run says so.
+        first, *rest = [line for line in lines if "no worker runs" not in line]
         expected = (
             r"Warning: worker .*-\d+ has not moved for \d seconds in part 1 \(a.txt, 1 records .*"
         )
