@@ -195,10 +195,10 @@ def train(
 ) -> None:
     """Train a model on text, a sentence a line, or resume a run.
 
-    TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
-    between, unless --tokenizer names another way. FOLDER becomes a model for
+    TEXT are files, or patterns in quotes, in any format that `elmo embed` reads. Tokens are
+    separated by white space, unless --tokenizer names another way. FOLDER becomes a model for
     --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says
-    how it was made. After Ctrl-C or anything else that ends it, the same command resumes it.
+    how it was trained. After Ctrl-C or anything else that ends it, the same command resumes it.
     The perplexity of the validation text goes to standard output, as JSON.
 
     \b
