@@ -27,15 +27,15 @@ from pathlib import Path
 from pyarrow import parquet
 
 from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.plan import read_plan
-from elmo_cli.outputs.parts import Folder
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import read_plan
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
 TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
 
 
 def processes_of(pid: int) -> Iterator[int]:
-    """A process and all that it has started."""
+    """Return a process and its children."""
     yield pid
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -44,7 +44,7 @@ def processes_of(pid: int) -> Iterator[int]:
 
 
 def memory_of(pid: int) -> Counter[str]:
-    """The bytes of a process and all that it has started, by kind."""
+    """Return the bytes of a process and its children, by kind."""
     found: Counter[str] = Counter()
     for process in processes_of(pid):
         with suppress(OSError, IndexError):
@@ -81,7 +81,7 @@ def at_work(output: Path, n_workers: int) -> tuple[float, int]:
 
 
 def sent_bytes(output: Path) -> int:
-    """What goes through Ray for a part: the part, and its result."""
+    """Return what goes through Ray for a part: the part and its result."""
     plan = read_plan(Folder(str(output)))
     assert plan is not None
     result = PartResult(len(plan.parts), "a-host-of-usual-name-12345", 10**6)

@@ -24,7 +24,7 @@ BLOCK_BYTES = 1 << 23
 
 
 def gpu_rows(setting: Setting) -> list[Row]:
-    """The rows of the first GPU."""
+    """Measure the rows of the first GPU."""
     if torch.cuda.is_available():
         return device_rows(setting, 0)
     missing = "not measured: no GPU"
@@ -32,7 +32,7 @@ def gpu_rows(setting: Setting) -> list[Row]:
 
 
 def device_rows(setting: Setting, device: int) -> list[Row]:
-    """The rows of a GPU, by its number."""
+    """Measure the rows of a GPU, by its number."""
     text = setting.write("shuffled.txt", shuffled(setting.lines))
     cuda = f"--cuda={device}"
     return [_average_row(setting, cuda, text), _writing_row(setting, cuda, text)]
@@ -67,7 +67,7 @@ def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
 
 
 def shuffled(lines: Sequence[str]) -> list[str]:
-    """The lines `COPIES` times, the tokens of each in an order of its own."""
+    """Repeat the lines `COPIES` times, each with its tokens in another order."""
     generator = random.Random(0)
     tokens = [line.split() for line in lines] * COPIES
     return [" ".join(generator.sample(line, len(line))) for line in tokens]

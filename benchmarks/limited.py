@@ -28,7 +28,7 @@ def limited_rows(setting: Setting) -> list[Row]:
 
 
 def _waiting_rows(setting: Setting, embed: Sequence[str]) -> Iterator[Row]:
-    """The commands' way of waiting for work over that of OpenMP, alone and beside others."""
+    """Compare the command's idle threads with OpenMP's, alone and next to other processes."""
     text = str(setting.write("training.txt", [line for line in setting.lines if line.split()]))
     train = [sys.executable, str(HERE / "measure_training.py"), "--alone", "--steps", "3", text]
     for name, command in {"`elmo embed`": embed, "`elmo train`, mini": train}.items():

@@ -39,7 +39,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The commit that was measured; "unknown" outside a checkout."""
+    """Return the commit that was measured; "unknown" outside a checkout."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent,

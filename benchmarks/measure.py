@@ -82,7 +82,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
-    """The rows in Markdown."""
+    """Format the rows in Markdown."""
     marks = {True: "yes", False: "no", None: ""}
     return "\n".join(
         [

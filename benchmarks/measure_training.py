@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def make_run(preset: str, precision: str, text: Path) -> Run:
-    """A run with random weights, and as many words as a real one has."""
+    """Start a run with random weights and the vocabulary size of a real one."""
     words = dict.fromkeys(text.read_text(encoding="utf-8").split())
     names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
     vocabulary = Vocabulary(names[:N_WORDS])
@@ -74,7 +74,7 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
 
 
 def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
-    """What a step multiplies."""
+    """Return the number of multiplications of a step."""
     bilm, n = run.objective.bilm, count_predictions(rows)
     lstm, encoder = bilm.options.lstm, bilm.token_encoder
     for _ in range(2 * lstm.n_layers):

@@ -24,7 +24,7 @@ LINE_TOKENS = 20
 
 
 def neighbour_rows(setting: Setting) -> list[Row]:
-    """The ten nearest of a million random tokens, of a tenth and a hundredth of them."""
+    """Search the ten nearest of a million random tokens, of a tenth and a hundredth of them."""
     figures: dict[str, Figures] = {}
     for n_tokens in (setting.many_lines // 100, setting.many_lines // 10, setting.many_lines):
         path = setting.folder / "random.hdf5"
@@ -43,7 +43,7 @@ def neighbour_rows(setting: Setting) -> list[Row]:
 
 
 def write_random(path: Path, n_tokens: int) -> None:
-    """A packed file of random vectors, a layer of float16."""
+    """Write a packed file of random vectors, one layer of float16."""
     output_format = choose_output_format(path, layout="packed", dtype="float16")
     random = np.random.default_rng(0)
     rows = random.standard_normal((100 * LINE_TOKENS, WIDTH)).astype(np.float16)

@@ -49,7 +49,7 @@ def precision_rows(setting: Setting) -> list[Row]:
 
 
 def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures]]:
-    """The figures of these precisions, of float32 and of AllenNLP, if it is there."""
+    """Measure these precisions, float32, and AllenNLP if it is installed."""
     text = setting.write("input.txt", setting.lines)
     commands = {}
     for precision in (EXACT, *measured):
@@ -82,7 +82,7 @@ def _row(
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:
-    """The relative error of each layer over all lines, in the Frobenius norm."""
+    """Compute the relative error of each layer over all lines, in the Frobenius norm."""
     with h5py.File(low) as found, h5py.File(exact) as expected:
         keys = [key for key in expected if key.isdigit()]
 

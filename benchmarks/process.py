@@ -21,7 +21,7 @@ def figures_of(command: Sequence[str]) -> Figures:
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[Figures]]:
-    """The figures of each script, which take turns."""
+    """Return the figures of each script; the scripts take turns."""
     turns = [
         {name: figures_of(command) for name, command in commands.items()} for _ in range(repeats)
     ]
@@ -36,13 +36,13 @@ def seconds_of(command: Sequence[str]) -> float:
 
 
 def alternate(commands: Sequence[Sequence[str]], repeats: int) -> list[list[float]]:
-    """The seconds of each command, which take turns."""
+    """Return the seconds of each command; the commands take turns."""
     turns = [[seconds_of(command) for command in commands] for _ in range(repeats)]
     return [list(column) for column in zip(*turns, strict=True)]
 
 
 def median(turns: Sequence[Figures], key: str) -> float:
-    """The median of a figure over turns."""
+    """Return the median of a figure over turns."""
     return statistics.median(turn[key] for turn in turns)
 
 

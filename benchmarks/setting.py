@@ -69,17 +69,17 @@ class Setting:
     """Of the long run whose memory is measured; a hundredth of it is the short one."""
 
     def write(self, name: str, lines: Sequence[str]) -> Path:
-        """A text file of these lines."""
+        """Write a text file of these lines."""
         path = self.folder / name
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return path
 
     def ours(self, script: str, model: Path, *arguments: str | Path) -> list[str]:
-        """A command that runs one of this folder's scripts with a model."""
+        """Return a command that runs one of this folder's scripts with a model."""
         return [sys.executable, str(HERE / script), *_files(model), *map(str, arguments)]
 
     def theirs(self, command: str, *arguments: str | Path) -> list[str]:
-        """The command that does the same with AllenNLP."""
+        """Return the command that runs AllenNLP on the text."""
         script = str(HERE / "allennlp_elmo.py")
         return [str(self.peer), script, command, *_files(self.model), *map(str, arguments)]
 
@@ -90,7 +90,7 @@ def _files(model: Path) -> list[str]:
 
 
 def make_model(folder: Path, options: dict[str, Any]) -> Path:
-    """A folder with options.json and random weights of that architecture."""
+    """Make a folder with options.json and random weights of that architecture."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     (folder / "options.json").write_text(json.dumps(options))

@@ -32,7 +32,7 @@ def speed_rows(setting: Setting) -> list[Row]:
 def beside_allennlp(
     setting: Setting, ours: Sequence[str], theirs: Sequence[str]
 ) -> tuple[list[Figures], list[Figures]]:
-    """The figures of our command and of AllenNLP's, none where it is not there; in turns."""
+    """Measure our command and AllenNLP's, if it is installed, in turns."""
     commands = {"ours": ours, "theirs": theirs} if setting.peer else {"ours": ours}
     turns = in_turns(commands, setting.repeats)
     return turns["ours"], turns.get("theirs", [])

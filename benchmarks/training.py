@@ -13,7 +13,7 @@ WARM_UP = 8
 
 
 def training_rows(setting: Setting) -> list[Row]:
-    """Steps of 2,048 tokens, in both precisions, which take turns."""
+    """Measure steps of 2,048 tokens in both precisions, which take turns."""
     text = setting.write("training.txt", [line for line in setting.lines if line.split()])
     script = str(HERE / "measure_training.py")
     rows = []

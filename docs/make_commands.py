@@ -27,7 +27,7 @@ with status 1.
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page in Markdown."""
     sections = [INTRODUCTION, _section("elmo", [])]
     sections += [_section(f"elmo {name}", [name]) for name in COMMANDS]
     return "\n".join(sections)

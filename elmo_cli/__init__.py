@@ -1,12 +1,17 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-docs/architecture.md has the map of the rooms; start reading at embedder.py.
+Start with `ElmoEmbedder`, which turns sentences into activations:
 
-In shapes: B sentences in a batch, T tokens in a sentence (the longest of the batch), N tokens
-of all its sentences together, L layers with the token layer, W their width, P = W / 2 the size
-of a token vector, D of a memory cell, V words in a vocabulary.
+    from elmo_cli import ElmoEmbedder
 
-Importing this package loads neither torch nor h5py; its names do, when used.
+    embedder = ElmoEmbedder()  # the bundled model
+    activations = embedder.embed_sentence(["A", "word", "."])  # float32, (3, 3, 1024)
+
+Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the batch), N tokens
+of all sentences together, L layers including the token layer, W their width, P = W / 2 the size of
+a token vector, D the size of a memory cell, V words in the vocabulary.
+
+Importing this package loads neither torch nor h5py; using its names does.
 """
 
 from importlib import import_module
@@ -66,7 +71,7 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-# Without ElmoVectorizer: `import *` and `dir` must work without scikit-learn, which it needs.
+# ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.
 __all__ = sorted({"ElmoError", "__version__", *_MODULES} - {"ElmoVectorizer"})
 
 

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What a file system without locks says."""
+"""Error numbers of file systems without locks."""
 _ADVICE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room in your quota",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
-"""What to do about an output that cannot be written, by the number of the error."""
+"""Remedies for an output that cannot be written, by the number of the error."""
 
 
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
-    """Make sure that a file can be written, before anything is computed; an `OutputError` if not.
+    """Raise an `OutputError` if a file cannot be written, or is the `source`.
 
-    Nor is it the `source`.
+    The check comes before anything is computed.
     """
     path = Path(path)
-    # Not the methods of Path: they raise where a name is too long.
+    # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
         if source is not None and os.path.exists(source) and os.path.samefile(path, source):
             raise OutputError(f"{path} is the input; choose another output")
@@ -47,7 +47,7 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
-    """What to say of an output that cannot be written; an error of ours as it is."""
+    """Return the error for an output that cannot be written; return our own errors unchanged."""
     if isinstance(error, OutputError):
         return error
     advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
@@ -56,13 +56,13 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 @contextmanager
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Give the name `NAME.partial`, or another, whose file is synced and becomes `path`.
+    """Open a context for writing `NAME.partial`, or another name, which is synced and renamed.
 
-    After an `OSError`, a file of the name `path` is as it was.
+    After an `OSError`, an existing file `path` is unchanged.
     """
     partial = partial or path.with_name(f"{path.name}.partial")
     try:
-        partial.unlink(missing_ok=True)  # a link, perhaps
+        partial.unlink(missing_ok=True)  # It may be a link.
         yield partial
         sync(partial)
         os.replace(partial, path)
@@ -73,7 +73,7 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Do what `renamed` does; an error is an `OutputError`."""
+    """Open the context of `renamed`; raise its errors as `OutputError`."""
     try:
         with renamed(Path(path)) as partial:
             yield partial
@@ -82,15 +82,15 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines of text to a file, whole or not at all."""
+    """Write lines of text to a file atomically."""
     with replaced(path) as partial:
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def sync(path: Path) -> None:
-    """Make a file survive a crash; or a folder, with the names in it."""
+    """Sync a file, or a folder with the names in it, to the disk."""
     if os.name == "nt" and path.is_dir():
-        return  # Windows opens no folder
+        return  # Windows cannot open a folder.
     descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -99,13 +99,13 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
-    """Lock a file, which is made for that, against other processes; -1 seconds wait for ever.
+    """Create and lock a file against other processes; -1 seconds wait forever.
 
     Returns:
-        The lock, for `unlock`. None, with a warning, where the file system has no locks.
+        The lock, for `unlock`. None, with a warning, if the file system has no locks.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: Another process holds the lock.
     """
     from filelock import FileLock, Timeout
 
@@ -125,7 +125,7 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
 def unlock(held: "BaseFileLock | None") -> None:
     """Release a lock, and remove its file."""
     if held is not None:
-        # Removed while it is held: filelock takes no lock on a file that has lost its name.
+        # The file is removed while it is locked: filelock never locks a file without a name.
         with suppress(OSError):
             os.unlink(held.lock_file)
         held.release()

@@ -1,4 +1,4 @@
-"""Sentences to ELMo vectors, as a module to train with a task: AllenNLP's `Elmo`."""
+"""`Elmo`: AllenNLP's module of ELMo vectors, to train with a task."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _Path: TypeAlias = str | Path | None
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
-    """The ids of the characters of tokenized sentences, as `Elmo` takes them.
+    """Return the ids of the characters of tokenized sentences, as `Elmo` takes them.
 
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no token.
@@ -35,11 +35,10 @@ class ElmoOutput(TypedDict):
 
 
 class Elmo(nn.Module):
-    """A biLM, and mixes of its layers to learn with a task.
+    """A biLM with mixes of its layers, which are learned with a task.
 
-    Every call starts every sentence from the zero state: nothing is kept between calls. A biLM
-    that does not train runs on the CPU as fast as in `ElmoEmbedder`, by a copy of its LSTMs'
-    weights.
+    Every sentence starts from the zero state; nothing is kept between calls. A biLM that does not
+    train runs on the CPU as fast as in `ElmoEmbedder`, with a copy of its LSTMs' weights.
     """
 
     def __init__(
@@ -60,20 +59,20 @@ class Elmo(nn.Module):
         """Load a model; the default one if neither files, `module` nor `model` is given.
 
         Args:
-            options_file: options.json, a path or URL; with `weight_file`.
-            weight_file: weights.hdf5, a path or URL.
-            num_output_representations: the number of mixes, 1 or more, each with its own weights.
-            requires_grad: train the biLM too. A `module` that trains already goes on so.
-            do_layer_norm: as in `ScalarMix`.
-            dropout: the share of the values of a representation that training drops.
-            vocab_to_cache: words whose token vectors are computed now, for `word_inputs`.
-            keep_sentence_boundaries: leave `<S>` and `</S>` in the representations.
-            scalar_mix_parameters: the weights of all mixes before the softmax, fixed.
-            module: a biLM in place of the files.
-            model: a name, folder or zip file in place of the files.
+            options_file: Path or URL of options.json; requires `weight_file`.
+            weight_file: Path or URL of weights.hdf5.
+            num_output_representations: Number of mixes, at least 1, each with its own weights.
+            requires_grad: Train the biLM too. A `module` that trains already continues to.
+            do_layer_norm: As in `ScalarMix`.
+            dropout: Share of the values of a representation that training drops.
+            vocab_to_cache: Words whose token vectors are computed now, for `word_inputs`.
+            keep_sentence_boundaries: Keep `<S>` and `</S>` in the representations.
+            scalar_mix_parameters: Fixed weights of all mixes before the softmax.
+            module: biLM in place of the files.
+            model: Name, folder or zip file in place of the files.
 
         Raises:
-            ElmoError: the model is not as it should be, or arguments contradict each other.
+            ElmoError: The model is missing or invalid, or arguments contradict each other.
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
@@ -105,30 +104,30 @@ class Elmo(nn.Module):
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
-        """The size of a representation, W."""
+        """Return the size of a representation, W."""
         return self.bilm.options.width
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 
-        A GPU is waited for twice: for the lengths of the sentences, with all that is checked,
-        and for that of the longest token; once more with `word_inputs`.
+        It waits for a GPU twice: for the lengths of the sentences, with all checks, and for the
+        length of the longest token; once more with `word_inputs`.
 
         Args:
             inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other kinds
                 `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
-            word_inputs: int64, shape (B, ..., T): the indices of the same tokens in
-                `vocab_to_cache`. They save time and change no value: index 0, that of
-                "@@UNKNOWN@@", and those outside the list are read from `inputs`. Not
-                used without a cache.
+            word_inputs: int64, shape (B, ..., T): indices of these tokens in `vocab_to_cache`,
+                which save time and change no value. Tokens with index 0, the index of
+                "@@UNKNOWN@@", or an index outside the list are read from `inputs`. Not used
+                without a cache.
 
         Returns:
             Representations, float, shape (B, ..., T, W), and their mask, int64, shape
             (B, ..., T), 1 where there is a token; T + 2 in place of T with boundaries.
 
         Raises:
-            InputError: the inputs have a wrong shape or do not agree; or, on the CPU, ids are
-                not of this model.
+            InputError: The inputs have a wrong shape or contradict each other; or, on the CPU,
+                ids are outside the model's range.
         """
         self._check_shapes(inputs, word_inputs)
         ids, words = inputs.flatten(0, -3).long(), None
@@ -155,7 +154,7 @@ class Elmo(nn.Module):
     def _run(
         self, ids: Tensor, words: Tensor | None, lengths: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
-        """The layers, float, shape (L, B, T + 2, W), and their mask, bool, shape (B, T + 2)."""
+        """Return the layers, float, shape (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
         table, encoder = self.token_table, self.bilm.token_encoder
         if table is None or words is None:
@@ -183,9 +182,13 @@ class Elmo(nn.Module):
 
 
 def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
-    """The tokens of each sentence, of ids, int64, shape (B, T, C), and words, int64, (B, T).
+    """Return the number of tokens of each sentence, after checking the inputs.
 
-    All is checked here: what a GPU is waited for, in one transfer.
+    All checks are made here, so that one transfer from a GPU is enough.
+
+    Args:
+        ids: int64, shape (B, T, C).
+        words: int64, shape (B, T).
     """
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
@@ -199,6 +202,6 @@ def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
     return lengths
 
 
-def _refill(elmo: Elmo, _: object) -> None:  # other weights make other token vectors
+def _refill(elmo: Elmo, _: object) -> None:  # New weights change the token vectors.
     if elmo.token_table is not None:
         elmo.token_table.fill(elmo.bilm.token_encoder)

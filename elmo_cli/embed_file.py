@@ -76,7 +76,7 @@ class Window:
 
 @dataclass
 class Summary:
-    """What a run has done, so far or in total."""
+    """Summary of a run, so far or in total."""
 
     n_sentences: int = 0
     """Number of sentences that it has embedded."""

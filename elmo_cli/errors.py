@@ -1,8 +1,8 @@
-"""The errors a user can cause, one kind per thing that can be wrong.
+"""Errors that a user can cause, one class per kind of problem.
 
-Each carries one ready-made line: the thing, what was expected, what was found
-and what to try. The command line prints that line and exits with status 1.
-At the end, how messages show numbers and values.
+The message of each is one line that names the thing, the problem and the remedy. The command line
+prints this line and exits with status 1. The functions at the end format numbers and values for
+messages.
 """
 
 import json
@@ -16,7 +16,7 @@ _SHOWN = 1000
 
 
 class ElmoError(Exception):
-    """The root of all errors this package raises on purpose."""
+    """Root of all errors that this package raises on purpose."""
 
 
 class InputError(ElmoError, ValueError):
@@ -24,7 +24,7 @@ class InputError(ElmoError, ValueError):
 
 
 class OtherInputError(InputError):
-    """An input that is not the one that a run began with."""
+    """An input that differs from the one that a run began with."""
 
 
 class OptionsError(ElmoError, ValueError):
@@ -36,7 +36,7 @@ class WeightsError(ElmoError, ValueError):
 
 
 class ModelError(ElmoError, ValueError):
-    """A model that is not known or not complete."""
+    """A model that is unknown or incomplete."""
 
 
 class OutputError(ElmoError, OSError):
@@ -44,19 +44,19 @@ class OutputError(ElmoError, OSError):
 
 
 class DeviceError(ElmoError, RuntimeError):
-    """A device that is asked for and not available."""
+    """A device that is not available."""
 
 
 class ComputationError(ElmoError, RuntimeError):
-    """A computation that failed, for want of memory or because a device is lost."""
+    """A computation that failed because memory is too small or a device is lost."""
 
 
 class StoppedError(ElmoError):
-    """A run that was told to stop."""
+    """A run that stopped because `should_stop` returned True."""
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise an `InputError` for a value that is none of the choices."""
+    """Raise an `InputError` unless a value is one of the choices."""
     if value not in choices:
         raise InputError(f"{name} {value!r}: expected {' or '.join(choices)}")
 
@@ -101,28 +101,28 @@ def _vcs_url(found: dict[str, Any]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the pages that torch and h5py may add."""
+    """Return the first line of an error's message; torch and h5py may add pages to it."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def system_reason(error: OSError) -> str:
-    """What the system says of a file, without what HDF5 adds."""
+    """Return the system's message for an error of a file, without what HDF5 adds."""
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 
 def shown(value: object) -> str:
-    """A value of a file as messages show it, however long it is."""
+    """Return a value from a file for a message, shortened if it is long."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def counted(number: int, unit: str) -> str:
-    """A number of things: `1 line`, `2,000 lines`."""
+    """Format a number with its unit: `1 line`, `2,000 lines`."""
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
 
 
 def size_text(n_bytes: float) -> str:
-    """A number of bytes in powers of 1000: `1.5 GB`."""
+    """Format a number of bytes in powers of 1000: `1.5 GB`."""
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if n_bytes < 1000 or unit == "TB":
             break

@@ -43,7 +43,7 @@ _MAX_FLOAT32: Final = 3.4028234663852886e38
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model computes, from which initial state, in which precision, and where."""
+    """Settings of a model: its files, initial state, precision and device."""
 
     model: "str | Path | ModelFiles | None" = None
     """Name, folder or zip file of a model, or its files. None is the default model."""
@@ -92,7 +92,7 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How an input is read, and which of its records."""
+    """Settings of an input: its format, tokenizer and shard."""
 
     input_format: str | None = None
     """Name of an input format. None goes by the suffix of the file."""
@@ -133,7 +133,7 @@ class TextSettings:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which layers a sentence gets, how they are mixed, and whether as one vector."""
+    """Selection of layers, their mix, and their pooling over tokens."""
 
     layers: str = "all"
     """One of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`."""
@@ -223,7 +223,7 @@ def _check_layers(layers: object, n_layers: int) -> str:
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """How an output is written."""
+    """Settings of an output: its format, layout, compression and data type."""
 
     file_format: str | None = None
     """One of `OUTPUT_FORMATS`. None goes by the suffix of the file."""
@@ -273,7 +273,7 @@ def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Set
 
 @dataclass(frozen=True)
 class FilePlan:
-    """What a run over a file reads, computes and writes, chosen once. Nothing is opened."""
+    """Plan of a run over a file: what it reads, computes and writes. Nothing is opened."""
 
     source: IO[str] | str | Path
     output: str | Path

@@ -48,10 +48,10 @@ class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair 
                 token.set_embedding(self.name, vectors[..., index, :].flatten())
 
     def to_params(self) -> dict[str, Any]:
-        """What a saved model of flair keeps."""
+        """Return what a saved model of flair keeps."""
         return self.parameters_of_init
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> "ElmoTokenEmbeddings":
-        """The embeddings of a saved model of flair."""
+        """Restore the embeddings of a saved model of flair."""
         return cls(**params)

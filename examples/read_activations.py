@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
-    """The activations of each line, in the order of the text: (L, T, W), or (T, W)."""
+    """Yield the activations of each line, in the order of the text: (L, T, W), or (T, W)."""
     with h5py.File(path) as file:
         n_lines = len(file.keys() - {"sentence_to_index"})
         for line in range(n_lines):
@@ -22,7 +22,7 @@ def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
 
 
 def read_sentences(path: str) -> dict[str, str]:
-    """The sentence of each dataset, by its name; of equal sentences only the last has one."""
+    """Return the sentence of each dataset by its name; of equal sentences, only the last one."""
     with h5py.File(path) as file:
         if "sentence_to_index" not in file:
             return {}

@@ -171,7 +171,7 @@ def batches(reviews: list[Review], size: int = BATCH_SIZE) -> Iterator[list[Revi
 
 
 def accuracy(classifier: Classifier, reviews: list[Review]) -> float:
-    """The share of reviews that get the right label."""
+    """Return the share of reviews with the right label."""
     classifier.eval()
     right = 0
     with torch.inference_mode():
@@ -182,7 +182,7 @@ def accuracy(classifier: Classifier, reviews: list[Review]) -> float:
 
 
 def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
-    """The test accuracy of the epoch that is best on dev."""
+    """Return the test accuracy of the epoch that is best on dev."""
     optimizer, shuffled = optimizer_of(classifier), list(reviews.train)
     best, result = -1.0, 0.0
     for _ in range(n_epochs):
@@ -214,7 +214,7 @@ def compare(reviews: Split, n_epochs: int, seeds: list[int]) -> None:
 
 
 def pipeline(reviews: Split) -> None:
-    """The same question to scikit-learn, in three lines."""
+    """Answer the question with scikit-learn, in three lines."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 

@@ -92,7 +92,17 @@ def test_h5py_is_imported_only_where_files_are_read_or_written() -> None:
 
 
 ROOMS = (
-    *("version", "errors", "atomic", "text", "outputs", "compiled", "model", "pretrained"),
+    *(
+        "version",
+        "errors",
+        "json_form",
+        "atomic",
+        "text",
+        "outputs",
+        "compiled",
+        "model",
+        "pretrained",
+    ),
     *("settings", "inference", "engine", "elmo", "language_model", "embed_file", "embedder"),
     *("analysis", "integrations", "training", "distributed", "cli"),
 )

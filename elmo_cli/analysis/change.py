@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import (
     OnProgress,
     VectorFiles,
-    check_agreement,
     find_occurrences,
-    has_targets,
     open_vectors,
 )
+from elmo_cli.analysis.sources import check_agreement, has_targets
 from elmo_cli.errors import InputError, check_choice, load_extra
 
 MEASURES: Final = ("apd", "prt", "jsd")
@@ -68,7 +67,7 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
-        words: The word of each form that is wanted; in npz, these words. None is all target words
+        words: The word of each target form; in npz, these words. None is all target words
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.
@@ -159,7 +158,7 @@ def _change(word: str, old: Matrix, new: Matrix, measure: str, permutations: int
 
 
 def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]:
-    """The true division of uses into old and new, and n random ones: some rows at a time."""
+    """Yield the true division of occurrences into old and new, then n random ones, in blocks."""
     random = np.random.default_rng(_SEED)
     yield is_old[np.newaxis]
     for start in range(0, n, _PERMUTATIONS_AT_ONCE):
@@ -168,13 +167,13 @@ def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]
 
 
 def _apd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """From the sums of unit vectors, shape (P, W): the pairs need not be made."""
+    """Compute the mean distance of all pairs from the sums of unit vectors, shape (P, W)."""
     distance: Matrix = 1 - (old * new).sum(axis=1) / (n_old * n_new)
     return distance
 
 
 def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """From the sums of vectors, shape (P, W), which have the directions of the means."""
+    """Compute 1 / cosine of the means from the sums of vectors, shape (P, W)."""
     norms = np.linalg.norm(old, axis=1) * np.linalg.norm(new, axis=1)
     with np.errstate(divide="ignore"):
         inverse: Matrix = norms / (old * new).sum(axis=1)
@@ -182,7 +181,7 @@ def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
 
 
 def _jsd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """From the numbers of uses in each cluster, shape (P, K)."""
+    """Compute the divergence from the numbers of occurrences in each cluster, shape (P, K)."""
     from scipy.special import rel_entr
 
     p, q = old / n_old, new / n_new
@@ -195,7 +194,7 @@ _STATISTICS: Final[dict[str, _Statistic]] = {"apd": _apd, "prt": _prt, "jsd": _j
 
 
 def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
-    """The cluster of each use as a row with one 1, shape (n, K), and which uses are old."""
+    """Return the cluster of each occurrence as a one-hot row, (n, K), and which ones are old."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 

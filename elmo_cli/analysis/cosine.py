@@ -112,7 +112,7 @@ def similarities(
 
 
 def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """The cosine of two vectors, shape (W,); 0 where one of them is zero."""
+    """Compute the cosine of two vectors, shape (W,); 0 if one of them is zero."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / norms) if norms else 0.0

@@ -19,9 +19,9 @@ from elmo_cli.analysis.occurrences import (
     EmbeddedOccurrence,
     VectorFiles,
     find_word,
-    paths_of,
     sources_of,
 )
+from elmo_cli.analysis.sources import paths_of
 from elmo_cli.errors import InputError, check_choice, counted, load_extra
 from elmo_cli.outputs.reader import Activations
 
@@ -38,7 +38,7 @@ Vectors = NDArray[np.float32]
 
 
 class Picture(NamedTuple):
-    """What was drawn."""
+    """Numbers of a picture: occurrences, points, variance of its axes."""
 
     n_occurrences: int
     """Number of occurrences of the word."""
@@ -88,31 +88,29 @@ def plot_occurrences(
     paths = [str(path) for source in sources_of(files) for path in paths_of(source)]
     n_found = len(found)
     _check_number(paths, word, n_found, method, clusters)
-    if n_found > MAX_POINTS:
-        chosen = np.random.default_rng(_SEED).choice(n_found, MAX_POINTS, replace=False)
-        found = [found[index] for index in sorted(chosen)]
-    vectors = np.stack([each.vector for each in found]).astype(np.float32)  # (n, W)
-    if (vectors == vectors[0]).all():
-        raise InputError(
-            f"{word!r}: the vectors of all occurrences are equal, as those of layer 0 are"
-        )
+    found = _sample(found)
+    vectors = _stack(found, word)
     on_step("projecting")
     points, variance = _project(vectors, method)
     groups = [str(each.location.path) for each in found]
     if clusters is not None:
         groups = _cluster(vectors, clusters)
-        paths = sorted(set(groups), key=lambda name: int(name.split()[1]))
+        paths = [f"cluster {number}" for number in range(1, clusters + 1)]
     title = f"{word}: {counted(n_found, 'occurrence')}"
     if len(found) < n_found:
         title += f", {len(found):,} of them drawn"
-    names = list(dict.fromkeys(paths))
     on_step("drawing")
     with figure_style():
+        names = list(dict.fromkeys(path for path in paths if path in groups))
         figure, order = _draw(_Drawing(title, points, names, groups, found, variance))
-        has_files = len(set(paths)) > 1 and clusters is None
-        tooltips = [_tooltip(found[index], with_file=has_files) for index in order]
+        tooltips = [_tooltip(found[index], with_file=_has_files(files)) for index in order]
         save_figure(output, figure, title, tooltips)
     return Picture(n_found, len(found), variance)
+
+
+def _has_files(files: VectorFiles | Activations) -> bool:
+    """Return whether there are several files, whose names tell occurrences apart."""
+    return sum(len(paths_of(source)) for source in sources_of(files)) > 1
 
 
 def _check_number(
@@ -128,6 +126,31 @@ def _check_number(
         raise InputError(
             f"{word!r}: expected {minimum} or more occurrences, found {found} in {where}{advice}"
         )
+
+
+def _sample(found: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
+    """Return at most `MAX_POINTS` occurrences, in their order."""
+    if len(found) <= MAX_POINTS:
+        return found
+    chosen = np.random.default_rng(_SEED).choice(len(found), MAX_POINTS, replace=False)
+    return [found[index] for index in sorted(chosen)]
+
+
+def _stack(found: list[EmbeddedOccurrence], word: str) -> Vectors:
+    """Return the vectors of occurrences, shape (n, W)."""
+    expected = len(found[0].vector)
+    for each in found:
+        if len(each.vector) != expected:
+            raise InputError(
+                f"{each.location.path}: expected vectors of width {expected:,}, as in "
+                f"{found[0].location.path}, found {len(each.vector):,}"
+            )
+    vectors = np.stack([each.vector for each in found]).astype(np.float32)
+    if (vectors == vectors[0]).all():
+        raise InputError(
+            f"{word!r}: the vectors of all occurrences are equal, as those of layer 0 are"
+        )
+    return vectors
 
 
 def _project(vectors: Vectors, method: str) -> tuple[NDArray[np.floating], tuple[float, ...]]:

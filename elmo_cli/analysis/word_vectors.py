@@ -1,14 +1,14 @@
-"""One vector a word: of its spelling, of the softmax, or the mean over its uses in a corpus.
+"""One vector per word: of its spelling, of the softmax, or the mean over its occurrences.
 
 The suffix of a file chooses its format:
 
-.hdf5, .h5           a dataset `embedding`, float32, shape (V, W), a row a word: the format of
-                     bilm-tf, and of the weights of a word-level model
-.txt, .vec, .w2v     word2vec's text format: V and W, then a word and its W values a line;
+.hdf5, .h5           a dataset `embedding`, float32, shape (V, W), one row per word: the format
+                     of bilm-tf, and of the weights of a word-level model
+.txt, .vec, .w2v     word2vec's text format: V and W, then one word and its W values per line;
                      compressed if `.gz` follows
 .bin                 word2vec's binary format
 .npz                 arrays of NumPy: `words`, `vectors`, and `counts` if they are known
-.tsv                 for the Embedding Projector: the values of a word a line; the words, and
+.tsv                 for the Embedding Projector: the values of one word per line; the words, and
                      counts if they are known, are in NAME.metadata.tsv
 """
 
@@ -61,10 +61,10 @@ def write_token_vectors(
     """Write the vectors of the words of a file.
 
     Args:
-        words_file: a word a line; special tokens are not required.
-        output: its suffix chooses the format. It appears when it is complete.
-        softmax: write the output vectors of the softmax; a word outside its vocabulary gets
-            that of `<UNK>`.
+        words_file: File with one word per line; special tokens are not required.
+        output: Path whose suffix chooses the format. The file appears when it is complete.
+        softmax: Write the output vectors of the softmax; a word outside its vocabulary gets
+            the vector of `<UNK>`.
         model: Name, folder or files of a model. None is the default model.
         device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: replace a file that is there.
@@ -108,7 +108,7 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
 def _of_encoder(
     words: list[str], files: ModelFiles, device: torch.device, on_progress: OnProgress
 ) -> Array:
-    """The vectors of words by a model's token encoder, shape (V, P)."""
+    """Compute the vectors of words by a model's token encoder, shape (V, P)."""
     token_encoder = load_bilm(files).token_encoder
     encoder = prepare_token_encoder(token_encoder, compute_types("float32", device))
 
@@ -122,7 +122,7 @@ def _of_encoder(
 
 
 def _of_softmax(words: list[str], files: ModelFiles) -> Array:
-    """The same by its softmax."""
+    """Read the vectors of words from a model's softmax, shape (V, P)."""
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
@@ -144,14 +144,14 @@ def write_average_vectors(
     overwrite: bool = False,
     on_progress: OnProgress = lambda n_tokens: None,
 ) -> int:
-    """Write the mean vectors of the words of a corpus over their uses.
+    """Write the mean vectors of the words of a corpus over their occurrences.
 
     Args:
         embedder: of the model that embeds it.
-        corpus: text, a sentence a line.
-        output: its suffix chooses the format. It appears when it is complete.
-        words_file: a word a line, for the vectors of these alone, in this order; if not given,
-            all words have one, the most frequent first.
+        corpus: Text, one sentence per line.
+        output: Path whose suffix chooses the format. The file appears when it is complete.
+        words_file: File with one word per line, for the vectors of these words in this order.
+            None is all words, the most frequent first.
         tokenizer: of the corpus; see `make_tokenizer`.
         layers, min_count, at_most: as in `average_vectors`.
         overwrite: replace a file that is there.
@@ -189,7 +189,7 @@ class AverageVectors(NamedTuple):
 
     words: list[str]
     counts: list[int]
-    """How often each occurs."""
+    """Number of occurrences of each word."""
     vectors: Array
     """float32, shape (V, W)."""
 
@@ -203,10 +203,10 @@ def average_vectors(
     min_count: int = 1,
     at_most: int | None = None,
 ) -> AverageVectors:
-    """Average the vectors of words over their uses, in one pass.
+    """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences without a word that still counts are not computed. In memory is one window of
-    sentences, and a float64 vector a word.
+    Sentences without a word that still counts are not computed. Memory holds one window of
+    sentences, and one float64 vector per word.
 
     Args:
         embedder: of the model that embeds them.
@@ -272,7 +272,7 @@ def _uses(
 
 
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Check that a file of vectors can be written, and is none of the inputs."""
+    """Raise an `OutputError` if a file of vectors cannot be written, or is one of the inputs."""
     if _suffix(path) not in _WRITERS:
         raise OutputError(
             f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "
@@ -285,7 +285,7 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
 
 
 def _suffix(path: Path) -> str:
-    """The suffix that chooses the format; `.gz` may follow that of text."""
+    """Return the suffix that chooses the format; `.gz` may follow the suffix of text."""
     text = Path(path.name.removesuffix(".gz")).suffix
     return text if text in TEXT_SUFFIXES else path.suffix
 

@@ -1,7 +1,7 @@
-"""The command `elmo`: commands in `commands`, the options they share in `options`.
+"""Command `elmo`: its commands are in `commands`, the options they share in `options`.
 
-Only this package imports click. A command parses, makes one library call and
-prints; what is heavy (torch, h5py) is imported when a command runs.
+Only this package imports click. A command parses, makes one library call and prints. Heavy
+packages (torch, h5py) are imported when a command runs.
 """
 
 import errno
@@ -27,18 +27,18 @@ COMMAND_GROUPS = {
         "usages": "Write the occurrences of target words in a text.",
         "neighbours": "Find the occurrences nearest to a word in a sentence.",
         "plot": "Draw the occurrences of a word as points.",
-        "word-vectors": "Write one vector a word.",
+        "word-vectors": "Write one vector per word.",
         "change": "Measure how much words changed between corpora.",
     },
     "Language models": {
-        "perplexity": "Measure how well a model predicts a text.",
-        "surprisal": "Measure how unexpected each token of a text is.",
+        "perplexity": "Measure the perplexity of a text.",
+        "surprisal": "Print the surprisal of each token of a text.",
         "predict": "Predict words after a text, before it or in it.",
         "train": "Train a model on text, or fine-tune one.",
     },
     "Models": {
-        "models": "List the models that have a name.",
-        "info": "Show what a model is.",
+        "models": "List the pretrained models.",
+        "info": "Show a model's size, files and card.",
         "download": "Download a published model.",
         "convert": "Convert weights to another format.",
     },
@@ -46,10 +46,10 @@ COMMAND_GROUPS = {
         "completion": "Print a script for completion with TAB.",
     },
 }
-"""What each command does, by heading, common first.
+"""Description of each command, by heading, common ones first.
 
-Each is in the file of `_MODULES` in `commands`, or of its name, which is imported when it runs:
-half the time of `--help`.
+A command is in the module of `commands` that `_MODULES` names, or of its own name. The module is
+imported when the command runs, which halves the time of `--help`.
 """
 _MODULES = {
     **dict.fromkeys(("cosine", "neighbours"), "similarity"),
@@ -62,7 +62,7 @@ COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
 
 
 class ElmoGroup(click.Group):
-    """A group of commands whose `ElmoError`s are shown here, as one line."""
+    """Group of commands that shows each `ElmoError` as one line."""
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command; see `click.Group.main`."""
@@ -74,11 +74,13 @@ class ElmoGroup(click.Group):
             if message is None:
                 raise
             click.echo(f"Error: {_one_line(message)}", err=True)
-            sys.stdout = io.StringIO()  # at its exit, Python would flush the other, and fail again
+            sys.stdout = (
+                io.StringIO()
+            )  # Python flushes the other stream at exit, and would fail again.
             sys.exit(1)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, if there is one."""
+        """Return the command with a name, or None."""
         name = _OTHER_SPELLINGS.get(cmd_name, cmd_name)
         return find_command(name) if name in COMMANDS else None
 
@@ -89,7 +91,7 @@ class ElmoGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what each command does, group by group."""
+        """Write the description of each command, group by group."""
         width = max(map(len, COMMANDS))
         for heading, commands in COMMAND_GROUPS.items():
             with formatter.section(heading):
@@ -112,7 +114,7 @@ class ElmoGroup(click.Group):
 
 
 def find_command(name: str) -> click.Command:
-    """The command of a name in `COMMANDS`."""
+    """Return the command with a name in `COMMANDS`."""
     module = import_module(f"elmo_cli.cli.commands.{_MODULES.get(name, name)}")
     command: click.Command = getattr(module, name.replace("-", "_"))
     return command
@@ -122,12 +124,14 @@ _OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EAGAIN)
 
 
 def error_line(error: Exception) -> str | None:
-    """The message of an error of memory, a file or standard output; None for any other error."""
+    """Return the message for an error of memory, a file or standard output; None for others."""
     if isinstance(error, UnicodeEncodeError):
         return f"standard output: {error}; PYTHONIOENCODING=utf-8:replace has it take all text"
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
-    if isinstance(error, OSError) and error.filename:  # no permission, or a name too long
+    if (
+        isinstance(error, OSError) and error.filename
+    ):  # The permission is missing, or the name is too long.
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
@@ -139,7 +143,7 @@ def error_line(error: Exception) -> str | None:
 
 
 def _one_line(message: str) -> str:
-    """A message without what would move the cursor: files may have such names and texts."""
+    """Replace characters that would move the cursor; names of files may contain them."""
     shown = (char if char.isprintable() else " " for char in message.strip())
     return "".join(shown)
 
@@ -154,6 +158,7 @@ Examples:
 Environment:
   ELMO_MODEL       Model of commands without --model.  [default: the bundled one]
   ELMO_CACHE       Folder of downloaded models.  [default: ~/.cache/elmo-cli]
+  ELMO_MIRROR      URL or folder of a mirror of models, which is tried first.
   ELMO_ALLOW_HTTP  1 allows downloads by http where https is not there.
   ELMO_COMMAND_OPTION
                    Any option: ELMO_EMBED_PRECISION is --precision of `elmo embed`.
@@ -165,12 +170,12 @@ The documentation is in the folder docs of the source.
 @click.group(
     "elmo",
     cls=ElmoGroup,
-    commands=dict.fromkeys(COMMANDS),  # their names; `get_command` imports one
+    commands=dict.fromkeys(COMMANDS),  # `get_command` imports the command.
     epilog=_EPILOG,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 90,
-        "color": True,  # leave escape sequences in data for a pipe as they are
+        "color": True,  # Escape sequences in data for a pipe stay unchanged.
     },
 )
 @click.version_option(

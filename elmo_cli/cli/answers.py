@@ -1,4 +1,4 @@
-"""Queries on standard input, and answers on standard output: rows with tabs between, or JSON."""
+"""Queries on standard input, and answers on standard output as tab-separated rows or JSON."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -15,10 +15,10 @@ MAX_CHUNK = 64
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
-    """The lines of standard input, parsed, in lists: those together that are there.
+    """Yield the parsed lines of standard input, in lists of lines that are ready together.
 
     Raises:
-        InputError: a line cannot be parsed; after the lines before it, with its number.
+        InputError: A line cannot be parsed. The lines before it are yielded first.
     """
     chunk: list[_Query] = []
     with open_lines(STANDARD_INPUT) as (lines, is_ready):
@@ -40,12 +40,12 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
 
 
 def as_json_line(answer: Any) -> str:
-    """An answer as a line of JSON."""
+    """Format an answer as one line of JSON."""
     return json.dumps(answer, ensure_ascii=False)
 
 
 def as_row(values: Iterable[Any]) -> str:
-    """Values with tabs between, empty where there is none."""
+    """Format values as a tab-separated row; None is an empty field."""
     return "\t".join(map(_cell, values))
 
 

@@ -1,4 +1,4 @@
-"""Commands and options of our own: conditions between options, headings in the help, variables."""
+"""Classes of commands and options, with conditions, headings in the help, and variables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -35,7 +35,7 @@ class Option(click.Option):
         self.value_if_absent = settings.get("default")
 
     def check(self, ctx: click.Context) -> None:
-        """Refuse the option where it would have no effect, or with one that it excludes."""
+        """Raise a `UsageError` if the option has no effect, or with one that it excludes."""
         if not _is_set(ctx, self):
             return
         if self.requires and not self._that_hold(ctx, self.requires):
@@ -46,7 +46,7 @@ class Option(click.Option):
             raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """What a bad value came from: the option, with its variable; see `click.Option`."""
+        """Return the name of the option, with its variable, for errors; see `click.Option`."""
         hint = super().get_error_hint(ctx)
         return hint if ctx is None else hint.replace(self.opts[0], _shown(ctx, self))
 
@@ -66,14 +66,14 @@ def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
 
 
 def _is_set(ctx: click.Context, option: click.Parameter) -> bool:
-    """Whether an option is on the command line or in the environment."""
+    """Return whether an option is on the command line or in the environment."""
     source = ctx.get_parameter_source(str(option.name))
     sources = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
     return source in sources and ctx.params.get(str(option.name)) is not False
 
 
 def _shown(ctx: click.Context, option: click.Parameter) -> str:
-    """The name of an option, with the variable that it comes from."""
+    """Return the name of an option, with the variable that it comes from."""
     source = ctx.get_parameter_source(str(option.name))
     variable = f" ({option.envvar})" if source is ParameterSource.ENVIRONMENT else ""
     return f"{option.opts[0]}{variable}"
@@ -107,7 +107,7 @@ class Command(click.Command):
             record = option.get_help_record(ctx)
             if record is not None and isinstance(option, click.Option):
                 groups.setdefault(getattr(option, "heading", OTHER_OPTIONS), []).append(record)
-        groups[OTHER_OPTIONS] = groups.pop(OTHER_OPTIONS)  # with --help, which is always there
+        groups[OTHER_OPTIONS] = groups.pop(OTHER_OPTIONS)  # --help is always in this group.
         for heading, records in groups.items():
             with formatter.section(heading):
                 formatter.write_dl(records)
@@ -126,7 +126,9 @@ def option_group(heading: str, *decorators: Decorator) -> Decorator:
     """Add options to a command, under a heading of its help; each decorator adds one or several."""
 
     def add(function: Any) -> Any:
-        n_before = len(getattr(function, "__click_params__", []))  # click's own list, so far
+        n_before = len(
+            getattr(function, "__click_params__", [])
+        )  # click collects parameters in this list.
         for decorator in reversed(decorators):
             function = decorator(function)
         for parameter in function.__click_params__[n_before:]:
@@ -168,7 +170,7 @@ def _build(kind: Callable[..., _Settings], values: Mapping[str, object]) -> _Set
 
 
 def given(*names: str) -> list[str]:
-    """Those of some options that are on the command line."""
+    """Return the names among `names` that are on the command line."""
     context = click.get_current_context()
     return [
         name

@@ -1,4 +1,4 @@
-"""Loading of what the options name: a model, whose files are downloaded with a bar; a tokenizer."""
+"""Loading of the model and the tokenizer that the options name."""
 
 import gc
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def _has_tokens(source: object, text: TextSettings) -> bool:
 
 
 def check_language(text: TextSettings) -> None:
-    """Refuse a language that would have no effect."""
+    """Raise a `UsageError` for a language that would have no effect."""
     is_used = text.tokenizer != "whitespace" or text.split_sentences
     if text.language and (":" in text.tokenizer or not is_used):
         raise click.UsageError(f"--language has no effect with --tokenizer {text.tokenizer}")

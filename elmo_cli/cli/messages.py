@@ -1,4 +1,4 @@
-"""The standard streams; messages, and -q and -v, which say how many there are."""
+"""Standard streams, messages, and the options -q and -v."""
 
 import io
 import logging
@@ -30,12 +30,16 @@ class _LineFormatter(logging.Formatter):
 
 
 def prepare_streams() -> None:
-    """Have standard output write every byte or fail, and standard error never fail."""
-    if sys.stdout is None:  # closed: here, what is written is an error
+    """Make standard output write every byte or fail, and standard error never fail."""
+    if sys.stdout is None:  # It is closed; writing to it is an error.
         sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
-    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:  # of no test
+    elif (
+        isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__
+    ):  # Tests replace it.
         buffer: Any = sys.stdout.buffer
-        if isinstance(buffer, io.RawIOBase):  # PYTHONUNBUFFERED, which loses the rest of a write
+        if isinstance(
+            buffer, io.RawIOBase
+        ):  # With PYTHONUNBUFFERED, the rest of a partial write would be lost.
             buffer = io.BufferedWriter(buffer)
         stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
         sys.stdout = _like(sys.stdout, buffer, stream_type)
@@ -53,7 +57,7 @@ def _like(
 
 
 def escaped(text: str) -> str:
-    r"""A text with its control characters as `\x1b`, all but line feeds and tabs."""
+    r"""Escape the control characters of a text as `\x1b`, except line feeds and tabs."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
@@ -65,7 +69,7 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
     step = 1 if parameter.name == "verbose" else -1
     verbosity = ctx.meta["verbosity"] = ctx.meta.get("verbosity", 0) + step * count
     handler = logging.StreamHandler()
-    handler.setFormatter(_LineFormatter())  # as `say` prints one
+    handler.setFormatter(_LineFormatter())  # `say` prints messages in this format too.
     logging.basicConfig(handlers=[handler])
     logging.getLogger("elmo_cli").setLevel(max(10, 30 - 10 * (verbosity + 1)))
     return count
@@ -80,7 +84,7 @@ def verbosity_options(function: Any) -> Any:
 
 
 def is_quiet() -> bool:
-    """Whether -q was given."""
+    """Return whether -q was given."""
     verbosity: int = click.get_current_context().meta.get("verbosity", 0)
     return verbosity < 0
 

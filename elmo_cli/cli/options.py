@@ -20,7 +20,7 @@ from elmo_cli.text.input_formats import FORMATS
 from elmo_cli.text.tokenizers import TOKENIZERS
 
 PATH = click.Path(readable=False, allow_dash=True, path_type=str)
-"""A file, folder or `-`: TAB completes it. What is wrong with it is said where it is read."""
+"""A file, folder or `-`, completed by TAB. The function that reads it reports its errors."""
 
 
 option = partial(click.option, cls=Option, show_default=True)
@@ -29,7 +29,7 @@ url_option = partial(option, type=PATH, metavar="FILE|URL")
 
 
 def choice(name: str, values: Sequence[str], **settings: Any) -> Decorator:
-    """Add an option with one of some values."""
+    """Add an option with a fixed set of values."""
     return option(name, type=click.Choice(values), **settings)
 
 
@@ -41,7 +41,7 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
 def complete_models(
     _ctx: click.Context, _parameter: click.Parameter, start: str
 ) -> list[CompletionItem]:
-    """The models whose names start so; a shell offers files where there are none."""
+    """Return the models whose names begin with `start`; a shell offers files if there are none."""
     from elmo_cli.pretrained.registry import MODELS
 
     names = [model.name for model in MODELS if model.name.startswith(start)]
@@ -49,7 +49,7 @@ def complete_models(
 
 
 def complete_values(*values: str) -> Callable[..., list[str]]:
-    """A `shell_complete` for values among which others are possible."""
+    """Return a `shell_complete` for values; other values are possible too."""
     return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
 
 
@@ -62,7 +62,7 @@ overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
 
 
 def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
-    """Add --layers, of a file of activations; the verb says what is done with their mean."""
+    """Add --layers, of a file of activations; `verb` describes the use of their mean."""
     return option(
         "--layers",
         metavar="N,...",
@@ -74,7 +74,7 @@ def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
 softmax_option = partial(
     url_option,
     "--softmax-file",
-    help="softmax.hdf5 of a model. [default: that beside the weights]",
+    help="softmax.hdf5 of a model. [default: the one next to the weights]",
 )
 device_option = partial(
     option,
@@ -82,7 +82,7 @@ device_option = partial(
     default="cpu",
     metavar="DEVICE",
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
-    help="Device: cpu, cuda:N or N, mps, or auto, which is a GPU if there is one.",
+    help="Device: cpu, cuda:N or N, mps, or auto (a GPU if there is one).",
 )
 
 
@@ -103,24 +103,25 @@ file_options = option_group(
         metavar="NAME|FOLDER",
         shell_complete=complete_models,
         excludes="--options-file",
-        help="A model of `elmo models`, hf:OWNER/NAME, or a folder or zip that holds one. "
+        help="Model of `elmo models`, hf:OWNER/NAME, or the folder or zip file of a model. "
         "[default: the bundled one, or ELMO_MODEL]",
     ),
     url_option(
         "--options-file",
         requires="--weight-file",
-        help="options.json of a model, together with --weight-file.",
+        help="options.json of a model; requires --weight-file.",
     ),
     url_option(
         "--weight-file",
         requires="--options-file",
-        help="weights.hdf5 or weights.safetensors of a model.",
+        help="weights.hdf5 or weights.safetensors of a model; requires --options-file.",
     ),
     option(
         "--vocabulary-file",
         type=PATH,
         metavar="FILE",
-        help="Words of a word-level model or of a softmax. [default: vocab.txt beside the weights]",
+        help="Words of a word-level model or of a softmax. [default: vocab.txt next to the "
+        "weights]",
     ),
 )
 """Options that name the files of a model."""
@@ -130,15 +131,16 @@ model_options = option_group(
     choice(
         "--state",
         INITIAL_STATES,
-        help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carried "
-        "over, as AllenNLP did. [default: zero; warm for a model of `elmo train --state carry`]",
+        help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carry (from "
+        "the sentence before, as in AllenNLP). [default: zero; warm for a model of "
+        "`elmo train --state carry`]",
     ),
 )
 precision_option = choice(
     "--precision",
     PRECISIONS,
     default="float32",
-    help="Precision of the computation; int8 is for processors with AVX-512 VNNI.",
+    help="Precision of the computation. int8 requires AVX-512 VNNI.",
 )
 speed_options = option_group("Speed", device_option(), precision_option)
 dtype_option = choice("--dtype", DTYPES, default="float32", help="Data type of the stored values.")
@@ -179,8 +181,8 @@ selection_options = option_group(
     choice(
         "--pooling",
         POOLINGS,
-        help="One vector a sentence, from its tokens; zeros for a blank line. [default: all "
-        "tokens]",
+        help="One vector per sentence from its tokens; zeros for a blank line. [default: one "
+        "vector per token]",
     ),
     dtype_option,
 )
@@ -192,7 +194,7 @@ batch_size_option = partial(
 )
 batch_tokens_option = count(
     "--batch-tokens",
-    help="Maximum number of tokens in a batch. [default: 8192 on the CPU, 32768 on a GPU]",
+    help="Maximum number of tokens per batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
 
 
@@ -218,8 +220,8 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             default=default,
             shell_complete=complete_values(*TOKENIZERS),
             show_default=False,
-            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, as "
-            f"in spacy:de. [default: that of the model's training, else {default}]",
+            help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, "
+            f"as in spacy:de. [default: that of the model's training, else {default}]",
             **settings,
         ),
         option(
@@ -232,20 +234,20 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
 
 
 def text_options(default: str, **settings: Any) -> Decorator:
-    """Add those of `tokenizer_options`, and --split-sentences."""
+    """Add the options of `tokenizer_options`, and --split-sentences."""
     split = flag(
         "--split-sentences",
-        help="Split lines into sentences, which are numbered in place of lines: for running text.",
+        help="Split lines of running text into sentences, which are numbered instead of lines.",
         **settings,
     )
     return option_group("Text", tokenizer_options(default, **settings), split)
 
 
 def run_options(function: Any) -> Any:
-    """Add those that choose a model and how it runs, as `ModelSettings`."""
+    """Add the options of a model and its computation, as `ModelSettings`."""
     return model_options(speed_options(function))
 
 
 def language_model_options(function: Any) -> Any:
-    """Add those of `run_options`, and that of a softmax."""
+    """Add the options of `run_options`, and the option of a softmax."""
     return model_options(option_group("Model", softmax_option())(speed_options(function)))

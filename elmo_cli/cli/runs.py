@@ -1,4 +1,4 @@
-"""What a run shows while it runs, and how it stops: progress bars, Ctrl-C and SIGTERM."""
+"""Progress bars of a run, and its stop by Ctrl-C and SIGTERM."""
 
 import os
 import signal
@@ -14,18 +14,21 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo_cli.cli import messages
+from elmo_cli.errors import counted
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.run import Progress
+    from elmo_cli.distributed.progress import RunCounts
     from elmo_cli.embed_file import Summary
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LINE_SECONDS = 30.0
+"""Seconds between two lines of progress in a log file."""
 _AS_ONE_SECONDS = 0.2
-"""Signals so close together are one: `timeout -s INT` sends it to a process and to its group."""
+"""Maximum time between signals that count as one: `timeout -s INT` sends the signal twice."""
 
 
 class _Lines:
-    """A stream on which every state of a progress bar is a line of its own."""
+    """Stream on which every update of a progress bar is a line of its own."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -42,50 +45,65 @@ class _Lines:
 def progress_bar(
     unit: str = "B", total: int | None = None, *, as_lines: bool = False
 ) -> Iterator["tqdm[None]"]:
-    """Give a bar by bytes read, or another unit, with the time left.
+    """Open a progress bar with the time left, which counts bytes or another unit.
 
-    It shows on a terminal only, unless -q was given; or, as lines, where asked.
+    It is shown on a terminal unless -q was given, or as lines if `as_lines` is True.
     """
     bar = tqdm(
         total=total,
         unit=unit,
         unit_scale=unit == "B",
-        # None: not where standard error is no terminal.
+        # None disables the bar unless standard error is a terminal.
         disable=True if messages.is_quiet() else (False if as_lines else None),
         file=_Lines(sys.stderr) if as_lines else sys.stderr,
         mininterval=10 if as_lines else 0.1,
         dynamic_ncols=not as_lines,
     )
-    with logging_redirect_tqdm(), bar:  # what is logged does not tear the bar
+    with logging_redirect_tqdm(), bar:  # Log messages do not break the bar.
         yield bar
 
 
 def show_rate(bar: "tqdm[None]", n_tokens: int) -> None:
-    """Show how many tokens a second are computed, by those so far."""
+    """Show the mean number of tokens per second."""
     rate = n_tokens / max(bar.format_dict["elapsed"], 1e-9)
     bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
 
 
 def show_summary(bar: "tqdm[None]", done: "Summary") -> None:
-    """Show how far a run over a file is."""
+    """Show the progress of a run over a file."""
     show_rate(bar, done.n_tokens)
     bar.update(done.n_bytes - bar.n)
 
 
-def show_parts(bar: "tqdm[None]", progress: "Progress") -> None:
-    """Show how far a run over many parts is."""
-    if bar.total is None:  # what was there before does not count for the time left
-        bar.total, bar.initial, bar.n = progress.n_parts, progress.n_done, progress.n_done
-    bar.set_postfix_str(progress.text(), refresh=False)
-    bar.update(progress.n_done - bar.n)
+def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
+    """Show the progress of a run over many parts."""
+    if bar.total is None:  # Earlier parts do not count for the time left.
+        bar.total, bar.initial, bar.n = counts.n_parts, counts.n_done, counts.n_done
+    bar.set_postfix_str(counts.note(is_at_work=False).text(), refresh=False)
+    bar.update(counts.n_done - bar.n)
+
+
+class PartLines:
+    """Progress of a run over many parts, as lines; for log files, where there is no terminal."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder, self._printed = folder, time.monotonic()
+
+    def __call__(self, counts: "RunCounts") -> None:
+        """Print a line, unless the last one was printed a short time ago."""
+        now = time.monotonic()
+        if now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
+            messages.say(f"{self._folder}: {done}, {counts.note(is_at_work=True).text()}")
 
 
 @contextmanager
 def stop_on_signal() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether the run should stop.
+    """Open a context whose value returns whether the run should stop.
 
-    The first signal asks for a stop after the work in hand. The second ends the
-    process at once, as a kill does. A signal that is ignored, as SIGINT under `nohup`, stays so.
+    The first signal stops the run after the current batch. The second ends the process
+    immediately, like a kill. A signal that is ignored, such as SIGINT under `nohup`, stays ignored.
     """
     received: list[float] = []
     meta = click.get_current_context().meta
@@ -94,11 +112,11 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         now = time.monotonic()
         if received and now - received[0] < _AS_ONE_SECONDS:
             return
-        meta["exit_status"] = 128 + number  # as of shells
+        meta["exit_status"] = 128 + number  # Shells use this exit status.
         if received:
             os._exit(meta["exit_status"])
         received.append(now)
-        messages.say("Stopping soon; once more stops at once.")
+        messages.say("Stopping after the current batch. Press Ctrl-C again to stop immediately.")
 
     taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, note) for number in taken}

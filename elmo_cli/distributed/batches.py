@@ -1,4 +1,4 @@
-"""A column of activations for the batches of a pipeline of one's own: Ray Data, Spark, Dask."""
+"""Column of activations for the batches of other pipelines: Ray Data, Spark, Dask."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -18,7 +18,7 @@ from elmo_cli.text.records import check_sentence
 
 
 class EmbedBatch:
-    """Adds a column to a batch: a `pyarrow.Table`, a `pandas.DataFrame` or a dict of arrays.
+    """Function that adds a column to a batch: a table of pyarrow or pandas, or a dict of arrays.
 
         dataset.map_batches(
             EmbedBatch,
@@ -28,23 +28,23 @@ class EmbedBatch:
             compute=ray.data.ActorPoolStrategy(size=8),
         )
 
-    The activations go through the engine's memory: meant for pooled vectors. All layers of all
-    tokens are 12 KiB a token; `elmo distribute` writes them where they are computed.
+    The activations go through the memory of the pipeline, so that pooled vectors suit best: all
+    layers take 12 KiB per token. `elmo distribute` writes them where they are computed.
     """
 
     def __init__(
         self, *, column: str = "activations", device: Device = "cpu", **options: Any
     ) -> None:
-        """Note plain values; the model is loaded for the first batch.
+        """Keep plain values. The first batch loads the model.
 
         Args:
-            column: the name of the new column.
-            device: as in `ElmoEmbedder`.
+            column: Name of the new column.
+            device: Device that computes, as in `ElmoEmbedder`.
             options: Fields of `ModelSettings`, `TextSettings` and `Selection`, such as `model`,
                 `layers`, `pooling` and `text_column`, and `dtype`.
 
         Raises:
-            InputError: There is no such option, or its value is invalid.
+            InputError: An option is unknown, or its value is invalid.
         """
         self._column = column
         self._text = settings_from(TextSettings, options)
@@ -59,7 +59,7 @@ class EmbedBatch:
             *(*TextSettings.__dataclass_fields__, *Selection.__dataclass_fields__),
         }
         if unknown := sorted(options.keys() - known):
-            raise InputError(f"{', '.join(unknown)}: no such option of EmbedBatch")
+            raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""

@@ -1,4 +1,4 @@
-"""One part, by a worker that holds a model: done twice, it is the same file."""
+"""One part, by a worker that holds a model. Done twice, it is the same file."""
 
 import os
 import socket
@@ -6,30 +6,64 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
-from elmo_cli.distributed.inputs import Part, format_name, read_part
+from elmo_cli.distributed.inputs import check_unchanged, format_name, read_part
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors import ComputationError, InputError, WeightsError
+from elmo_cli.errors import (
+    ComputationError,
+    InputError,
+    OtherInputError,
+    OutputError,
+    WeightsError,
+)
 from elmo_cli.inference.device import Device
+from elmo_cli.outputs.folder import TEMPORARY, Folder
 from elmo_cli.outputs.formats import OutputFormat, as_dtype
-from elmo_cli.outputs.parts import Folder, part_name
+from elmo_cli.outputs.parts import PART, PLAN_SHA256, has_part, part_name
+from elmo_cli.outputs.plan_file import Part, Plan, read_plan_sha256
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.text.shards import ShardReader
 
+MAX_SHOWN_SKIPPED: Final = 20
+"""Maximum number of skipped records whose reasons are shown."""
+
+
+class PlanKey(NamedTuple):
+    """Hashes of a plan, and the folder of its parts: what a worker needs to know of it."""
+
+    sha256: str
+    model_sha256: str
+    place: str = ""
+    """Folder of the parts while they are written; see `Plan.place`."""
+
 
 class PartResult(NamedTuple):
-    """What became of a part: some hundred bytes, however large it is."""
+    """Result of a part: some hundred bytes, however large the part is."""
 
     number: int
     worker: str
     n_tokens: int = 0
     error: str | None = None
-    """Why it is not there."""
+    """Reason why it is missing."""
+    n_skipped: int = 0
+    """Number of skipped records."""
+    skipped: tuple[str, ...] = ()
+    """Reasons of the first skipped records."""
+
+
+class _Written(NamedTuple):
+    n_tokens: int
+    skipped: dict[str, str]
+
+
+def key_of(plan: Plan) -> PlanKey:
+    """Return the key of a plan."""
+    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place)
 
 
 @lru_cache(maxsize=1)
@@ -39,59 +73,121 @@ def load_for_worker(settings: ModelSettings) -> Engine:
 
 
 def worker_name() -> str:
-    """What messages call this process."""
+    """Return the name of this process in messages."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 def embed_part(
     folder: str,
-    model_sha256: str,
+    key: PlanKey,
     settings: CorpusSettings,
     part: Part,
     device: Device = "cpu",
     on_tokens: Callable[[int], object] = lambda n_tokens: None,
 ) -> PartResult:
-    """Embed a part to its file, unless that is there; an error of its own records is returned.
+    """Embed a part to its file, unless the file is complete.
 
-    `on_tokens` is told how many tokens are written.
+    Args:
+        folder: Location of the folder.
+        key: Key of its plan.
+        settings: Settings of the plan.
+        part: Part of the plan.
+        device: Device that computes.
+        on_tokens: Called with the number of tokens written so far, after each record.
+
+    Returns:
+        The result; an error of the part's own records is part of it.
+
+    Raises:
+        ElmoError: An error that all parts would have.
     """
-    worker, name = worker_name(), part_name(part.number)
-    there, n_tokens = Folder(folder), 0
+    worker, there = worker_name(), Folder(folder)
+    check_plan(there, key)
     try:
-        if not there.has(name):
-            engine = load_for_worker(replace(settings.model, device=str(device)))
-            if engine.content_sha256 != model_sha256:
-                raise WeightsError(
-                    f"{engine.files.weights} on {worker}: expected the weights of the plan, "
-                    f"SHA-256 {model_sha256[:12]}..., found {engine.content_sha256[:12]}..."
-                )
-            n_tokens = there.publish(name, partial(_write, part, settings, engine, on_tokens))
+        if has_part(there, key.sha256, part.number):
+            return PartResult(part.number, worker)
+        engine = load_for_worker(replace(settings.model, device=str(device)))
+        if engine.content_sha256 != key.model_sha256:
+            raise WeightsError(
+                f"{engine.files.weights} on {worker}: expected the weights of the plan, "
+                f"SHA-256 {key.model_sha256[:12]}..., found {engine.content_sha256[:12]}..."
+            )
+        written = _publish(
+            there, key, part, partial(_write, key, part, settings, engine, on_tokens)
+        )
+    except OtherInputError:
+        raise
     except (InputError, ComputationError) as error:
+        check_unchanged(
+            part.path, part.fingerprint
+        )  # A changed input is an error of all its parts.
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
-    return PartResult(part.number, worker, n_tokens)
+    first = tuple(written.skipped.values())[:MAX_SHOWN_SKIPPED]
+    return PartResult(
+        part.number, worker, written.n_tokens, n_skipped=len(written.skipped), skipped=first
+    )
+
+
+def check_plan(folder: Folder, key: PlanKey) -> None:
+    """Raise an `OutputError` if another run has replaced the plan of the folder.
+
+    A next plan has a folder of its own, where no other plan has parts.
+    """
+    if not key.place and read_plan_sha256(folder) != key.sha256:
+        raise OutputError(
+            f"{folder.location}: another run has replaced the plan of this run. Give the command "
+            "of this run again, with --overwrite to replace what the other run has written."
+        )
+
+
+def _publish(
+    folder: Folder, key: PlanKey, part: Part, write: Callable[[IO[bytes]], _Written]
+) -> _Written:
+    """Write the file of a part, unless another run has done so meanwhile.
+
+    A file of that name which is no part of the plan is replaced, if the plan still holds.
+    """
+    name, nothing = part_name(part.number, key.place), _Written(0, {})
+    temporary = f"{key.place}/tmp" if key.place else TEMPORARY
+    replaces = folder.has(name)
+
+    def write_and_check(file: IO[bytes]) -> _Written:
+        written = write(file)
+        check_plan(folder, key)
+        return written
+
+    try:
+        written = folder.publish(name, write_and_check, temporary=temporary, replaces=replaces)
+    except FileNotFoundError:  # A run that ended has removed the temporary files.
+        check_plan(folder, key)
+        if has_part(folder, key.sha256, part.number):
+            return nothing
+        raise OutputError(
+            f"{folder.location}: another process has removed the temporary file of {part}. Give "
+            "the same command again."
+        ) from None
+    if written is None and not has_part(folder, key.sha256, part.number):
+        check_plan(folder, key)
+        raise OutputError(
+            f"{folder.location}/{name}: another process has written another file. Give the same "
+            "command again."
+        )
+    return written or nothing
 
 
 def _write(
+    key: PlanKey,
     part: Part,
     settings: CorpusSettings,
     engine: Engine,
     on_tokens: Callable[[int], object],
     file: IO[bytes],
-) -> int:
-    """Write a part; how many tokens it has."""
+) -> _Written:
+    """Write a part to an open file."""
+    check_unchanged(part.path, part.fingerprint)
     selection = settings.selection.for_model(engine.options.n_layers)
-    is_fasta = format_name(settings.text, part.path) == "fasta"
-    has_keys = is_fasta or settings.text.id_column is not None
-    output_format = OutputFormat(
-        "parquet",
-        compression="zstd",
-        dtype=settings.dtype,
-        pooled=selection.pooling is not None,
-        forget_sentences=is_fasta,
-    )
-    attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {"dtype": settings.dtype}
-    writer = ParquetWriter(file, output_format, attributes)
-    writer.keeps_tokens = True
+    writer = _open_writer(key, part, settings, engine, file)
+    has_keys = _has_keys(part, settings)
     records = ShardReader(read_part(part, settings.text))
     skipped: dict[str, str] = {}
     n_tokens = 0
@@ -111,11 +207,39 @@ def _write(
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
+    check_unchanged(part.path, part.fingerprint)
     if records.progress.n_records != part.n_records:
-        raise InputError(
-            f"{part.path}: expected {part.n_records:,} records, found "
-            f"{records.progress.n_records:,}; it has changed since the plan"
+        raise OtherInputError(
+            f"{part.path}: expected {part.n_records:,} records in {part}, found "
+            f"{records.progress.n_records:,}. Use --overwrite to start over."
         )
     end = end_attributes(part.n_records, records.progress, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
-    return n_tokens
+    return _Written(n_tokens, skipped)
+
+
+def _has_keys(part: Part, settings: CorpusSettings) -> bool:
+    is_fasta = format_name(settings.text, part.path) == "fasta"
+    return is_fasta or settings.text.id_column is not None
+
+
+def _open_writer(
+    key: PlanKey, part: Part, settings: CorpusSettings, engine: Engine, file: IO[bytes]
+) -> ParquetWriter:
+    """Open the writer of a part; its metadata names the plan and the number of the part."""
+    selection = settings.selection.for_model(engine.options.n_layers)
+    output_format = OutputFormat(
+        "parquet",
+        compression="zstd",
+        dtype=settings.dtype,
+        pooled=selection.pooling is not None,
+        forget_sentences=format_name(settings.text, part.path) == "fasta",
+    )
+    attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {
+        "dtype": settings.dtype,
+        PLAN_SHA256: key.sha256,
+        PART: str(part.number),
+    }
+    writer = ParquetWriter(file, output_format, attributes)
+    writer.keeps_tokens = True
+    return writer

@@ -1,18 +1,27 @@
-"""The plan of a folder: its parts and settings, fixed by the first run."""
+"""The plan of a folder: its parts and settings, fixed by the first run.
+
+A folder without a plan gets one, which is created exclusively: of two runs that start together,
+one creates the plan and the other one compares it with its own. With `overwrite`, a plan that
+differs goes to the folder of the next plan, and the folder keeps its result until the parts of
+the next plan are complete.
+"""
 
 import json
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 
-from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN, Part, cut, find_inputs
-from elmo_cli.errors import OutputError, check_choice, shown
+from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN, cut, find_inputs
+from elmo_cli.errors import InputError, OutputError, check_choice, shown
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
+from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.formats import DTYPES
-from elmo_cli.outputs.parts import PLAN, Folder
+from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import default_model
 from elmo_cli.pretrained.model_files import content_sha256
@@ -21,15 +30,15 @@ from elmo_cli.settings import ModelSettings, Selection, TextSettings
 from elmo_cli.version import __version__
 
 _PART_MB: Final = 1000.0
-"""Size of a part, before compression."""
+"""Default size of a part, before compression."""
 _PART_TOKENS: Final = 1_000_000
-"""The maximum number of tokens in a part, unless its size is given: what a worker's death costs."""
+"""Maximum number of tokens per part by default. The death of a worker costs as many."""
 _RECORD_TOKENS: Final = 25
 
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """What a worker has to know to embed a part."""
+    """Settings that a worker needs to embed a part."""
 
     model: ModelSettings = field(default_factory=ModelSettings)
     text: TextSettings = field(default_factory=TextSettings)
@@ -55,14 +64,6 @@ class CorpusSettings:
         return replace(self, model=replace(given, **paths))
 
 
-class Plan(NamedTuple):
-    """The parts of a folder."""
-
-    settings: dict[str, str]
-    """What the values depend on, the inputs too; other settings are refused."""
-    parts: list[Part]
-
-
 def open_plan(
     folder: Folder,
     patterns: tuple[str, ...],
@@ -71,51 +72,92 @@ def open_plan(
     part_mb: float | None = None,
     overwrite: bool = False,
 ) -> Plan:
-    """The plan of a folder, made where there is none.
+    """Read the plan of a folder, or make it.
 
     Args:
-        folder: made where it is missing.
-        patterns: the inputs: paths, URIs and patterns.
-        settings: of the workers.
-        part_mb: megabytes of a part before compression, about; 1,000, or a million tokens where
-            those are less, if not given.
-        overwrite: remove what a run with another plan has written.
+        folder: Folder of the parts. It is made if it is missing.
+        patterns: Paths, URIs and patterns of the inputs.
+        settings: Settings of the workers.
+        part_mb: Megabytes per part before compression, about. The default is 1,000, or a million
+            tokens if those are less. A plan that exists keeps the size of its parts, unless
+            `overwrite`.
+        overwrite: Make a plan that replaces one of other inputs or settings, when its parts are
+            complete. A plan of the same inputs and settings is kept, and its parts too.
 
     Raises:
-        InputError: an input cannot be read.
-        OutputError: the folder is of other inputs or settings, or something else lies in it.
+        InputError: An input cannot be read, or the plan is damaged.
+        OutputError: The folder has a plan of other inputs or settings, or other files.
     """
     inputs = find_inputs(patterns)
     values, options = _recorded(settings)
     values |= {f"input {i}": ", ".join(each) for i, each in enumerate(inputs, start=1)}
-    if overwrite:
-        folder.clear()
-    stored = read_plan(folder)
-    if stored is not None:
-        found = differences(stored.settings, values)
-        if found:
-            raise OutputError(
-                f"{folder.location} is of a run that differs in {shown(', '.join(found))}; "
-                "--overwrite starts anew"
-            )
+
+    def make() -> Plan:
+        n_tokens = _tokens_per_part(settings, options, part_mb)
+        return Plan(values, cut(inputs, settings.text, n_tokens), part_mb)
+
+    names = {*folder.names()}  # Before the plan is read: a run that writes parts has a plan.
+    try:
+        stored = read_plan(folder)
+    except InputError:
+        if not overwrite:
+            raise
+        return _open_next(folder, values, part_mb, make)  # The plan is damaged.
+    if stored is None:
+        stored = _create(folder, make, names)
+    found = _differences(stored, values, part_mb if overwrite else None)
+    if not found:
         return stored
-    if {*folder.names()} - {"_elmo"}:  # parts without a plan, perhaps
+    if overwrite:
+        return _open_next(folder, values, part_mb, make)
+    raise OutputError(
+        f"{folder.location} was written by a run that differs in {shown(', '.join(found))}. "
+        "Use --overwrite to start over."
+    )
+
+
+def _create(folder: Folder, make: Callable[[], Plan], names: set[str]) -> Plan:
+    """Create the plan of a folder; if another run was faster, return its plan."""
+    if names - {"_elmo"}:  # These may be parts whose plan is lost.
         raise OutputError(
             f"{folder.location}: expected a folder of `elmo distribute`, or an empty one, "
-            "found other files in it"
+            "found other files in it. Choose another folder."
         )
-    n_tokens = _tokens_per_part(settings, options, part_mb)
-    plan = Plan(values, cut((path for path, _ in inputs), settings.text, n_tokens))
-    folder.write(PLAN, {"settings": values, "parts": [part._asdict() for part in plan.parts]})
+    folder.create(plan_name(), make().encode())
+    # Object stores cannot refuse a name that exists, so that the last plan holds.
+    stored = read_plan(folder)
+    if stored is None:
+        raise OutputError(f"{folder.location}: the plan is lost: another process has removed it.")
+    return stored
+
+
+def _open_next(
+    folder: Folder, values: dict[str, str], part_mb: float | None, make: Callable[[], Plan]
+) -> Plan:
+    """Read the next plan with these settings, or make it."""
+    for name in folder.names("_elmo"):
+        if name.startswith("next-"):
+            with suppress(InputError):  # A damaged plan is left alone.
+                stored = read_plan(folder, f"_elmo/{name}")
+                if stored is not None and not _differences(stored, values, part_mb):
+                    return stored
+    plan = replace(make(), is_next=True)
+    plan = replace(plan, stored_sha256=plan.sha256)
+    folder.write(plan_name(next_place(plan.sha256)), plan.encode())
     return plan
 
 
-def read_plan(folder: Folder) -> Plan | None:
-    """The plan of a folder, if it has one."""
-    found = folder.read(PLAN)
-    if found is None:
-        return None
-    return Plan(found["settings"], [Part(**each) for each in found["parts"]])
+def _differences(stored: Plan, values: dict[str, str], part_mb: float | None) -> list[str]:
+    """Return the settings in which a plan differs, as messages show them.
+
+    The size of parts counts where it is given.
+    """
+    found = differences(stored.settings, values)
+    if part_mb is not None and part_mb != stored.part_mb:
+        found.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
+    if not stored.stored_sha256 and not found:
+        found.append("form (that of version 0.1 there)")
+    return found
 
 
 def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:

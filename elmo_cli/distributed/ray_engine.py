@@ -1,42 +1,47 @@
-"""Ray: parts to workers, wherever they run; it places them, restarts them and tries again."""
+"""Ray: it places workers, restarts them, and gives a part to another worker where one dies."""
 
 import logging
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
 from typing import Any, Final, NamedTuple
 
 import torch
 
-from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult, worker_name
-from elmo_cli.errors import DeviceError, ElmoError, first_line, install_command, load_extra
+from elmo_cli.distributed.run import AtWork, EmbedPart
+from elmo_cli.errors import DeviceError, ElmoError, counted, first_line, load_extra
+from elmo_cli.outputs.plan_file import Part
 
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
 _WAIT_SECONDS: Final = 1.0
 _CONNECT_SECONDS: Final = 20.0
+_SIGNALS_SECONDS: Final = 0.02
 _SILENT_SECONDS: Final = 25.0
-"""Seconds after which a worker that does not move, or that none runs, is said."""
+"""Seconds without progress after which a warning is logged."""
 _BUSY_SECONDS: Final = 2.0
-"""Of a processor: a worker that has used them computes, and may only be slow."""
+"""Seconds of a processor. A worker that has used as many computes, and may be slow."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Where workers run, what each takes, and how many a part may end."""
+    """Resources of the workers, and the number of them that a part may end."""
 
     address: str | None = None
-    """Of a cluster; None starts one on this machine for the run."""
+    """Address of a cluster. None starts one on this machine for the run."""
     workers: int | None = None
-    """The maximum; None is as many as there is room for."""
+    """Maximum number of workers. None is as many as the cluster has room for."""
     cpus_per_worker: float = 1
     gpus_per_worker: float = 0
     attempts: int = 5
@@ -45,16 +50,16 @@ class Resources:
 class _Pulse(NamedTuple):
     worker: str
     n_tokens: int
-    """Of its part, so far."""
+    """Number of tokens of its part so far."""
     cpu_seconds: float
 
 
 class _Worker:
-    """An actor of Ray, the process of which holds a model."""
+    """Actor of Ray, whose process holds a model."""
 
-    def __init__(self, embed: Callable[..., PartResult], resources: Resources) -> None:
+    def __init__(self, embed: EmbedPart, resources: Resources) -> None:
         self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
-        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray shows it no other GPU
+        self._device = "cuda" if resources.gpus_per_worker else "cpu"  # Ray hides other GPUs.
         self._n_tokens = 0
 
     def embed(self, part: Part) -> PartResult:
@@ -64,7 +69,7 @@ class _Worker:
         return self._embed(part, device=self._device, on_tokens=self._note)
 
     def pulse(self) -> _Pulse:
-        """How far it is, also while it embeds."""
+        """Return the progress in its part, also while it embeds."""
         return _Pulse(worker_name(), self._n_tokens, time.process_time())
 
     def _note(self, n_tokens: int) -> None:
@@ -73,7 +78,7 @@ class _Worker:
 
 @dataclass
 class _Watch:
-    """Looks whether a worker at work moves: it counts tokens, or computes, or is another."""
+    """Observer of a worker at work, which moves: it counts tokens, computes, or is replaced."""
 
     worker: Any
     part: Part
@@ -82,21 +87,21 @@ class _Watch:
     asked: Any = None
 
     def look(self, ray: Any) -> None:
-        """Ask for a pulse and take the last one; a warning, once, where it has not moved."""
+        """Take the last pulse and ask for another one. Log a warning, once, if it has not moved."""
         now = time.monotonic()
         if self.asked is not None and ray.wait([self.asked], timeout=0)[0]:
-            with suppress(ray.exceptions.RayError):  # it has died, and its part is tried again
+            with suppress(ray.exceptions.RayError):  # It has died, and its part is tried again.
                 self._take(ray.get(self.asked), now)
             self.asked = None
         if self.asked is None:
             self.asked = self.worker.pulse.remote()
         if now - self.moved > _SILENT_SECONDS:
             logger.warning(
-                "Warning: worker %s has not moved for %.0f seconds in %s; if its node is lost, Ray "
-                "starts another; else end its process there, and the part is tried again",
+                "Warning: worker %s has not moved for %.0f seconds in %s. If its node is lost, Ray "
+                "starts another worker. Otherwise end its process there: the part is tried again.",
                 *(self.last.worker, now - self.moved, self.part),
             )
-            self.moved = math.inf  # said once
+            self.moved = math.inf  # One warning is enough.
 
     def _take(self, pulse: _Pulse, now: float) -> None:
         is_busy = pulse.cpu_seconds - self.last.cpu_seconds >= _BUSY_SECONDS
@@ -105,22 +110,23 @@ class _Watch:
 
 
 def embed_on_ray(
-    parts: Sequence[Part], embed: Callable[..., PartResult], resources: Resources
-) -> Iterator[PartResult | int]:
-    """Embed parts by workers of Ray, an `Engine`: what became of each, and tokens in work."""
+    parts: Sequence[Part], embed: EmbedPart, resources: Resources
+) -> Iterator[PartResult | AtWork]:
+    """Embed parts by workers of Ray; see `run.Workers`."""
     ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
-    with redirect_stdout(sys.stderr):  # Ray tells of workers that die on standard output
-        _connect(ray, address)
+    # Ray prints which workers died. Its processes end with the thread that has started them.
+    with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
+        _connect(ray, address, starter)
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
-            if address is None or resources.workers is None:  # else nodes may join later
+            if address is None or resources.workers is None:  # Otherwise nodes may join later.
                 n_workers = min(n_workers, _room(ray.cluster_resources(), resources))
             actor = ray.remote(_Worker).options(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
                 max_restarts=-1,
                 max_task_retries=resources.attempts - 1,
-                max_concurrency=2,  # so that it answers while it embeds
+                max_concurrency=2,  # A worker answers while it embeds.
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
             yield from _results(ray, workers, list(parts), resources)
@@ -130,8 +136,8 @@ def embed_on_ray(
 
 def _results(
     ray: Any, workers: list[Any], parts: list[Part], resources: Resources
-) -> Iterator[PartResult | int]:
-    # A worker gets a part once it is there, so that none waits for a worker that has no room.
+) -> Iterator[PartResult | AtWork]:
+    # A worker gets a part once it runs, so that no part waits for a worker without room.
     starting = {worker.pulse.remote(): worker for worker in workers}
     at_work: dict[Any, _Watch] = {}
     heard = looked = time.monotonic()
@@ -149,19 +155,22 @@ def _results(
                 part = parts.pop()
                 at_work[worker.embed.remote(part)] = _Watch(worker, part, last)
             else:
-                ray.kill(worker)  # others may have waited for its room
+                ray.kill(worker)  # Others may wait for its room.
         if time.monotonic() - looked >= _WAIT_SECONDS:
             looked = time.monotonic()
             for watch in at_work.values():
                 watch.look(ray)
-        yield sum(watch.last.n_tokens for watch in at_work.values())
+        yield AtWork(
+            sum(watch.last.n_tokens for watch in at_work.values()),
+            frozenset(watch.last.worker for watch in at_work.values()),
+        )
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
-                "Warning: no worker runs: no node has %g CPUs and %g GPUs free; the run waits "
-                "for one, Ctrl-C ends it",
+                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. The run waits "
+                "for one; Ctrl-C ends it.",
                 *(resources.cpus_per_worker, resources.gpus_per_worker),
             )
-            heard = math.inf  # said once, until there is a result
+            heard = math.inf  # One warning is enough, until there is a result.
 
 
 def _started(ray: Any, call: Any) -> _Pulse:
@@ -173,39 +182,48 @@ def _started(ray: Any, call: Any) -> _Pulse:
 
 
 def _result_of(ray: Any, call: Any, part: Part, attempts: int) -> PartResult:
-    """What a call gave; that the part is left out, where its workers died."""
+    """Return the result of a call, which is an error if the part has ended its workers."""
     try:
         result: PartResult = ray.get(call)
         return result
-    except ray.exceptions.RayTaskError as error:  # of our code
+    except ray.exceptions.RayTaskError as error:  # An error of our code.
         raise error.cause from None
     except ray.exceptions.RayError:
-        reason = f"{part}: ended {attempts} workers; it is left out"
+        reason = f"{part}: ended {counted(attempts, 'worker')}. It is given up."
         return PartResult(part.number, "none", error=reason)
 
 
 def load_ray() -> Any:
-    """Import Ray; an `ElmoError` where it is missing or too old."""
+    """Import Ray.
+
+    Raises:
+        ElmoError: Ray is missing or too old.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray = load_extra("--engine ray", "ray", "ray")
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
-            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}; "
-            f"{install_command('ray')}"
+            f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
+            'Use pip install "elmo-cli[ray]".'
         )
     return ray
 
 
-def _connect(ray: Any, address: str | None) -> None:
-    """Connect to a cluster, or start one on this machine; an `ElmoError` where none answers."""
+def _connect(ray: Any, address: str | None, starter: ThreadPool) -> None:
+    """Connect to a cluster, or start one on this machine.
+
+    Raises:
+        ElmoError: No cluster answers.
+    """
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        ray.init(address="local", include_dashboard=False, **settings)
+        start = partial(ray.init, "local", include_dashboard=False, **settings)
+        _keep_signals(starter, start)
         return
     try:
-        with ThreadPool(1) as pool:  # Ray itself tries for minutes
-            pool.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+        # Ray itself tries for minutes.
+        _keep_signals(starter, partial(ray.init, address, **settings), _CONNECT_SECONDS)
     except Exception as error:
         reason = first_line(error)
         if isinstance(error, TimeoutError):
@@ -213,18 +231,52 @@ def _connect(ray: Any, address: str | None) -> None:
         elif isinstance(error, OSError):
             reason = error.strerror or reason
         raise ElmoError(
-            f"--address {address}: expected a cluster of Ray, found {reason}; without --address "
-            "the run starts its own"
+            f"--address {address}: expected a cluster of Ray, found {reason}. Without --address "
+            "the run starts its own."
         ) from None
 
 
+def _keep_signals(
+    starter: ThreadPool, start: Callable[[], object], seconds: float = math.inf
+) -> None:
+    """Call a function in the thread of a pool, and keep the signal handlers of the main thread.
+
+    In the main thread Ray would replace Python's handler of SIGTERM. In any thread its core
+    replaces that of the system with one that prints a stack trace and calls ours. So ours is set
+    again and again until Ray runs.
+
+    Raises:
+        TimeoutError: The function takes longer.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    end = time.monotonic() + seconds
+    call = starter.apply_async(start)
+    while not call.ready() and time.monotonic() < end:
+        _set_handlers(handlers)
+        call.wait(_SIGNALS_SECONDS)
+    _set_handlers(handlers)
+    call.get(0)
+
+
+def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        if handler is not None:  # Python did not set the handler if it is None.
+            signal.signal(number, handler)
+
+
 def _room(there: dict[str, float], wanted: Resources) -> int:
-    """How many workers a cluster has room for, when nobody else uses it; none is an error."""
+    """Return how many workers a cluster has room for, if it has no other users.
+
+    Raises:
+        DeviceError: It has no room for one.
+    """
     sizes = {"CPU": wanted.cpus_per_worker, "GPU": wanted.gpus_per_worker}
     for name, size in sizes.items():
         if there.get(name, 0) < size:
             raise DeviceError(
                 f"--{name.lower()}s-per-worker {size:g}: the cluster has {there.get(name, 0):g} "
-                f"{name}s in all"
+                f"{name}s in all. Ask for fewer."
             )
     return min(int(there[name] / size) for name, size in sizes.items() if size)

@@ -142,7 +142,7 @@ class FastBiLm:
 
 
 def compute_input_gates(
-    layer: Linear,  # from P to 4 D values
+    layer: Linear,  # (P,) to (4 D,)
     inputs: Tensor,  # float, (V, P)
     tokens: NDArray[np.int64] | None,  # row of `inputs` per node; None: the nodes are the rows
     sizes: Sequence[int],  # number of nodes per step

@@ -1,4 +1,4 @@
-"""Documents of spaCy to vectors of their tokens: `elmo` as a component of a pipeline.
+"""Component `elmo` of a spaCy pipeline, which gives the tokens of documents their vectors.
 
 spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")` needs no import.
 """
@@ -23,23 +23,23 @@ Array = NDArray[np.float32]
 
 
 class ElmoComponent:
-    """Gives the tokens of documents their vectors, each in its sentence.
+    """Component that gives each token of a document its vector in its sentence.
 
-    Pickles and the folders of `to_disk` have the name of the model, not its weights.
+    Pickles and folders of `to_disk` contain the name of the model, not its weights.
     """
 
     def __init__(self, layers: str, **settings: Any) -> None:
-        """Load the model by the settings of `ElmoEmbedder`; several layers are concatenated.
+        """Load the model with the arguments of `ElmoEmbedder`; several layers are concatenated.
 
         Raises:
-            ElmoError: see `ElmoEmbedder`; or there is no such layer.
+            ElmoError: See `ElmoEmbedder`; or the model lacks a layer.
         """
         self._layers, self._settings = layers, settings
         Selection(layers).for_model(self.embedder.options.n_layers)
 
     @cached_property
     def embedder(self) -> ElmoEmbedder:
-        """What embeds the sentences; a pickle loads it on first use."""
+        """Embedder of the sentences, loaded on first use after unpickling."""
         return ElmoEmbedder(**self._settings)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def make_component(
     precision: str,
     device: str | None,
 ) -> ElmoComponent:
-    """The component of a pipeline; spaCy gives the settings of its config."""
+    """Create the component of a pipeline; spaCy passes the options of its config."""
     return ElmoComponent(layers, model=model, state=state, precision=precision, device=device)
 
 
@@ -99,11 +99,11 @@ Language.factory(
 
 
 def add_hooks(doc: Doc) -> None:
-    """Let the vectors and similarities of a document be those of `doc.tensor`.
+    """Use `doc.tensor` for the vectors and similarities of a document.
 
-    The component does it; a document that is read from bytes or comes from another process
-    (`n_process`) has its tensor, but lost the hooks, of which spaCy warns. Without them, spaCy
-    takes two tokens of one form for equal, whatever their vectors.
+    The component adds the hooks. A document that was read from bytes, or comes from another
+    process (`n_process`), still has its tensor but has lost the hooks, as spaCy warns. Without
+    the hooks, spaCy treats two tokens of one form as equal, whatever their vectors.
     """
     similarity = {"similarity": _similarity, "has_vector": _has_vector}
     doc.user_token_hooks.update(vector=_token_vector, **similarity)
@@ -117,7 +117,7 @@ def _token_vector(token: Token) -> Array:
 
 
 def _mean_vector(part: Doc | Span) -> Array:
-    """The mean over the tokens that are no white space, shape (W,); zeros where there is none."""
+    """Return the mean over the tokens except white space, shape (W,); zeros if there is none."""
     rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
     mean: Array = rows.sum(axis=0) / max(1, len(rows))
     return mean
@@ -132,11 +132,11 @@ def _has_vector(part: Doc | Span | Token) -> bool:
 
 
 def _sentences(doc: Doc) -> list[Sentence]:
-    """The tokens of each sentence, without white space; one sentence if no bounds are set."""
+    """Return the tokens of each sentence without white space; one sentence if no bounds are set."""
     parts = doc.sents if doc.has_annotation("SENT_START") else [doc]
     return [[token.text for token in part if not token.is_space] for part in parts] or [[]]
 
 
 def _side_by_side(vectors: Array) -> Array:
-    """Vectors of one layer, shape (T, W), as they are; of several, (L, T, W), as (T, L * W)."""
+    """Concatenate the layers of each token: (L, T, W) to (T, L * W); (T, W) stays."""
     return vectors if vectors.ndim == 2 else np.concatenate(list(vectors), axis=1)

@@ -1,4 +1,4 @@
-"""The outputs of TF-Hub's module `google/elmo`, by their names."""
+"""`HubElmo`: a module with the outputs of TF-Hub's `google/elmo`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,13 +33,13 @@ class HubElmo(nn.Module):
         """Load a model by its name; the default one if neither `model` nor `module` is given.
 
         Args:
-            trainable: train the mix, as in versions 2 and 3: the weights of the layers (before
+            trainable: Train the mix, as in versions 2 and 3: the weights of the layers (before
                 the softmax, initially 0) and the scale (initially 1).
-            requires_grad: train the biLM too; a `module` keeps its own setting otherwise.
-            module: a biLM in place of `model`.
+            requires_grad: Train the biLM too; otherwise a `module` keeps its own setting.
+            module: biLM in place of `model`.
 
         Raises:
-            ElmoError: the model is missing or invalid, or is given twice.
+            ElmoError: The model is missing or invalid, or is given twice.
         """
         super().__init__()
         if model is not None and module is not None:
@@ -60,25 +60,25 @@ class HubElmo(nn.Module):
         Args:
             sentences: B sentences, split on spaces (the signature `default`), or the tokens
                 of B sentences, each padded to T with "" (the signature `tokens`).
-            lengths: the number of tokens of each sentence without padding (`sequence_len`), for
-                tokens only. If not given, each "" at the end of a sentence is padding.
+            lengths: Number of tokens of each sentence without padding (`sequence_len`), for
+                tokens only. None: each "" at the end of a sentence is padding.
 
         Returns:
-            On the device of the biLM, W the width of its layers:
+            Tensors on the device of the biLM, with W the width of its layers:
             `word_emb`, float, shape (B, T, W / 2): the token layer.
             `lstm_outputs1`, `lstm_outputs2`, ...: the LSTM layers, float, shape (B, T, W).
-            `elmo`, float, shape (B, T, W): the weighted sum of all layers, the token layer
+            `elmo`, float, shape (B, T, W): the weighted sum of all layers, with the token layer
             twice side by side.
             `default`, float, shape (B, W): the mean of `elmo` over the tokens of a sentence;
             zero if it has none.
 
         Raises:
-            InputError: the lengths do not fit, or a token is empty.
+            InputError: The lengths do not fit, or a token is empty.
         """
         tokens, n_steps = _read(sentences, lengths)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
         layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
-        # The second boundary stands where the mask ends, or where there is no token at all.
+        # The second boundary is at the end of the mask; a sentence without tokens has none.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)
@@ -94,7 +94,7 @@ class HubElmo(nn.Module):
 def _read(
     sentences: Sequence[str] | Sequence[Sequence[str]], lengths: Sequence[int] | Tensor | None
 ) -> tuple[list[Sentence], int]:
-    """The tokens of each sentence, without padding, and T."""
+    """Return the tokens of each sentence without padding, and T."""
     if isinstance(sentences, str):
         raise InputError("expected a list of sentences, found one string")
     strings = [sentence for sentence in sentences if isinstance(sentence, str)]

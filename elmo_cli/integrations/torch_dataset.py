@@ -1,4 +1,4 @@
-"""A file of activations as a torch `Dataset`, for a `DataLoader` with workers."""
+"""torch `Dataset` of a file of activations, for a `DataLoader` with workers."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from elmo_cli.outputs.reader import open_activations
 
 
 class ActivationsDataset(Dataset[Tensor]):
-    """The records of a file, each read on access.
+    """Records of a file of activations, each read on access.
 
     Map-style: it has a length and can be shuffled. It can be pickled, and each worker opens
     the file for itself. Records differ in their number of tokens, so a batch of more than one
@@ -25,5 +25,5 @@ class ActivationsDataset(Dataset[Tensor]):
         return len(self.activations)
 
     def __getitem__(self, number: int) -> Tensor:
-        """The activations of a record, in the data type of the file."""
+        """Return the activations of a record, in the data type of the file."""
         return torch.from_numpy(self.activations[number])

@@ -1,4 +1,4 @@
-"""Texts to one ELMo vector each, as a step of a scikit-learn pipeline (extra `sklearn`)."""
+"""Step of a scikit-learn pipeline that turns texts into one ELMo vector each."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,10 +25,10 @@ class ElmoVectorizer(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Turn texts into the rows of a matrix.
+    """Transformer of texts into the rows of a matrix.
 
-    There is nothing to fit: `fit` only checks the parameters, and `transform` works without it.
-    The model is loaded when it is needed, and left out of pickles and clones.
+    Nothing is fitted: `fit` only checks the parameters, and `transform` works without it.
+    The model is loaded on first use, and pickles and clones do not contain it.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class ElmoVectorizer(
         batch_tokens: int | None = None,
         device: str = "cpu",
     ) -> None:
-        """Keep the parameters as they are.
+        """Store the parameters unchanged.
 
         Args:
-            model, batch_tokens, device: as in `ElmoEmbedder`.
-            layers, mix, gamma, pooling, tokenizer: as in `ElmoEmbedder.encode`; several layers
+            model, batch_tokens, device: As in `ElmoEmbedder`.
+            layers, mix, gamma, pooling, tokenizer: As in `ElmoEmbedder.encode`; several layers
                 are concatenated.
         """
         self.model = model
@@ -63,7 +63,7 @@ class ElmoVectorizer(
         """Check the parameters.
 
         Raises:
-            ElmoError: see `transform`.
+            ElmoError: See `transform`.
         """
         self.transform([])
         return self
@@ -75,11 +75,12 @@ class ElmoVectorizer(
             texts: n strings, which are tokenized, or lists of tokens.
 
         Returns:
-            float32, shape (n, W), a row a text; zeros for a text without tokens. For L layers
+            float32, shape (n, W), one row per text; zeros for a text without tokens. For L layers
             (n, L * W), with W / 2 in place of W for `word_emb`.
 
         Raises:
-            ElmoError: a text is neither, the model is missing, or a parameter is invalid.
+            ElmoError: A text is neither a string nor a list, the model is missing, or a parameter
+                is invalid.
         """
         if isinstance(texts, str) or getattr(texts, "ndim", 1) != 1:
             found = "one string" if isinstance(texts, str) else "a table"
@@ -94,11 +95,11 @@ class ElmoVectorizer(
         return rows
 
     @property
-    def _n_features_out(self) -> int:  # the name that scikit-learn's mixin reads
+    def _n_features_out(self) -> int:  # scikit-learn's mixin reads this name.
         return int(self.transform([]).shape[1])
 
     def _load(self) -> "ElmoEmbedder":
-        """The embedder, loaded anew when a parameter that it depends on has changed."""
+        """Return the embedder, reloaded if a parameter that it depends on has changed."""
         from elmo_cli.embedder import ElmoEmbedder
 
         key = (self.model, self.batch_tokens, self.device)

@@ -1,1 +1,1 @@
-"""What the biLM predicts: softmax, scores, perplexity, words."""
+"""Predictions of the biLM: softmax, scores, perplexity, words."""

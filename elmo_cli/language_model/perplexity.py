@@ -1,11 +1,11 @@
-"""How unexpected a text is: its perplexity, and the surprisal of each token.
+"""Perplexity of a text, and surprisal of each token.
 
 The perplexity is exp of the mean negative log probability of all predictions: each token, and one
-boundary a sentence. `<UNK>` is a word like any other, so perplexities of different vocabularies
-cannot be compared.
+boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies cannot be
+compared.
 
-The surprisal of a token, in bits, is minus the logarithm, to the base 2, of its probability in its
-context. A token that is not in the vocabulary has the surprisal of `<UNK>`, of any such word.
+The surprisal of a token, in bits, is -log2 of its probability in its context. A token that is not
+in the vocabulary has the surprisal of `<UNK>`, which covers all unknown words.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +25,7 @@ from elmo_cli.text.records import Sentence
 
 @dataclass(frozen=True)
 class Directions:
-    """The perplexity of each direction, and of both."""
+    """Perplexity of each direction, and of both together."""
 
     forward: float
     backward: float
@@ -36,37 +36,37 @@ class Directions:
 
 @dataclass(frozen=True)
 class Perplexity:
-    """How well a model predicts a text."""
+    """Perplexity of a text, with the numbers of sentences, tokens and predictions."""
 
     sentences: int
-    """Those that have tokens; the others are not predicted."""
+    """Number of sentences with tokens; the others are not predicted."""
     tokens: int
     predictions: int
-    """Of each direction: every token, and a boundary a sentence."""
+    """Number of predictions per direction: every token, and one boundary per sentence."""
     unknown: float
-    """The share of the tokens that are not in the vocabulary."""
+    """Share of the tokens that are not in the vocabulary."""
     all_words: Directions
-    """Of all predictions, `<UNK>` counted as a word."""
+    """Perplexity of all predictions, with `<UNK>` as a word."""
     known_words: Directions
-    """Of the predictions of words of the vocabulary, boundaries included."""
+    """Perplexity of the words of the vocabulary, including boundaries."""
 
 
 def measure_perplexity(
     model: LanguageModel, sentences: Iterable[Sentence], batch_size: int = DEFAULT_BATCH_SIZE
 ) -> Perplexity:
-    """The perplexity of a stream of sentences.
+    """Measure the perplexity of a stream of sentences.
 
     Args:
-        sentences, batch_size: as in `LanguageModel.score`.
+        sentences, batch_size: As in `LanguageModel.score`.
 
     Raises:
-        InputError: there is no token.
+        InputError: There is no token.
     """
     return perplexity_of_scores(model.score(sentences, batch_size))
 
 
 def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity:
-    """The same of the scores of sentences."""
+    """Compute the perplexity from the scores of sentences; see `measure_perplexity`."""
     n_sentences = n_tokens = n_unknown = 0
     log_p, of_unknown = np.zeros(2), np.zeros(2)  # forward, backward
     for score in scores:
@@ -90,14 +90,14 @@ def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity:
 
 
 def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
-    """The sums of both directions' log probabilities, shape (2,), to perplexities."""
+    """Turn the sums of both directions' log probabilities, shape (2,), into perplexities."""
     means = np.append(log_p, log_p.mean()) / n_predictions
     with np.errstate(over="ignore"):
         return Directions(*np.exp(-means).tolist())
 
 
 class Surprisals(NamedTuple):
-    """What a model expected of the T tokens of a sentence, in bits."""
+    """Surprisal of the T tokens of a sentence, in bits."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
@@ -105,7 +105,7 @@ class Surprisals(NamedTuple):
     surprisal: NDArray[np.float64]
     """Shape (T,)."""
     entropy: NDArray[np.float64] | None
-    """The expected surprisal of the word in each place, shape (T,), if it was asked for."""
+    """Expected surprisal at each position, shape (T,); None unless it was requested."""
 
 
 def measure_surprisal(
@@ -120,9 +120,9 @@ def measure_surprisal(
     """Measure the surprisal of each token of a stream of sentences.
 
     Args:
-        sentences, batch_size, is_ready: as in `LanguageModel.score`.
-        backward: predict each token from those after it, not from those before it.
-        with_entropy: measure how uncertain each prediction is, too.
+        sentences, batch_size, is_ready: As in `LanguageModel.score`.
+        backward: Predict each token from the tokens after it instead of those before it.
+        with_entropy: Compute the entropy of each prediction too.
     """
 
     def compute(batch: list[Sentence], top: Tensor) -> list[Surprisals]:
@@ -145,6 +145,6 @@ def measure_surprisal(
 
 
 def _in_bits(tokens: Sentence, known: NDArray[np.bool_], scores: NDArray[np.float64]) -> Surprisals:
-    """From log probabilities and perhaps entropies, shape (1, T) or (2, T)."""
+    """Convert log probabilities, shape (1, T), or with entropies, (2, T), to bits."""
     bits = scores / np.log(2)
     return Surprisals(tokens, known, -bits[0], bits[1] if len(bits) > 1 else None)

@@ -1,14 +1,14 @@
-"""A text to the words that may go on with it, come before it or fill a gap in it.
+"""Prediction of words after a text, before it or in a gap of it.
 
-In a gap, both directions meet. If what is left of it (l) and what is right of it (r) were
+Both directions meet in a gap. If the text on the left (l) and the text on the right (r) were
 independent given the word w, Bayes' rule would give
 
     p(w | l, r)  is proportional to  p(w | l) p(w | r) / p(w)
 
-so their log probabilities are added, that of the word by itself is taken off, and the
-result is made to sum to one over the vocabulary. The model does not know p(w); a vocabulary
-by falling count does, roughly: it is taken to be log-uniform in the word's rank, as the
-sampled softmax of training takes it.
+The two log probabilities are added, the log probability of the word by itself is subtracted, and
+the result is normalized over the vocabulary. The model does not know p(w). A vocabulary by falling
+count approximates it: p(w) is taken to be log-uniform in the word's rank, as in the sampled softmax
+of training.
 """
 
 import re
@@ -28,34 +28,34 @@ from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence, check_sentence
 
 GAP: Final = "___"
-"""The token that stands for a word to be found."""
+"""Token that marks the word to predict."""
 
 
 class Candidate(NamedTuple):
-    """A word of the vocabulary, and how probable it is."""
+    """A word of the vocabulary with its probability."""
 
     word: str
     probability: float
 
 
 class Prediction(NamedTuple):
-    """The most probable words at a place in a text."""
+    """Most probable words after a text, before it or in its gap."""
 
     tokens: Sentence
     place: str
     """`after` the text, `before` it, or in the `gap` that it has."""
     candidates: list[Candidate]
-    """By falling probability."""
+    """Words by falling probability."""
     unknown: float
-    """The probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
+    """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
 
 
 class Substitutes(NamedTuple):
-    """The most probable words in the place of each token of a sentence."""
+    """Most probable words at the position of each token of a sentence."""
 
     tokens: Sentence
     candidates: list[list[Candidate]]
-    """Of each token, by falling probability."""
+    """Words for each token, by falling probability."""
 
 
 def predict_words(
@@ -68,19 +68,19 @@ def predict_words(
 ) -> list[Prediction]:
     """Find the most probable words after each text, or in its gap.
 
-    After a text (before it, where `backward`), the probabilities are those of the softmax,
-    with `</S>` (`<S>`) for the end of the sentence. In a gap, filled by Bayes' rule from both
-    sides, there are words only.
+    After a text (before it, if `backward`), the probabilities are those of the softmax,
+    with `</S>` (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule
+    from both sides.
 
     Args:
-        texts: each a list of tokens, with `___` where a word is to be found; without
-            tokens, the start (or end) of a sentence.
-        top: how many words, at most the vocabulary.
-        backward: find the word before each text; a gap takes both directions.
-        with_unknown: after a text, show `<UNK>` among the words.
+        texts: Lists of tokens, with `___` for a word to predict; an empty list is the start (or
+            end) of a sentence.
+        top: Number of words, at most the size of the vocabulary.
+        backward: Predict the word before each text; a gap uses both directions.
+        with_unknown: Include `<UNK>` among the words after a text.
 
     Raises:
-        InputError: a text has several gaps, or `top` is less than 1.
+        InputError: A text has several gaps, or `top` is less than 1.
     """
     check_at_least("top", top, 1)
     return [
@@ -107,14 +107,14 @@ def _predict(
 
 
 def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
-    """The log probability, shape (V,), of every word in the gap of each text."""
+    """Yield the log probability, shape (V,), of every word in the gap of each text."""
     ahead, _ = model.read([text[: text.index(GAP)] for text in texts], backward=False)
     behind, _ = model.read([text[text.index(GAP) + 1 :] for text in texts], backward=True)
     yield from _between(model, ahead, behind)
 
 
 def _beside(model: LanguageModel, texts: list[Sentence], backward: bool) -> Iterator[Tensor]:
-    """The same of every word after each text, or before it."""
+    """Yield the log probability, shape (V,), of every word after each text, or before it."""
     contexts, _ = model.read(texts, backward=backward)
     yield from model.softmax.of_words(contexts)
 
@@ -125,7 +125,7 @@ def substitute_words(
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
-        top: how many words for each token, at most the vocabulary.
+        top: Number of words per token, at most the size of the vocabulary.
 
     Raises:
         InputError: `top` is less than 1.
@@ -135,7 +135,7 @@ def substitute_words(
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
         lengths = [len(sentence) for sentence in batch]
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
-        rows = torch.tensor(inner).nonzero()[:, 0].to(layer.device)  # those of tokens
+        rows = torch.tensor(inner).nonzero()[:, 0].to(layer.device)  # rows of tokens
         ahead, behind = layer.chunk(2, dim=1)
         log_p = _between(model, ahead[rows - 1], behind[rows + 1])
         return [
@@ -147,7 +147,7 @@ def substitute_words(
 
 
 def check_text(text: Sentence) -> Sentence:
-    """Make sure that a text, of tokens, has one gap at most, and hand it back."""
+    """Return a list of tokens; raise an `InputError` if it has more than one gap."""
     found = list(check_sentence(text))
     n_gaps = found.count(GAP)
     if n_gaps > 1:
@@ -156,28 +156,28 @@ def check_text(text: Sentence) -> Sentence:
 
 
 def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
-    """The tokens of a text, three or more `_` being one wherever they stand."""
+    """Tokenize a text; three or more `_` are one token, wherever they stand."""
     first, *others = re.split(r"_{3,}", text)
     return [*cut(first), *(token for part in others for token in (GAP, *cut(part)))]
 
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Iterator[Tensor]:
-    """The log probability, shape (V,), of every word between two contexts, shape (N, P)."""
+    """Yield the log probability, (V,), of every word between two contexts, shape (N, P)."""
     ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64)
-    of_word = ranks.reciprocal().log1p().log()  # by itself, but for a constant
+    of_word = ranks.reciprocal().log1p().log()  # log p(w), up to a constant
     both = zip(model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True)
     for left, right in both:
         yield _without(model, left + right - of_word, *SPECIAL_TOKENS)
 
 
 def _without(model: LanguageModel, log_p: Tensor, *words: str) -> Tensor:
-    """Take words out of log probabilities, shape (V,): those of the others sum to one."""
+    """Exclude words from log probabilities, shape (V,), and normalize the rest."""
     log_p[model.vocabulary.indices(words)] = -torch.inf
     return log_p.log_softmax(dim=0)
 
 
 def _best(model: LanguageModel, log_p: Tensor, top: int) -> list[Candidate]:
-    """The most probable words, by log probabilities of shape (V,); of equal ones, the first."""
+    """Return the most probable words by log probabilities, shape (V,); ties keep their order."""
     least = log_p.topk(min(top, len(log_p))).values[-1]
     near = (log_p >= least).nonzero()[:, 0]
     order = near[log_p[near].argsort(descending=True, stable=True)][:top]
@@ -203,15 +203,15 @@ def sample_sentences(
     `<UNK>` is never drawn, nor the boundary that the direction does not predict.
 
     Args:
-        text: the tokens to continue, perhaps none.
-        backward: put words before the text, not after it.
-        temperature: what the logits are divided by: below 1 the probable words get more
-            probable, above 1 less.
-        seed: of all that is random. A sample depends on it and on its own number only.
-        max_words: words added at most; a sentence that ends is shorter.
+        text: Tokens to continue, perhaps none.
+        backward: Put words before the text instead of after it.
+        temperature: Divisor of the logits. Below 1, probable words become more probable; above 1,
+            less.
+        seed: Seed of all random numbers. A sample depends only on it and on its own number.
+        max_words: Maximum number of added words; a sentence that ends is shorter.
 
     Returns:
-        Sentences, the text included.
+        Sentences, including the text.
 
     Raises:
         InputError: `temperature` is not above 0, or the text has a gap.
@@ -260,7 +260,7 @@ def _sample(
 def _draw(
     model: LanguageModel, log_p: Tensor, random: np.random.Generator, temperature: float
 ) -> str:
-    """A word, by log probabilities of shape (V,)."""
+    """Draw a word by log probabilities, shape (V,)."""
     scaled = (log_p - log_p.max()) / temperature
     # With Gumbel noise, each word is the largest with its probability.
     index = np.argmax(scaled.numpy() + random.gumbel(size=len(scaled)))

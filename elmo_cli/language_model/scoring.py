@@ -1,7 +1,7 @@
-"""Sentences to log probabilities: what a biLM with its softmax says of each token.
+"""`LanguageModel`: log probabilities of tokens by a biLM with its softmax.
 
-The forward direction predicts every token and `</S>`, each from what is before it; the
-backward direction every token and `<S>`, each from what comes after it. A token that is
+The forward direction predicts every token and `</S>`, each from the tokens before it. The
+backward direction predicts every token and `<S>`, each from the tokens after it. A token that is
 not in the vocabulary counts as the word `<UNK>`.
 """
 
@@ -32,7 +32,7 @@ _Result = TypeVar("_Result")
 
 
 class SentenceScore(NamedTuple):
-    """The log probabilities of one sentence of T tokens, natural logarithms.
+    """Log probabilities of one sentence of T tokens, natural logarithms.
 
     A sentence without tokens has no boundaries either, and nothing is predicted.
     """
@@ -41,13 +41,13 @@ class SentenceScore(NamedTuple):
     known: NDArray[np.bool_]
     """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
-    """Of each token and of `</S>`, given what is before; shape (T + 1,)."""
+    """Log probability of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
     backward: NDArray[np.float64]
-    """Of `<S>` and of each token, given what comes after; shape (T + 1,)."""
+    """Log probability of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
 
 
 class LanguageModel:
-    """A biLM with its softmax, which says how probable the words of its `vocabulary` are."""
+    """A biLM with its softmax, which predicts the words of its `vocabulary`."""
 
     def __init__(
         self,
@@ -65,14 +65,13 @@ class LanguageModel:
         """Load a model with its softmax and vocabulary.
 
         Args:
-            options_file, weight_file, device, model, state, batch_tokens: as in
+            options_file, weight_file, device, model, state, batch_tokens: As in
                 `ElmoEmbedder`.
-            vocabulary_file, softmax_file: as in `choose_model`.
-            precision: of the biLM's computation; the softmax is computed in float32.
+            vocabulary_file, softmax_file: As in `choose_model`.
+            precision: Precision of the biLM; the softmax is computed in float32.
 
         Raises:
-            ElmoError: the model, its softmax or the device is not there, or not as it
-                should be.
+            ElmoError: The model, its softmax or the device is missing or invalid.
         """
         settings = ModelSettings(
             *(model, options_file, weight_file, vocabulary_file, softmax_file),
@@ -120,10 +119,10 @@ class LanguageModel:
         """Score a stream of sentences, in its order.
 
         Args:
-            sentences: each a list of tokens, without boundaries; read a window at a time.
-            batch_size: sentences in a batch; it matters with carried state only.
-            is_ready: whether the next sentence is there; where it is not, those before it are
-                scored, unless states are carried over.
+            sentences: Lists of tokens, without boundaries; read one window at a time.
+            batch_size: Sentences per batch; it matters with carried state only.
+            is_ready: Return whether the next sentence can be read without blocking. If not, the
+                sentences so far are scored, unless the state is carried over.
         """
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
@@ -148,14 +147,14 @@ class LanguageModel:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> Iterator[_Result]:
-        """Compute a result for each sentence of a stream, in its order, from its top layer.
+        """Compute one result per sentence of a stream, in its order, from the top layer.
 
         Args:
-            sentences, batch_size, is_ready: as in `score`.
-            compute: takes the sentences of a batch, none empty, and their top layer with
-                boundaries, float, shape (N, D P); gives the result of each.
-            nothing: the result of a sentence without tokens.
-            directions: those to run, 0 forward and 1 backward; D of them.
+            sentences, batch_size, is_ready: As in `score`.
+            compute: Function of the sentences of a batch, none empty, and their top layer with
+                boundaries, float, shape (N, D P). It returns one result per sentence.
+            nothing: Result of a sentence without tokens.
+            directions: D directions to run, 0 forward and 1 backward.
         """
 
         def compute_batch(
@@ -193,8 +192,8 @@ class LanguageModel:
         before_last = np.delete(np.arange(len(bounded)), ends - 1)
         contexts, targets = [], []
         for direction, values in zip(directions, top.chunk(len(directions), dim=1), strict=True):
-            # The forward direction predicts from all rows but the last of a sentence, what is
-            # in the row after; the backward direction from all but the first, that before.
+            # The forward direction predicts the next row from all rows but the last of a
+            # sentence, the backward direction the previous row from all but the first.
             contexts.append(values[torch.from_numpy(before_last + direction).to(top.device)])
             targets.append(torch.from_numpy(bounded[before_last + 1 - direction]))
         scores = self.softmax.of_targets(
@@ -209,16 +208,16 @@ class LanguageModel:
     def read(
         self, texts: Sequence[Sentence], *, backward: bool, state: BiLmState | None = None
     ) -> tuple[Tensor, BiLmState]:
-        """Read texts in one direction, to say what follows.
+        """Read texts in one direction, to predict the next word.
 
         Args:
-            texts: lists of tokens.
-            backward: read from the last token to the first.
-            state: where each starts, none empty; if not given, at the boundary of a sentence. Only
-                the part of the direction counts.
+            texts: Lists of tokens.
+            backward: Read from the last token to the first.
+            state: State that each text starts from, with no text empty. None starts at the
+                boundary of a sentence. Only the part of the direction counts.
 
         Returns:
-            The contexts of the next word, float, shape (B, P), and where each text ended.
+            Contexts of the next word, float, shape (B, P), and the state at the end of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise InputError("state 'carry': predictions start from zero or warm")

@@ -1,15 +1,15 @@
-"""The softmax over the whole vocabulary: its file, and log probabilities of words in contexts.
+"""Softmax over the whole vocabulary: its file, and log probabilities of words in contexts.
 
-softmax.hdf5 has a vector and a bias for each word that a biLM predicts:
+softmax.hdf5 has one vector and one bias per word that a biLM predicts:
 
     softmax/W    (V, P)    float32 or float16; V words, P the projection_dim
     softmax/b    (V,)
 
-The published models have it in this form, apart from their weights; both directions
-share it. Safetensors have the same names. The rows are in the order of the vocabulary.
+The published models have this file next to their weights, for both directions. Safetensors have
+these names too. The rows are in the order of the vocabulary.
 
-A vocabulary has up to 800,000 words, so neither its vectors nor the logits of many
-predictions need be in memory together: both are cut, and sums of exponentials added up.
+A vocabulary has up to 800,000 words. Neither its vectors nor the logits of many predictions are in
+memory together: both are split, and sums of exponentials are added up.
 """
 
 from collections.abc import Iterator
@@ -30,25 +30,25 @@ Array = NDArray[np.float32]
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
 ROWS: Final = 8192
-"""Words at once, 16 MiB of vectors of 512 values."""
+"""Number of words that are read together: 16 MiB of vectors of 512 values."""
 PREDICTIONS: Final = 1024
-"""Predictions at once, 32 MiB of logits."""
+"""Number of predictions that are computed together: 32 MiB of logits."""
 LOGITS: Final = 2**23
-"""Logits of all words in some contexts at once, 64 MiB."""
+"""Number of logits of all words in some contexts that are computed together: 64 MiB."""
 HELD_BYTES: Final = 512 * 2**20
-"""A softmax up to this size, in float32, is read once; a larger one again for each batch."""
+"""Maximum size of a softmax, in float32, that is read once; a larger one is read per batch."""
 
 
 # The file.
 
 
 Rows = tuple[int, Tensor, Tensor]
-"""The softmax of R words that follow one another in the vocabulary: the number of the first of
-them, their vectors and their biases, float32, shapes (R, P) and (R,)."""
+"""Softmax of R consecutive words of the vocabulary: index of the first word, vectors and biases,
+float32, shapes (R, P) and (R,)."""
 
 
 def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
-    """Make sure that a softmax fits a vocabulary and a biLM, by its `dim`; no value is read."""
+    """Raise a `WeightsError` unless a softmax has the shapes for a vocabulary and a biLM."""
     with open_tensors(path) as file:
         file.check_kind(SOFTMAX)
         file.check_shapes(
@@ -58,7 +58,7 @@ def check_softmax(path: str | Path, n_words: int, dim: int) -> None:
 
 
 def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
-    """Read a softmax that was checked, `n_rows` words at a time, so that little is in memory."""
+    """Read a checked softmax, `n_rows` words at a time, to limit memory."""
     with open_tensors(path) as file:
         biases = torch.from_numpy(file.read(BIAS))
         for first in range(0, len(biases), n_rows):
@@ -74,14 +74,14 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
 
 
 def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
-    """The vectors, shape (N, P), of the words of some numbers, of a softmax that was checked."""
+    """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
     runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)  # each is read together
     with open_tensors(path) as file:
         return np.concatenate([file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs])
 
 
 def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "float32") -> None:
-    """Write a softmax, (V, P) and (V,), as `write_tensors` does."""
+    """Write a softmax, shapes (V, P) and (V,), to a file; see `write_tensors`."""
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
 
 
@@ -89,10 +89,10 @@ def write_softmax(path: str | Path, weight: Array, bias: Array, dtype: str = "fl
 
 
 class FullSoftmax:
-    """The softmax of a file. It computes in float32 and adds up in float64."""
+    """Softmax of a file. Logits are float32, and sums are float64."""
 
     def __init__(self, path: Path, n_words: int, dim: int, device: torch.device) -> None:
-        """Check the file. A GPU holds the whole softmax."""
+        """Check the file; on a GPU, load the whole softmax."""
         check_softmax(path, n_words, dim)
         self._n_words, self._path, self._device = n_words, path, device
         self._held: list[Rows] = []
@@ -102,12 +102,12 @@ class FullSoftmax:
     def of_targets(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
     ) -> Tensor:
-        """The log probability of one word in each context.
+        """Compute the log probability of one word in each context.
 
         Args:
             contexts: float, shape (N, P), on the device.
             targets: int64, shape (N,): vocabulary indices.
-            with_entropy: give the entropy of the distribution over all words too.
+            with_entropy: Compute the entropy of the distribution over all words too.
 
         Returns:
             float64, shape (1, N), natural logarithms, on the CPU; (2, N) with the entropies.
@@ -133,7 +133,7 @@ class FullSoftmax:
         return torch.stack(scores).cpu()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
-        """The log probability of every word in each context.
+        """Yield the log probability of every word in each context.
 
         Args:
             contexts: float, shape (N, P), on the device.
@@ -155,6 +155,6 @@ class FullSoftmax:
 
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:
-    """What `logits.logsumexp(dim=1)` gives; the logits are used up, which spares a copy."""
+    """Compute `logits.logsumexp(dim=1)` in place of the logits, without a copy."""
     largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
     return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])

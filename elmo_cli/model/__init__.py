@@ -1,1 +1,1 @@
-"""What ELMo computes: readable, differentiable, the truth."""
+"""ELMo's computation: readable, differentiable, the reference for the fast version."""

@@ -18,32 +18,35 @@ from elmo_cli.model.vocabulary import Vocabulary
 
 
 class LayerState(NamedTuple):
-    """The state of one layer, in both directions."""
+    """State of one layer, in both directions."""
 
     forward: LstmState
     backward: LstmState
 
 
 BiLmState = list[LayerState]
-"""The state of each LSTM layer, from the lowest; a row a sentence."""
+"""State of each LSTM layer, from the lowest; one row per sentence."""
 
 
 class BiLmOutput(NamedTuple):
-    """The layers of a padded batch, its boundaries included."""
+    """Layers of a padded batch, including the boundaries."""
 
     layers: Tensor
-    """Float, shape (L, B, T + 2, 2 P), zero where the mask is."""
+    """float, shape (L, B, T + 2, 2 P), zero where the mask is zero."""
     mask: Tensor
-    """Bool, shape (B, T + 2)."""
+    """bool, shape (B, T + 2)."""
     state: BiLmState
-    """Where each sentence ended."""
+    """State at the end of each sentence."""
 
 
 class Dropout(nn.Dropout):
-    """Torch's, with a random number for four values; on the CPU it draws them on one thread."""
+    """Dropout with one random number per four values.
+
+    On the CPU, torch draws random numbers on one thread, and its own dropout needs one per value.
+    """
 
     def forward(self, values: Tensor) -> Tensor:
-        """Float, any shape, to the same."""
+        """Drop values of a float tensor of any shape."""
         if not self.training or self.p in (0, 1) or values.device.type != "cpu":
             return super().forward(values)
         drawn = torch.empty(values.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
@@ -67,12 +70,12 @@ class BiLm(nn.Module):
         """Build the modules; `weights.read_weights` fills them.
 
         Args:
-            options: the architecture.
-            vocabulary: the words of a word-level model.
-            token_encoder: one of another kind, in place of the one that `options` describe.
+            options: Architecture.
+            vocabulary: Words of a word-level model.
+            token_encoder: Token encoder in place of the one that `options` describe.
             projects: False where dim equals projection_dim and the weights have
                 no projection after the cell.
-            dropout: the share of the inputs of every LSTM that training drops.
+            dropout: Share of the inputs of every LSTM that training drops.
         """
         super().__init__()
         self.options = options
@@ -97,12 +100,12 @@ class BiLm(nn.Module):
         self.backward_layers = stack()
 
     def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
-        """Run over a padded batch, boundaries added.
+        """Run over a padded batch, after adding the boundaries.
 
         Args:
             ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
-            state: where each sentence starts; zero if not given. Sentences without
-                tokens get no boundaries, and end where they started.
+            state: State that each sentence starts from; None is the zero state. Sentences
+                without tokens get no boundaries, and keep their state.
         """
         bounded, mask = self.add_boundaries(ids)
         lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
@@ -117,10 +120,14 @@ class BiLm(nn.Module):
         encode: Callable[[Tensor, Tensor], Tensor],
         state: BiLmState | None = None,
     ) -> BiLmOutput:
-        """Run over a padded batch that has its boundaries, with a mask of `add_boundaries`.
+        """Run over a padded batch that includes its boundaries.
 
-        `lengths` are without the boundaries. `encode` takes the rows and columns of tokens,
-        int64, shape (N,) each, to their token vectors, float, shape (N, P).
+        Args:
+            mask: Mask of `add_boundaries`.
+            lengths: Number of tokens of each sentence, without the boundaries.
+            encode: Function from the rows and columns of tokens, int64, shape (N,) each, to
+                their token vectors, float, shape (N, P).
+            state: State that each sentence starts from.
         """
         packing = pack([length + 2 if length > 0 else 0 for length in lengths])
         rows, columns, order, reversal = (
@@ -141,8 +148,13 @@ class BiLm(nn.Module):
     ) -> tuple[list[tuple[Tensor, Tensor]], BiLmState]:
         """Run each stack over packed token vectors in the order in which it reads them.
 
-        `ahead` is for the forward stack, `behind` for the backward stack, float, shape (N, P);
-        the layers are like them. The states are where each sequence starts, and where it ended.
+        Args:
+            ahead: Token vectors for the forward stack, float, shape (N, P).
+            behind: Token vectors for the backward stack, float, shape (N, P).
+
+        Returns:
+            The layers of both stacks, shaped like the inputs, and the state at the end of each
+            sequence.
         """
         outputs: list[tuple[Tensor, Tensor]] = []
         ended = []
@@ -151,7 +163,7 @@ class BiLm(nn.Module):
             for lstm, values, start in zip(lstms, (ahead, behind), starts, strict=True):
                 inputs = self.dropout(values)
                 hidden, end = lstm(inputs, sizes, start)
-                # Residual connections skip every LSTM but the lowest; the state is without them.
+                # Residual connections skip every LSTM but the lowest; the state excludes them.
                 is_skipped = self.options.lstm.use_skip_connections and len(outputs) > 0
                 found.append(hidden + inputs if is_skipped else hidden)
                 ends.append(end)
@@ -161,12 +173,12 @@ class BiLm(nn.Module):
         return outputs, ended
 
     def initial_state(self, n_sentences: int) -> BiLmState:
-        """The zero state for `n_sentences` sentences."""
+        """Return the zero state for `n_sentences` sentences."""
         zero = self.layer_pairs()[0][0].initial_state(n_sentences)
         return [LayerState(zero, zero)] * self.options.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
-        """The forward and the backward LSTM of each layer, from the lowest."""
+        """Yield the forward and the backward LSTM of each layer, from the lowest."""
         return [
             (cast(Lstm, ahead), cast(Lstm, behind))
             for ahead, behind in zip(self.forward_layers, self.backward_layers, strict=True)
@@ -174,11 +186,11 @@ class BiLm(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Device of the parameters."""
         return self.layer_pairs()[0][0].gates.weight.device
 
     def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """The ids of tokenized sentences, as `forward` and `Elmo` take them.
+        """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
 
         Returns:
             int64, shape (B, T, C), T the longest sentence; 0 where a sentence has no token.
@@ -186,14 +198,18 @@ class BiLm(nn.Module):
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Put a boundary before and one after each sentence that has tokens.
+        """Put one boundary before and one after each sentence that has tokens.
 
-        Ids, int64, shape (B, T, C), to (B, T + 2, C), and their mask, bool, shape (B, T + 2).
+        Args:
+            ids: int64, shape (B, T, C).
+
+        Returns:
+            Ids, int64, shape (B, T + 2, C), and their mask, bool, shape (B, T + 2).
         """
         boundaries = self.token_encoder.token_ids(self.token_encoder.boundaries)
         start, end = boundaries.to(ids.device, non_blocking=True)
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
-        # Nothing here waits for a GPU: positions are compared, not looked for.
+        # Nothing here waits for a GPU: positions are compared, not searched.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
         at_start = (positions == 0) & (lengths > 0)  # (B, T + 2)
         at_end = (positions == lengths + 1) & (lengths > 0)
@@ -204,7 +220,7 @@ class BiLm(nn.Module):
 
 
 def select_state(state: BiLmState, rows: Tensor) -> BiLmState:
-    """The state of some sentences, in the order of `rows`, int64, shape (B,)."""
+    """Return the state of the sentences `rows`, int64, shape (B,), in their order."""
     return map_state(state, lambda values: values[rows])
 
 
@@ -217,5 +233,5 @@ def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmSta
 
 
 def state_tensors(state: BiLmState) -> list[Tensor]:
-    """The tensors of a state, in the order of `map_state`."""
+    """Return the tensors of a state, in the order of `map_state`."""
     return [values for layer in state for direction in layer for values in direction]

@@ -1,8 +1,8 @@
-"""One LSTM layer with projection, in one direction: readable, differentiable, the truth.
+"""One LSTM layer with projection, in one direction: the readable, differentiable reference.
 
 Sequences come packed, as in `torch.nn.utils.rnn.PackedSequence`: sorted by
 falling length, step after step, each step with only the sequences that still
-run. So no padding is ever computed.
+run. No padding is ever computed.
 
     step 0   a0 b0 c0       sizes = [3, 2, 1]
     step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
@@ -24,28 +24,27 @@ from elmo_cli.model.options import LstmOptions
 from elmo_cli.model.packed_lstm import PackedLstm, autocast_dtype
 
 FORGET_BIAS = 1.0
-"""Added to the forget gate at run time; the weights in the file are without it."""
+"""Number that is added to the forget gate at run time; the weights in the file exclude it."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How sentences of different lengths lie packed, step after step (see above)."""
+    """Layout of sentences of different lengths, packed step after step (see above)."""
 
     order: NDArray[np.int64]
-    """The sentences by falling length, shape (B,)."""
+    """Sentences by falling length, shape (B,)."""
     sizes: list[int]
-    """The number of sentences that still run at each step, falling."""
+    """Number of sentences that still run at each step, falling."""
     sentences: NDArray[np.int64]
-    """The sentence of each packed row, shape (N,)."""
+    """Sentence of each packed row, shape (N,)."""
     positions: NDArray[np.int64]
-    """The position of each packed row in its sentence, shape (N,)."""
+    """Position of each packed row in its sentence, shape (N,)."""
     reversal: NDArray[np.int64]
-    """The packed row with which each row changes place when every sentence is turned around,
-    shape (N,)."""
+    """Packed row that each row is swapped with when every sentence is reversed, shape (N,)."""
 
 
 def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Plan how sentences of the given lengths lie packed. Empty ones take no row."""
+    """Return the packed layout of sentences of the given lengths. Empty ones take no row."""
     all_lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-all_lengths, kind="stable")
     falling = all_lengths[order]
@@ -60,12 +59,12 @@ def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
 
 
 class LstmState(NamedTuple):
-    """What an LSTM carries from one step to the next, a row a sequence."""
+    """Tensors that an LSTM carries from one step to the next, one row per sequence."""
 
     hidden: Tensor
-    """Float, shape (B, P)."""
+    """float, shape (B, P)."""
     cell: Tensor
-    """Float, shape (B, D)."""
+    """float, shape (B, D)."""
 
 
 class Lstm(nn.Module):
@@ -84,7 +83,7 @@ class Lstm(nn.Module):
         self.projection = nn.Linear(options.dim, size, bias=False) if projects else None
 
     def initial_state(self, n_sequences: int) -> LstmState:
-        """The zero state for `n_sequences` sequences."""
+        """Return the zero state for `n_sequences` sequences."""
         zeros = self.gates.weight.new_zeros
         return LstmState(
             zeros(n_sequences, self.options.projection_dim), zeros(n_sequences, self.options.dim)
@@ -97,14 +96,14 @@ class Lstm(nn.Module):
 
         Args:
             inputs: float, shape (N, P), packed.
-            sizes: the number of sequences that run at each step, falling; sums to N.
-            state: where each sequence starts; zero if not given.
+            sizes: Number of sequences that run at each step, falling; sums to N.
+            state: State that each sequence starts from; None is the zero state.
 
         Returns:
-            The hidden states, like the inputs, and the state in which each sequence ended.
+            The hidden states, shaped like the inputs, and the state at the end of each sequence.
         """
         state = state or self.initial_state(sizes[0] if sizes else 0)
-        # A compiler of torch's would follow into the kernels.
+        # torch's compilers cannot follow into the kernels.
         if sizes and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return self._packed(inputs, sizes, state)
         return self.by_steps(inputs, sizes, state)
@@ -112,7 +111,7 @@ class Lstm(nn.Module):
     def by_steps(
         self, inputs: Tensor, sizes: Sequence[int], state: LstmState
     ) -> tuple[Tensor, LstmState]:
-        """What `forward` computes, to be read."""
+        """Compute `forward` step by step: the readable version."""
         hidden, cell = state
         weight_ih, weight_hh = torch.split(self.gates.weight, self.options.projection_dim, dim=1)
         # The inputs of all steps are known beforehand: one linear layer for all of them.
@@ -128,14 +127,14 @@ class Lstm(nn.Module):
             hidden, cell = self._step(step_gates, cell)  # (size, P), (size, D)
             outputs.append(hidden)
         ended.append(LstmState(hidden, cell))
-        ended.reverse()  # the longest sequences, which come first, ended last
+        ended.reverse()  # The longest sequences come first and ended last.
         final = LstmState(*(torch.cat(parts) for parts in zip(*ended, strict=True)))
         return torch.cat(outputs) if outputs else inputs, final
 
     def _packed(
         self, inputs: Tensor, sizes: Sequence[int], state: LstmState
     ) -> tuple[Tensor, LstmState]:
-        """What `by_steps` computes, where gradients may be wanted: see `PackedLstm`."""
+        """Compute `by_steps` with efficient gradients: see `PackedLstm`."""
         dtype, n = autocast_dtype(inputs), sizes[0]
         to_forget = self.gates.bias.new_tensor([0.0, 0.0, FORGET_BIAS, 0.0])
         bias = self.gates.bias + to_forget.repeat_interleave(self.options.dim)
@@ -150,7 +149,7 @@ class Lstm(nn.Module):
             sizes,
             tuple(bound or math.inf for bound in (self.options.cell_clip, self.options.proj_clip)),
         )
-        # The last row of each sequence: sequence k runs in as many steps as have more than k.
+        # Sequence k runs in as many steps as have more than k sequences; this is its last row.
         n_steps = np.searchsorted(-np.asarray(sizes), -np.arange(n), side="left")
         starts = np.cumsum([0, *sizes[:-1]])
         rows = torch.from_numpy(starts[n_steps - 1] + np.arange(n)).to(inputs.device)
@@ -175,5 +174,5 @@ class Lstm(nn.Module):
 
 
 def clip(values: Tensor, bound: float | None) -> Tensor:
-    """Values held within [-bound, bound]; as they are where the bound is None or 0."""
+    """Clip values to [-bound, bound]; return them unchanged if the bound is None or 0."""
     return values.clamp(-bound, bound) if bound else values

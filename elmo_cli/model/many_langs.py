@@ -1,14 +1,14 @@
-"""The models of ELMoForManyLangs (Che et al., 2018): lexicons, token encoder, weights.
+"""Models of ELMoForManyLangs (Che et al., 2018): lexicons, token encoder, weights.
 
-Their folder holds
+Their folder contains
 
     config.json             `config_path` names the file of the architecture
-    cnn_50_100_..._.json    the architecture; often left out, since all have the same
-    char.dic, word.dic      a symbol, a tab and its id a line
+    cnn_50_100_..._.json    the architecture; often missing, since all models share one
+    char.dic, word.dic      one symbol, a tab and its id per line
     token_embedder.pkl, encoder.pkl     the weights
 
-A token is its Unicode characters and its word; a model has a table for each, or for
-one of them. Beyond the token encoder, these models are biLMs like all others.
+A token is read as its Unicode characters and its word; a model has one table for each, or for
+one of them. Except for the token encoder, these models are ordinary biLMs.
 
 The weights are PyTorch state dicts, matrices (out, in):
 
@@ -23,7 +23,7 @@ The weights are PyTorch state dicts, matrices (out, in):
         .state_linearity.weight, bias       (4 D, P), (4 D): f with its bias of 1
         .state_projection.weight            (P, D)
 
-They are pickles, and read as tensors and nothing else.
+They are pickles, of which only tensors are read.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,40 +43,40 @@ from elmo_cli.model.vocabulary import read_words
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
 Take = Callable[..., Tensor]
-"""Called with the name and the shape of a tensor of a file, gives it."""
+"""Function that returns a tensor of a file by its name and shape."""
 
 START_TOKEN: Final = "<bos>"
 END_TOKEN: Final = "<eos>"
 
 _UNKNOWN: Final = "<oov>"
 _PADDING: Final = "<pad>"
-# Each has the other's name in the lexicons: so the models were trained.
+# The lexicons swap the two names, and the models were trained like this.
 _WORD_START: Final = "<eow>"
 _WORD_END: Final = "<bow>"
 _NAMELESS: Final = "\u3000"
-"""The symbol of a line that has none: a space, of which the lexicons only have this one."""
+"""Symbol of a line without one: a space, of which the lexicons contain only this one."""
 _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
     "characters.char_embedding.weight": "char_emb_layer.embedding.weight",
 }
-"""Parameters with a row for "no token here", and their tensors, which have none."""
+"""Parameters with a row for "no token here", and their tensors, which lack this row."""
 
 
 class Lexicon(dict[str, int]):
-    """Symbols, characters or words, and the rows of their table."""
+    """Characters or words with the rows of their table."""
 
     @property
     def n_rows(self) -> int:
-        """The number of rows of the table."""
+        """Number of rows of the table."""
         return 1 + max(self.values())
 
     def row(self, symbol: str) -> int:
-        """The row of a symbol; that of `<oov>` if it is not held."""
+        """Return the row of a symbol, or the row of `<oov>` for an unknown symbol."""
         return self.get(symbol, self[_UNKNOWN])
 
 
 class Lexicons(NamedTuple):
-    """The lexicons of a model: of characters, of words, or both."""
+    """Lexicons of a model: of characters, of words, or both."""
 
     characters: Lexicon | None
     words: Lexicon | None
@@ -102,7 +102,7 @@ def _read_lexicon(path: Path) -> Lexicon:
 
 
 class LexiconEncoder(TokenEncoder):
-    """A token's row of the words beside the features of its characters, projected."""
+    """Token encoder that projects the word's row next to the features of its characters."""
 
     boundaries = (START_TOKEN, END_TOKEN)
 
@@ -110,7 +110,7 @@ class LexiconEncoder(TokenEncoder):
         super().__init__()
         self.lexicons = lexicons
         dim = 0
-        # Row 0 stays zero: it stands for "no token here".
+        # Row 0 stays zero: it means "no token here".
         self.words: nn.Embedding | None = None
         if lexicons.words is not None:
             self.words = nn.Embedding(1 + lexicons.words.n_rows, options.word_dim, padding_idx=0)
@@ -123,10 +123,10 @@ class LexiconEncoder(TokenEncoder):
         self._max_characters = options.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """The ids of tokens; a literal `<bos>` or `<eos>` gives those of that boundary.
+        """Return the ids of tokens; a literal `<bos>` or `<eos>` has the ids of that boundary.
 
-        Int64, shape (N, 1 + C): the word (1 where words are not used), then the characters,
-        C of them or none. Rows of the tables, raised by one.
+        They are int64, shape (N, 1 + C): the word (1 if words are not used), then C characters
+        or none; each is one higher than the row of its table.
         """
         characters, words = self.lexicons
         n_characters = self._max_characters if characters else 0
@@ -159,8 +159,8 @@ class LexiconEncoder(TokenEncoder):
 def read_many_langs(
     encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
 ) -> BiLm:
-    """Build a model of encoder.pkl and token_embedder.pkl, in float32."""
-    with torch.device("meta"), Uninitialized():  # the shapes only
+    """Build a model from encoder.pkl and token_embedder.pkl, in float32."""
+    with torch.device("meta"), Uninitialized():  # shapes without values
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
     take = _read(token_encoder)
     state = {
@@ -173,7 +173,7 @@ def read_many_langs(
 
 
 def _token_parameter(take: Take, name: str, shape: tuple[int, ...]) -> Tensor:
-    """A parameter of the token encoder, of the tensors of token_embedder.pkl."""
+    """Return a parameter of the token encoder from the tensors of token_embedder.pkl."""
     if name in _TABLES:
         return below_padding(take(_TABLES[name], shape[0] - 1, shape[1]))
     name = name.removeprefix("characters.")
@@ -181,12 +181,12 @@ def _token_parameter(take: Take, name: str, shape: tuple[int, ...]) -> Tensor:
         return take(name, *shape)
     _, k, gate, kind = name.split(".")
     transform, carry = take(f"highways._layers.{k}.{kind}", 2 * shape[0], *shape[1:]).chunk(2)
-    # Their gate is the share of the input, ours that of what is made of it.
+    # Their gate weights the input, ours weights the transformed input.
     return -carry if gate == "carry" else transform
 
 
 def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
-    """The parameters of the LSTMs, of the tensors of encoder.pkl."""
+    """Return the parameters of the LSTMs from the tensors of encoder.pkl."""
     state = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):
@@ -196,7 +196,7 @@ def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
             weight_hh = take(f"{theirs}.state_linearity.weight", gates, size)
             state[f"{ours}.gates.weight"] = _in_our_order(torch.cat([weight_ih, weight_hh], dim=1))
             bias = _in_our_order(take(f"{theirs}.state_linearity.bias", gates))
-            bias.view(4, -1)[2] -= FORGET_BIAS  # the LSTM adds it
+            bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
             state[f"{ours}.gates.bias"] = bias
             projection = take(f"{theirs}.state_projection.weight", size, options.dim)
             state[f"{ours}.projection.weight"] = projection
@@ -209,15 +209,15 @@ def _in_our_order(values: Tensor) -> Tensor:
 
 
 def _read(path: Path) -> Take:
-    """Read a file of tensors: a function that gives one of them, in float32."""
+    """Read a file of tensors; return a function that returns one of them, in float32."""
     try:
-        # Which runs nothing that a pickle names.
+        # This never runs code that a pickle names.
         tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
     except MemoryError:
         raise
-    except Exception as error:  # what a damaged pickle raises depends on where it is damaged
+    except Exception as error:  # The error of a damaged pickle depends on the damage.
         raise WeightsError(
             f"{path}: expected a PyTorch file of tensors alone, found something else or a "
             f"damaged one ({type(error).__name__}); get it again"

@@ -1,8 +1,8 @@
-"""options.json: the architecture of a model, parsed once and checked.
+"""Architecture of a model, parsed from options.json and checked.
 
-The file is bilm-tf's. Two objects matter: `lstm`, always, and `char_cnn`, which
-word-level models lack. Keys that only matter in training are ignored. The config.json
-of ELMoForManyLangs names a file of the same contents under other names.
+The file is bilm-tf's. Two objects matter: `lstm`, always, and `char_cnn`, which word-level
+models lack. Keys that matter only in training are ignored. The config.json of ELMoForManyLangs
+names a file with these contents under other keys.
 """
 
 import json
@@ -18,7 +18,7 @@ from elmo_cli.text.lines import read_text
 
 @dataclass(frozen=True)
 class CharacterOptions:
-    """The character CNN (`char_cnn` in the file)."""
+    """Character CNN (`char_cnn` in the file)."""
 
     embedding_dim: int
     filters: tuple[tuple[int, int], ...]
@@ -30,18 +30,18 @@ class CharacterOptions:
 
     @property
     def n_filters(self) -> int:
-        """The number of features that the convolutions give a token."""
+        """Number of features that the convolutions compute per token."""
         return sum(count for _, count in self.filters)
 
 
 @dataclass(frozen=True)
 class LstmOptions:
-    """The two stacks of LSTMs (`lstm` in the file)."""
+    """Two stacks of LSTMs (`lstm` in the file)."""
 
     dim: int
-    """The size of the memory cell."""
+    """Size of the memory cell."""
     projection_dim: int
-    """The size of a token vector, and of the output of each direction."""
+    """Size of a token vector, and of the output of each direction."""
     n_layers: int
     cell_clip: float | None = None
     proj_clip: float | None = None
@@ -50,7 +50,7 @@ class LstmOptions:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The architecture of a biLM."""
+    """Architecture of a biLM."""
 
     lstm: LstmOptions
     char_cnn: CharacterOptions | None
@@ -58,23 +58,23 @@ class ModelOptions:
 
     @property
     def n_layers(self) -> int:
-        """The number of layers of activations: the token layer and the LSTMs'."""
+        """Number of layers of activations: the token layer and the LSTM layers."""
         return 1 + self.lstm.n_layers
 
     @property
     def width(self) -> int:
-        """The size of an activation: both directions side by side."""
+        """Size of an activation: both directions side by side."""
         return 2 * self.lstm.projection_dim
 
 
 @dataclass(frozen=True)
 class ManyLangsOptions(ModelOptions):
-    """The architecture; `char_cnn` is None where words alone are used."""
+    """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
 
     word_dim: int
-    """The size of a word's row; 0 where characters alone are used."""
+    """Size of a word's row; 0 if only characters are used."""
     max_characters_per_token: int
-    """Character ids a token, its two end marks included; its word is cut alike."""
+    """Number of character ids per token, including its two end marks; its word is cut too."""
 
 
 def read_options(path: str | Path) -> ModelOptions:
@@ -137,7 +137,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         content = json.loads(read_text(path))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # of bytes that are not UTF-8 too
+    except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise it too.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
         raise OptionsError(f"{path}: expected a JSON object, found {_shown(content)}")
@@ -173,13 +173,13 @@ def _character_options(values: dict[str, Any], embedding_dim: int) -> CharacterO
 
 
 _Check = tuple[str, Callable[[Any], bool]]
-"""What a value has to be, in words, and whether it is."""
+"""Description of valid values, and a function that returns whether a value is valid."""
 
 
 def _read(
     content: Mapping[str, Any], name: str, checks: Mapping[str, _Check], errors: list[str]
 ) -> dict[str, Any]:
-    """The values of an object of the file; an error for each that is not right."""
+    """Return the values of an object of the file; add an error for each invalid one."""
     found = content.get(name)
     if not isinstance(found, dict):
         errors.append(f"{name}: expected an object, found {_shown(found)}")
@@ -197,11 +197,11 @@ def _shown(value: Any) -> str:
 
 _MAX_LAYERS: Final = 1000
 _MAX_SIZE: Final = 100_000
-"""What no model has, and what would fill the memory before its weights are seen not to fit."""
+"""Maximum sizes. Larger ones would fill the memory before the weights are found not to fit."""
 
 
 def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
-    return type(value) is int and least <= value <= most  # True is an int too
+    return type(value) is int and least <= value <= most  # True is an int too.
 
 
 def _are_filters(value: Any) -> bool:
@@ -217,7 +217,7 @@ def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
     return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
-_MAX_CLIP: Final = 1e38  # below the largest float32
+_MAX_CLIP: Final = 1e38  # float32's maximum is above it.
 _CLIP: Final = (
     f"a number, 0 to {_MAX_CLIP:g}, or null",
     lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
@@ -236,7 +236,7 @@ _EMBEDDING: Final = {
         lambda value: isinstance(value, dict) and _is_whole(value.get("dim"), 1),
     )
 }
-# Not n_characters, 261 in training and 262 in inference files: the same model.
+# n_characters is ignored: it is 261 in training files and 262 in inference files of one model.
 _CHARACTERS: Final = {
     "max_characters_per_token": _whole(3, 1000),
     "filters": ("a list of [width, count] pairs", _are_filters),
@@ -260,12 +260,12 @@ _PUBLISHED: Final = ManyLangsOptions(
     max_characters_per_token=50,
 )
 _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-"""Files that come with their package, not with the models; both hold `_PUBLISHED`."""
+"""Files that come with their package instead of the models; both contain `_PUBLISHED`."""
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
-    """The architecture of the model whose config.json has this content."""
-    # The path is from the disk where the model was trained: its name alone counts.
+    """Return the architecture of the model whose config.json has this content."""
+    # The path comes from the disk of the training; only its name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name
     if not architecture.is_file():
@@ -293,7 +293,7 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
 def parameters_by_part(
     options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
 ) -> dict[str, int]:
-    """Count the values in the weights file of a model; of words, where their number is known."""
+    """Count the values in the weights file of a model; words count if their number is known."""
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
         word_dim, projects = options.word_dim, True
@@ -311,7 +311,7 @@ def parameters_by_part(
     if projects:
         parts["projection"] = (word_dim + n_filters + 1) * size
     n_layer = 4 * options.lstm.dim * (2 * size + 1)
-    if options.lstm.dim != size:  # bilm-tf leaves it out where it would change no size
+    if options.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
         n_layer += options.lstm.dim * size
     n_direction = options.lstm.n_layers * n_layer
     return {**parts, "forward LSTM": n_direction, "backward LSTM": n_direction}

@@ -1,13 +1,13 @@
-"""The differentiable LSTM layer, fast: what `Lstm.by_steps` computes, with its gradients.
+"""Fast, differentiable LSTM layer: the function of `Lstm.by_steps`, with its gradients.
 
-Forwards, the gates are kept as they are after sigmoid and tanh. Backwards, each step gives the
-gradients of its gates; that of a weight is one product over the rows of all steps:
+The forward pass keeps the gates after sigmoid and tanh. In the backward pass, each step yields the
+gradients of its gates; the gradient of a weight is one product over the rows of all steps:
 
     m = sigmoid(o) * tanh(c)
     dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
 
-Products with the same weight at every step, and what is done to single values, are in C where
-that was compiled.
+Products with the same weight at every step, and elementwise work, run in C where the kernels were
+compiled.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,17 +31,17 @@ class PackedLstm(Function):
     def forward(
         ctx: Any,
         inputs: Tensor,  # packed, (N, P)
-        hidden: Tensor,  # where the sequences start, (B, P)
-        cell: Tensor,  # the same, (B, D)
+        hidden: Tensor,  # initial hidden states, (B, P)
+        cell: Tensor,  # initial cells, (B, D)
         weight: Tensor,  # W_ih and W_hh side by side, (4 D, 2 P)
-        bias: Tensor,  # with what is added to the forget gate, (4 D,)
+        bias: Tensor,  # including FORGET_BIAS, (4 D,)
         projection: Tensor | None,  # W_hr, (P, D)
-        sizes: Sequence[int],  # the sequences at each step, falling from B
-        clips: tuple[float, float],  # the largest value of a cell, and of a hidden state
+        sizes: Sequence[int],  # number of sequences at each step, falling from B
+        clips: tuple[float, float],  # maximum of a cell, and of a hidden state
     ) -> tuple[Tensor, Tensor]:
-        """The hidden states of all steps, (N, P), and their cells, (N, D).
+        """Return the hidden states of all steps, (N, P), and their cells, (N, D).
 
-        All are floats; all but cells have the same type.
+        All are floats; all but the cells have the type of the inputs.
         """
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
@@ -70,8 +70,8 @@ class PackedLstm(Function):
 
     @staticmethod
     def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
-        """The gradients of the floats that `forward` takes."""
-        if torch.is_grad_enabled():  # they would be taken for constants
+        """Return the gradients of the float arguments of `forward`."""
+        if torch.is_grad_enabled():  # Second derivatives would take these tensors for constants.
             raise ElmoError(
                 "the LSTM: expected gradients that are differentiated no further, found "
                 "create_graph=True; leave it out"
@@ -83,7 +83,7 @@ class PackedLstm(Function):
         project = None if projection is None else make_linear(projection.t())
         kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
         step = _function("training_gradients", memory, cells, *kinds) or _gradients
-        clipped = outputs.abs() >= ctx.clips[1]  # no gradient goes through
+        clipped = outputs.abs() >= ctx.clips[1]  # Clipped values pass no gradient on.
         d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
         steps = _steps(ctx.sizes)
         cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
@@ -97,11 +97,11 @@ class PackedLstm(Function):
             d_memory = d_output if project is None else project(d_output)
             values = before[:size].contiguous(), ctx.clips[0], cells[rows]
             step(gates[rows], d_memory, *values, d_cell[:size], d_gates[rows])
-            d_hidden = hidden_gates(d_gates[rows])  # of the step before
+            d_hidden = hidden_gates(d_gates[rows])  # gradient of the previous step
         hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
         parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
         columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
-        # Gradients lie in memory as their weights do, or autograd would copy them.
+        # Gradients have the memory layout of their weights; autograd would copy them otherwise.
         d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
         d_projection = None
         if projection is not None:
@@ -111,7 +111,7 @@ class PackedLstm(Function):
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype:
-    """The type in which products of these values are computed."""
+    """Return the type in which autocast computes products of these values."""
     kind = values.device.type
     if torch.is_autocast_enabled(kind) and values.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)
@@ -119,7 +119,7 @@ def autocast_dtype(values: Tensor) -> torch.dtype:
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:
-    """The rows of each step."""
+    """Yield the rows of each step."""
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
@@ -127,7 +127,7 @@ def _steps(sizes: Sequence[int]) -> list[slice]:
 def _function(
     name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
 ) -> Callable[..., None] | None:
-    """A function in C for these types, if there is one; it takes what those below take."""
+    """Return the C function for these types, or None; it takes the arguments of those below."""
     function = find_kernel(f"{name}_{memory.dtype}", int, int, *types)
     if function is None or memory.device.type != "cpu" or cells.dtype != torch.float32:
         return None
@@ -142,7 +142,7 @@ def _next_cells(
     new_cells: Tensor,
     memory: Tensor,
 ) -> None:
-    """A step: gates, (n, 4 D), become those after sigmoid and tanh; cells, (n, D), and m follow."""
+    """Compute one step in place: gates, (n, 4 D), after sigmoid and tanh; cells, (n, D); and m."""
     i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
     new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
     memory.copy_(o.sigmoid_() * new_cells.tanh())
@@ -157,7 +157,7 @@ def _gradients(
     d_cells: Tensor,
     d_gates: Tensor,
 ) -> None:
-    """A step backwards: the gradients of new cells become those of the cells before."""
+    """Compute one backward step: turn gradients of new cells into gradients of the old cells."""
     (i, j, f, o), (d_i, d_j, d_f, d_o) = gates.chunk(4, dim=1), d_gates.chunk(4, dim=1)
     shown = new_cells.tanh()
     d_cells += d_memory * o * (1 - shown * shown)

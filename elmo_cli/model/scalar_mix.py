@@ -1,7 +1,4 @@
-"""biLM layers to ELMo vectors: the weighted sum of layers that a task learns.
-
-AllenNLP's module (Peters et al., 2018, section 3.2).
-"""
+"""Weighted sum of the biLM's layers, which a task learns (Peters et al., 2018, section 3.2)."""
 
 from collections.abc import Sequence
 
@@ -25,11 +22,11 @@ class ScalarMix(nn.Module):
         """Start with equal weights, or those given.
 
         Args:
-            mixture_size: the number of layers, L.
-            do_layer_norm: normalise each layer first, by the mean and the variance of
+            mixture_size: Number of layers, L.
+            do_layer_norm: Normalise each layer first, by the mean and the variance of
                 all its values under the mask.
-            initial_scalar_parameters: s, before the softmax; zeros if not given.
-            trainable: whether s and gamma get gradients.
+            initial_scalar_parameters: s, before the softmax; None is zeros.
+            trainable: Whether s and gamma get gradients.
         """
         super().__init__()
         self.mixture_size = mixture_size
@@ -39,7 +36,7 @@ class ScalarMix(nn.Module):
             values = [0.0] * mixture_size
         if len(values) != mixture_size:
             raise InputError(f"expected {mixture_size} mix parameters, found {len(values)}")
-        # One parameter a layer, of shape (1,): the names in AllenNLP's state dicts.
+        # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
             nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in values
         )
@@ -50,8 +47,8 @@ class ScalarMix(nn.Module):
 
         Args:
             tensors: L layers, float, shape (B, T, W) each; any dimensions before the last.
-            mask: int64 or bool, shape (B, T): the positions that count in the mean and
-                the variance; all of them if not given. Not used without layer norm.
+            mask: int64 or bool, shape (B, T): positions that count in the mean and
+                the variance; None is all of them. Not used without layer norm.
 
         Returns:
             float, shape (B, T, W).
@@ -68,11 +65,11 @@ class ScalarMix(nn.Module):
 
 
 def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
-    """Take the mean off a layer and divide by the root of the variance, both under the mask."""
+    """Subtract the mean from a layer and divide by its standard deviation, under the mask."""
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
     counted = mask.to(tensor.dtype)[..., None]
-    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)  # no NaN if all is padding
+    n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)  # Padding alone would give NaN.
     mean = (tensor * counted).sum() / n_values
     variance = (((tensor - mean) * counted) ** 2).sum() / n_values
     return (tensor - mean) / torch.sqrt(variance + 1e-12)

@@ -1,11 +1,11 @@
-"""Tokens to ids: of their characters, as every published ELMo model was trained, or of words.
+"""Ids of tokens: of their characters, as in the published ELMo models, or of words.
 
-The characters of a token are its UTF-8 bytes, cut to 48. Its row of 50 ids is: word start, the
-bytes, word end, padding to the end. Every id is raised by one in the result, so that a row of
+The characters of a token are its first 48 UTF-8 bytes. Its row of 50 ids is: word start, the
+bytes, word end, padding to the end. Every id in the result is one higher, so that a row of
 zeros can mean "no token here".
 
-A vocabulary file has a word a line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then words
-by falling count.
+A vocabulary file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then
+words by falling count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.text.lines import not_utf8, read_text
 
 MAX_CHARACTERS: Final = 50
-"""Ids a token, its two end marks included."""
+"""Number of ids per token, including its two end marks."""
 
 SENTENCE_START: Final = 256
 SENTENCE_END: Final = 257
@@ -27,7 +27,7 @@ WORD_START: Final = 258
 WORD_END: Final = 259
 PADDING: Final = 260
 N_CHARACTERS: Final = 261
-"""Ids 0 to 260, before they are raised by one: 256 bytes and 5 special ones."""
+"""Number of ids, 0 to 260 before one is added: 256 bytes and 5 special ids."""
 
 START_TOKEN: Final = "<S>"
 END_TOKEN: Final = "</S>"
@@ -36,11 +36,11 @@ _SPECIAL = {START_TOKEN: SENTENCE_START, END_TOKEN: SENTENCE_END}
 
 
 def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -> NDArray[np.int64]:
-    """The ids of the characters of tokens.
+    """Return the ids of the characters of tokens.
 
     Args:
-        tokens: N tokens. A literal `<S>` or `</S>` gives the row of that boundary.
-        max_characters: ids a token; longer tokens lose their last bytes.
+        tokens: N tokens. A literal `<S>` or `</S>` has the row of that boundary.
+        max_characters: Number of ids per token; longer tokens lose their last bytes.
 
     Returns:
         int64, shape (N, max_characters), values 1 to 261; 261 pads inside a token.
@@ -57,14 +57,14 @@ def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -
 def _codes(token: str, longest: int) -> NDArray[np.int64]:
     if token in _SPECIAL:
         return np.array([_SPECIAL[token]], dtype=np.int64)
-    # Lone surrogates have no UTF-8; like bilm-tf, they are left out.
+    # Lone surrogates cannot be encoded in UTF-8. bilm-tf skips them too.
     encoded = token.encode("utf-8", "ignore")[:longest]
     return np.frombuffer(encoded, dtype=np.uint8).astype(np.int64)
 
 
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
-"""What every vocabulary has; first, where it is written here."""
+"""Words of every vocabulary; the first ones in vocabularies that are written here."""
 
 
 class Vocabulary:
@@ -87,13 +87,13 @@ class Vocabulary:
         return word in self._index
 
     def indices(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """The line of each token, from 0; that of `<UNK>` for others. Int64, shape (N,)."""
+        """Return the index of each token, from 0; of `<UNK>` for unknown ones: int64, (N,)."""
         lookup, unknown = self._index.get, self._unknown
         return np.fromiter((lookup(token, unknown) for token in tokens), np.int64, len(tokens))
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
-    """Read a vocabulary file; an `InputError` says what is wrong with it."""
+    """Read a vocabulary file; raise an `InputError` if it is not one."""
     words = read_words(path)
     try:
         return Vocabulary(words)
@@ -102,7 +102,7 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """The words of a file, one a line, whichever they are."""
+    """Read the words of a file, one per line, without checking them."""
     try:
         text = read_text(path)
     except OSError as error:

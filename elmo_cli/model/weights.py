@@ -1,10 +1,10 @@
-"""Files of named tensors; the weights of a biLM in such a file.
+"""Files of named tensors, and the weights of a biLM in such a file.
 
-A file is of safetensors where its name ends so, which take the package of that name, an extra of
-this one; else HDF5. A tensor has the same name in both; "/" parts names into groups. Shapes are
-known before a value is read, and values come one tensor at a time. Large ones of a biLM are not
-read where they can be mapped: their memory is pages of the file, shared with other processes and
-given back under pressure; those that are written to become private, and the file stays as it is.
+A file whose name ends in .safetensors is read by the package of that name (an extra), any other by
+h5py. A tensor has one name in both formats; "/" splits names into groups. Shapes are known before
+a value is read, and values are read one tensor at a time. Large tensors are mapped where possible:
+their memory is pages of the file, which processes share and which the system can drop. Pages that
+are written to become private, and the file never changes.
 
 The names of a biLM's weights are bilm-tf's: one table, read both ways. All matrices are stored
 (in, out):
@@ -52,30 +52,30 @@ BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
 
 MIN_MAPPED_BYTES = 1 << 20
-"""Smaller tensors are read: a mapping takes whole pages and a file descriptor."""
+"""Minimum size of a mapped tensor: a mapping takes whole pages and a file descriptor."""
 
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
-"""What h5py raises where a file is damaged."""
+"""Errors that h5py raises for a damaged file."""
 
 
 class TensorFile:
-    """An open file of tensors. Its methods raise a `WeightsError` where it is damaged."""
+    """An open file of tensors. Its methods raise a `WeightsError` for a damaged file."""
 
     def __init__(self, path: Path, tensors: Mapping[str, Any]) -> None:
-        """Take h5py's data sets, or the slices of safetensors, by their names."""
+        """Wrap the datasets of h5py, or the slices of safetensors, by their names."""
         self.path = path
         self.names = list(tensors)
         self._tensors = tensors
 
     def is_half(self, name: str) -> bool:
-        """Whether the values of a tensor are float16."""
+        """Return whether the values of a tensor are float16."""
         tensor = self._tensors[name]
         if isinstance(tensor, h5py.Dataset):
             return bool(tensor.dtype == np.float16)
         return bool(tensor.get_dtype() == "F16")
 
     def check_kind(self, *kinds: str) -> None:
-        """Raise a `WeightsError` for a file that seems to hold none of these."""
+        """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
         names = {name.partition("/")[0] for name in self.names}
         if names & {"char_embed", "embedding", "RNN_0"}:
             found = BILM
@@ -89,7 +89,7 @@ class TensorFile:
             raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
-        """Raise a `WeightsError` that names all tensors without the shapes of `source`."""
+        """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
         found = {name: self._shape(name) for name in expected}
         mismatches = [
             f"{name}: expected {shape}, found {found[name]}"
@@ -106,24 +106,24 @@ class TensorFile:
         return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
-        """The values of a tensor, or some of its rows: float32, a copy."""
+        """Read a tensor, or some of its rows, as a float32 copy."""
         with _errors_named(self.path):
             values = self._tensors[name][rows]
             if not isinstance(values, np.ndarray):
-                values = values.float().numpy().copy()  # of a view of the file, which may change
+                values = values.float().numpy().copy()  # The view of the file may change.
             return np.asarray(values, dtype=np.float32)
 
     def load(self, name: str, shape: Shape) -> Tensor:
-        """The values of a tensor, float32: of a large one the pages of the file, if it can be."""
+        """Read a tensor as float32, or map the pages of the file if it is large."""
         values: Array | None = None
-        with _errors_named(self.path), suppress(OSError):  # some file systems map nothing
+        with _errors_named(self.path), suppress(OSError):  # Some file systems cannot map files.
             offset = self._offset(name)
             if 4 * math.prod(shape) >= MIN_MAPPED_BYTES and offset is not None and offset % 4 == 0:
                 values = np.memmap(self.path, np.float32, "c", offset, shape)
         return torch.from_numpy(self.read(name) if values is None else values)
 
     def _offset(self, name: str) -> int | None:
-        """Where a tensor begins in the file; None if it is not there as float32, in one piece."""
+        """Return the offset of a tensor in the file; None if it is not contiguous float32."""
         tensor = self._tensors[name]
         if isinstance(tensor, h5py.Dataset):
             offset: int | None = tensor.id.get_offset()
@@ -137,12 +137,12 @@ class TensorFile:
 
 @contextmanager
 def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Open a file of tensors to read; a `WeightsError` if it is missing or damaged."""
+    """Open a file of tensors; raise a `WeightsError` if it is missing or damaged."""
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors", "safetensors")
         with _errors_named(path, (OSError, safetensors.SafetensorError)):
-            file = safetensors.safe_open(path, framework="pt")  # numpy has no bfloat16
+            file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
     else:
         with _errors_named(path):
             file = h5py.File(path, "r")
@@ -153,7 +153,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
 
 
 def _find_tensors(file: Any) -> dict[str, Any]:
-    """All tensors of a file; none that a link leads to or whose values another file has."""
+    """Return all tensors of a file, without links and external data."""
     if not isinstance(file, h5py.File):
         return {name: file.get_slice(name) for name in sorted(file.keys())}
     found = {}
@@ -162,13 +162,13 @@ def _find_tensors(file: Any) -> dict[str, Any]:
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
             found[name] = item
 
-    file.visititems(keep)  # which follows no links
+    file.visititems(keep)  # It follows no links.
     return found
 
 
 @contextmanager
 def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> Iterator[None]:
-    """Name damage: around calls of h5py and safetensors alone, whose errors can mean only that."""
+    """Turn errors of h5py and safetensors, which can only mean damage, into one that names it."""
     try:
         yield
     except errors as error:
@@ -186,9 +186,11 @@ def write_tensors(
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a file of tensors, put together in memory; it appears when it is complete.
+    """Write a file of tensors, assembled in memory. It appears when it is complete.
 
-    Its values are `float32` or `float16`; `metadata` are the attributes of an HDF5 file.
+    Args:
+        dtype: Type of the values, `float32` or `float16`.
+        metadata: Metadata of safetensors, or attributes of HDF5.
     """
     path = Path(path)
     content: bytes | memoryview
@@ -203,7 +205,8 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # Not by the libraries: HDF5 crashes on a full disk, and files of `save_file` are their owner's.
+    # Both formats are assembled in memory: HDF5 crashes on a full disk, and only the owner could
+    # read a file of `save_file`.
     with replaced(path) as partial:
         partial.write_bytes(content)
 
@@ -215,7 +218,7 @@ Transform = Callable[[Tensor], Tensor]
 
 
 class Entry(NamedTuple):
-    """A dataset of the file, and the parameter it is."""
+    """A dataset of the file with the parameter that it stores."""
 
     dataset: str
     parameter: str
@@ -228,32 +231,32 @@ def _entry(dataset: str, parameter: str) -> Entry:
 
 
 def _matrix(dataset: str, parameter: str) -> Entry:
-    """(in, out) in the file, (out, in) in torch."""
+    """Return an entry for a matrix: (in, out) in the file, (out, in) in torch."""
     return Entry(dataset, parameter, Tensor.t, Tensor.t)
 
 
 def _filter(dataset: str, parameter: str) -> Entry:
-    """(1, width, C, count) in the file, (count, C, width) in torch."""
+    """Return an entry for a filter: (1, width, C, count) in files, (count, C, width) in torch."""
     return Entry(
         dataset,
         parameter,
-        lambda values: values[0].permute(2, 1, 0).contiguous(),  # as its gradient will be
+        lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
         lambda values: values.permute(2, 1, 0)[None],
     )
 
 
 def _lookup(dataset: str, parameter: str) -> Entry:
-    """A table whose row for "no token here" is not in the file."""
+    """Return an entry for a table whose row for "no token here" is not in the file."""
     return Entry(dataset, parameter, below_padding, lambda values: values[1:])
 
 
 def below_padding(table: Tensor) -> Tensor:
-    """A table with a row more, the first, for "no token here"."""
+    """Return a table with one more row, the first, for "no token here"."""
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
 def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
-    """All datasets of a weights file, and the parameters of a `BiLm` they are."""
+    """Return all datasets of a weights file with the parameters of a `BiLm` that they store."""
     if options.char_cnn is None:
         yield _lookup("embedding", "token_encoder.embedding.weight")
     else:
@@ -283,13 +286,14 @@ def read_weights(
 ) -> BiLm:
     """Build the biLM of `options` with the weights of a file, in float32.
 
-    All tensors that do not fit the options are named at once, and all that are not finite.
+    Raises:
+        WeightsError: Tensors do not fit the options, or are not finite; names all of them.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
         has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
         projects = has_projection or options.lstm.dim != options.lstm.projection_dim
-        with torch.device("meta"), Uninitialized():  # the shapes only
+        with torch.device("meta"), Uninitialized():  # shapes without values
             bilm = BiLm(options, vocabulary, projects=projects)
         state = bilm.state_dict()
         entries = list(table(options, projects=projects))
@@ -298,7 +302,7 @@ def read_weights(
         for entry in entries:
             values = file.load(entry.dataset, expected[entry.dataset])
             state[entry.parameter] = entry.to_parameter(values)
-    # A value that is not finite makes the sum so, which is one pass over the values.
+    # The sum is not finite if any value is not, and needs only one pass.
     faulty = [e.dataset for e in entries if not state[e.parameter].sum().isfinite()]
     if faulty:
         raise not_finite(path, faulty)
@@ -307,10 +311,10 @@ def read_weights(
 
 
 class Uninitialized(TorchFunctionMode):
-    """Skips parameter initialization; the weights file supplies the values.
+    """Context that skips the initialization of parameters; the weights file supplies the values.
 
     Without it, torch imports its whole compiler to fill parameters on the meta device,
-    which have no values.
+    although they have no values.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -331,5 +335,5 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
 
 
 def not_finite(path: str | Path, names: list[str]) -> WeightsError:
-    """The error for tensors with values that are not finite."""
+    """Return the error for tensors with values that are not finite."""
     return WeightsError(f"{path}: values that are not finite (NaN or infinity) in {names}")

@@ -1,8 +1,8 @@
-"""AllenNLP's layout: one dataset a line of the input, named by the line's number from "0".
+"""AllenNLP's layout: one dataset per line of the input, named by the line's number from "0".
 
-A record with a key (of FASTA) names its dataset by that, and gives it its attributes. Where
-white space does not separate the tokens, the attribute `tokens` has them, a list as JSON.
-docs/output.md has the shapes, `sentence_to_index`, and what HDF5 keeps in memory.
+The dataset of a record with an id is named by the id, and has the attributes of the record. Where
+white space does not separate the tokens, the attribute `tokens` lists them as JSON.
+docs/output.md describes the shapes, `sentence_to_index`, and what HDF5 keeps in memory.
 """
 
 import json
@@ -26,18 +26,18 @@ logger = logging.getLogger(__name__)
 
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 TOKENS: Final = "tokens"
-"""Attribute of a dataset: a list of the tokens, as JSON."""
+"""Attribute of a dataset that lists its tokens as JSON."""
 MANY_RECORDS: Final = 2_000_000
-"""Beyond this, `--layout packed` is the better one."""
+"""Number of records from which `--layout packed` is recommended."""
 
 _CREATION: Final = h5p.create(h5p.DATASET_CREATE)
-_CREATION.set_obj_track_times(False)  # the same file again, byte for byte
+_CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.
 _LINK: Final = h5p.create(h5p.LINK_CREATE)
-_LINK.set_create_intermediate_group(True)  # a "/" in a sentence makes a group
+_LINK.set_create_intermediate_group(True)  # A "/" in a sentence makes a group.
 
 
 class AllenNlpWriter(Hdf5Writer):
-    """Adds records to an open file."""
+    """Writer that adds one dataset per record to an open file."""
 
     def __init__(
         self,
@@ -46,25 +46,25 @@ class AllenNlpWriter(Hdf5Writer):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
         by_text = output_format.use_sentence_keys
         self._has_index = not (output_format.forget_sentences or by_text)
         self._index: dict[str, str] = {}
         self._n_records = n_records
-        if not by_text:  # where blank lines have no dataset
+        if not by_text:  # Blank lines have no dataset there.
             with self._open("r") as found:
                 check_count(len(found), n_records)
 
     def skip(self, number: int, record: Record) -> None:
-        """Note the sentence of a record that the file has already."""
+        """Index the sentence of a record that the file contains already."""
         if record.id is not None:
             self._has_index = False
         elif self._has_index and record.text:
             self._index[record.text] = str(number)
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
-        """Add the dataset of a record, if it has a name; an `InputError` if none can be made."""
+        """Add the dataset of a record with a name; raise an `InputError` for an invalid name."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             logger.warning(
@@ -74,12 +74,15 @@ class AllenNlpWriter(Hdf5Writer):
             )
         name = record.id or str(number)
         if record.id is None and self._format.use_sentence_keys:
-            if not record.text:  # a blank line has no name
+            if not record.text:  # A blank line has no name.
                 return
             name = record.text
         try:
             self._create(name, values)
-        except (TypeError, ValueError):  # of h5py, where a part of it is a dataset already
+        except (
+            TypeError,
+            ValueError,
+        ):  # h5py raises it if a part of the name is a dataset already.
             if not self._format.use_sentence_keys:
                 raise
             raise InputError(
@@ -101,20 +104,20 @@ class AllenNlpWriter(Hdf5Writer):
         super().finish(attributes)
 
     def _create(self, name: str, values: NDArray[Any]) -> None:
-        """Add a dataset; a `ValueError` or `TypeError` if it cannot have the name."""
+        """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
-        if self._settings and values.size:  # no chunk holds nothing
+        if self._settings and values.size:  # HDF5 has no empty chunks.
             self._hdf5.create_dataset(name, data=values, chunks=_chunk(values), **self._settings)
             return
-        # What `create_dataset` does otherwise, in two thirds of its time.
+        # These calls take two thirds of the time of `create_dataset`.
         kind, space = h5t.py_create(values.dtype), h5s.create_simple(values.shape)
         dataset = h5d.create(self._hdf5.id, name.encode(), kind, space, _CREATION, _LINK)
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values))
 
 
 def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
-    """Some tokens of a record, about as many bytes as HDF5 keeps at hand."""
+    """Return a chunk shape of some tokens, about as many bytes as HDF5's cache holds."""
     if values.ndim == 1:
         return values.shape
     n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
@@ -122,15 +125,15 @@ def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
 
 
 class AllenNlpFile:
-    """Reads an open file; see `reader.LayoutFile`."""
+    """Reader of an open file; see `reader.LayoutFile`."""
 
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
         self.has_keys = file.attrs.get("format") == "fasta" or "keys" in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
-        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP does not say
-        # A key or a sentence may have the name of the index, and there is none then.
+        is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP's files do not say.
+        # An id or a sentence may have the name of the index; the file has no index then.
         self._has_index = SENTENCE_TO_INDEX in file and not (self.has_keys or is_by_text)
         n_names = len(file) - self._has_index
         self._shard = shard_of(file.attrs)
@@ -142,16 +145,16 @@ class AllenNlpFile:
         self.is_ordered = not (self.has_keys or self._is_by_text)
 
     def values(self, start: int, stop: int) -> list[NDArray[Any]]:
-        """The values of one record."""
+        """Read the activations of one record."""
         return [self._dataset(start)[()]]
 
     def known(self, start: int, stop: int) -> list[Record]:
-        """Some records, all that is known of them but their values."""
+        """Return records without their activations."""
         found = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
             attributes: dict[str, str] = {}
-            if self._has_attributes:  # which take time to read
+            if self._has_attributes:  # Reading attributes takes time.
                 facts = self._dataset(number).attrs.items()
                 attributes = {name: str(value) for name, value in facts}
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
@@ -160,7 +163,7 @@ class AllenNlpFile:
         return found
 
     def find(self, name: str) -> int | None:
-        """The number of a record by its key, or where there are no keys, the last by its text."""
+        """Return the number of a record by its id; without ids, the last one with that text."""
         return self._numbers.get(name)
 
     def _dataset(self, number: int) -> h5py.Dataset:
@@ -169,7 +172,7 @@ class AllenNlpFile:
 
     @cached_property
     def _names(self) -> list[str]:
-        """The names of all datasets, where these are no numbers: the file has no other order."""
+        """Names of all datasets of a file without numbers, which has no other order."""
         if self.has_keys:
             return list(self._file)
         names: list[str] = []
@@ -178,12 +181,12 @@ class AllenNlpFile:
             if isinstance(item, h5py.Dataset):
                 names.append(name)
 
-        self._file.visititems(note)  # a "/" in a sentence makes a group
+        self._file.visititems(note)  # A "/" in a sentence makes a group.
         return names
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The number of each key or sentence."""
+        """Number of each id or sentence."""
         if not self.is_ordered:
             return {name: number for number, name in enumerate(self._names)}
         if not self._has_index:
@@ -195,5 +198,5 @@ class AllenNlpFile:
 
     @cached_property
     def _texts(self) -> dict[int, str]:
-        """The sentence of each number that has one."""
+        """Sentence of each number that has one."""
         return {} if self.has_keys else {n: text for text, n in self._numbers.items()}

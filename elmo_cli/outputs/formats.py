@@ -1,4 +1,4 @@
-"""The format of an output: chosen once, from its path and the options."""
+"""Formats of outputs: the choice, made once from the path and the options, and their writers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ STANDARD_OUTPUT: Final = STANDARD_INPUT
 
 OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
 LAYOUTS: Final = ("allennlp", "packed")
-"""Layouts of HDF5: a dataset a record, or one dataset for all records."""
+"""Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
 Attributes = Mapping[str, str]
-"""What a file says of its making."""
+"""Attributes that record how a file was made."""
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How an output holds its records; see `choose_output_format`.
+    """Format of an output; see `choose_output_format`.
 
-    Where they are `pooled`, one vector a record, the values have no axis of tokens.
+    If records are `pooled` into one vector each, their activations have no axis of tokens.
     """
 
     name: str = "hdf5"
@@ -44,11 +44,11 @@ class OutputFormat:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an interrupted run resumes from its last checkpoint."""
+        """Return whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
 
     def settings(self) -> dict[str, str]:
-        """The attributes of an output that name it."""
+        """Return the attributes of an output that name its format."""
         return {
             "layout": self.layout,
             **({"compression": self.compression} if self.compression else {}),
@@ -66,7 +66,20 @@ def choose_output_format(
     dtype: str = "float32",
     **flags: bool,
 ) -> OutputFormat:
-    """Choose the format of an output; the `flags` are the other fields of `OutputFormat`."""
+    """Choose the format of an output.
+
+    Args:
+        path: Path of the output, whose suffix counts if `name` is None.
+        name: One of `OUTPUT_FORMATS`.
+        layout: One of `LAYOUTS`.
+        compression: One of `COMPRESSIONS`.
+        dtype: One of `DTYPES`.
+        flags: Other fields of `OutputFormat`.
+
+    Raises:
+        InputError: The options contradict each other or the path.
+        ElmoError: A package that the format needs is missing.
+    """
     check_choice("dtype", dtype, DTYPES)
     name = name or _SUFFIXES.get(Path(path).suffix.lower(), "hdf5")
     check_choice("format", name, OUTPUT_FORMATS)
@@ -94,17 +107,17 @@ def choose_output_format(
 
 
 def has_unknown_suffix(path: str | Path) -> bool:
-    """Whether the path has a suffix of no supported format, as `.csv` or `.gz`."""
+    """Return whether a path has a suffix that is no supported format, such as `.csv` or `.gz`."""
     return Path(path).suffix.lower() not in ("", *_SUFFIXES)
 
 
 def load_pyarrow() -> Any:
-    """Import pyarrow; an `ElmoError` if it is not installed."""
+    """Import pyarrow; raise an `ElmoError` if it is missing."""
     return load_extra("format parquet", "pyarrow", "parquet")
 
 
 def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
-    """Values in another data type; torch rounds as numpy does, in a tenth of the time."""
+    """Convert values to a data type by torch, which rounds like NumPy in a tenth of the time."""
     if values.dtype == dtype:
         return values
     import torch
@@ -114,7 +127,7 @@ def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
 
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
-    """Whether the records of an output are not lines whose tokens white space separates."""
+    """Return whether the tokens of an output are not those that white space separates."""
     is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
     return is_cut or attributes.get("format") in ("conllu", "jsonl")
 
@@ -143,25 +156,29 @@ class RecordFilter:
 
 
 class FormatWriter:
-    """Adds records to an open file: what the writers share, one for each format."""
+    """Base of the writers, one per format, which add records to an open file."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         self._file, self._format, self._attributes = file, output_format, attributes
         self.keeps_tokens = has_own_tokens(attributes) and not output_format.forget_sentences
-        """Whether records have their tokens beside them."""
+        """Whether tokens are stored next to each record."""
 
     def skip(self, number: int, record: Record) -> None:
-        """Note a record that the file has already, of an earlier run."""
+        """Pass over a record that the file contains already, from an earlier run."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
-        """Add a record by its number in the input, and its activations: (L, T, W) or (T, W)."""
+        """Add a record and its activations, (L, T, W) or (T, W).
+
+        Args:
+            number: Number of the record in the input, from 0.
+        """
         raise NotImplementedError
 
     def flush(self) -> None:
-        """Pass on what is held."""
+        """Write everything that is buffered."""
 
     def finish(self, attributes: Attributes) -> None:
-        """Complete the file, with attributes that are known at the end only."""
+        """Complete the file, with attributes that are known only at the end."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""

@@ -1,4 +1,4 @@
-"""What both layouts of HDF5 share: compression, a file opened anew, and files that are damaged."""
+"""Base of both layouts of HDF5: compression, reopening after a checkpoint, damaged files."""
 
 from functools import cached_property
 from typing import Any, Final
@@ -14,34 +14,34 @@ CHUNK_BYTES: Final = 1 << 19
 dataset."""
 
 _ZSTD: Final = 32015
-"""The number of the filter, as the HDF Group registers it."""
+"""Number of the filter in the HDF Group's registry."""
 
 
 class DamagedError(OSError):
-    """A check of a file found something that no run writes."""
+    """Error of a check that found something that no run writes."""
 
 
 class Hdf5Writer(FormatWriter):
-    """Adds records to a file of HDF5, which is closed at a checkpoint and opened anew after it.
+    """Writer of an HDF5 file, which is closed at a checkpoint and reopened after it.
 
-    So what it writes then depends on the bytes of the file alone, as in a run that resumes.
+    What it writes next depends on the bytes of the file alone, as in a run that resumes.
     """
 
     def __init__(
         self, file: ResumableFile, output_format: OutputFormat, attributes: Attributes
     ) -> None:
         super().__init__(file, output_format, attributes)
-        self._settings: dict[str, Any] = {}  # of `create_dataset`
+        self._settings: dict[str, Any] = {}  # arguments of `create_dataset`
         if output_format.compression is not None:
             kind = output_format.compression
             self._settings["compression"] = _ZSTD if kind == "zstd" else kind
-            self._settings["shuffle"] = True  # the exponents of floats are alike, and little else
+            self._settings["shuffle"] = True  # Only the exponents of floats are similar.
         if file.state is None:
             with self._open("w") as begun:
                 begun.attrs.update(attributes)
 
     def flush(self) -> None:
-        """Pass on what is held, and close the file until it is written to again."""
+        """Write what is buffered, and close the file until the next record."""
         self.close()
 
     def finish(self, attributes: Attributes) -> None:
@@ -57,23 +57,30 @@ class Hdf5Writer(FormatWriter):
 
     @cached_property
     def _hdf5(self) -> h5py.File:
-        """The file, open to be written to."""
+        """File, opened for writing when it is closed."""
         return self._open("r+")
 
     def _open(self, mode: str) -> h5py.File:
-        # What could not be written cannot be opened, and an exception from within h5py that is
-        # alive when Python ends has HDF5 close the file object after that: a crash.
+        # A file that could not be written cannot be opened. An exception of h5py that is alive
+        # when Python ends would make HDF5 close the file object later, which crashes.
         if self._file.error is not None:
             raise self._file.error
-        # HDF5 2 would keep 8 MB of chunks of each dataset; the last one alone changes.
+        # HDF5 2 would cache 8 MB of chunks per dataset, and only the last chunk changes.
         return h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
 
 
 def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]) -> Any:
-    """A dataset of this `kind` of values, as numpy names it (`f`, `i8`, ...), or `DamagedError`."""
+    """Return a dataset after checking it.
+
+    Args:
+        kind: Kind or type of its values as NumPy names it: `f`, `i8`, ...
+
+    Raises:
+        DamagedError: The dataset is missing or has another kind or shape.
+    """
     try:
         found = group[name]
-    except (KeyError, RuntimeError) as error:  # of HDF5: no such name, or one that leads nowhere
+    except (KeyError, RuntimeError) as error:  # The name is missing, or its link is broken.
         raise DamagedError(f"{name}: {first_line(error)}") from None
     is_dataset = isinstance(found, h5py.Dataset) and found.dtype.str[1:].startswith(kind)
     if not is_dataset or found.ndim not in n_axes:
@@ -82,6 +89,6 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
 
 
 def check_count(n_found: int, n_expected: int) -> None:
-    """Raise a `DamagedError` unless a file holds as many records as it should."""
+    """Raise a `DamagedError` unless a file contains the expected number of records."""
     if n_found != n_expected:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")

@@ -1,7 +1,7 @@
-"""The packed layout: the activations of all records one after another, in one dataset.
+"""Packed layout: the activations of all records one after another, in one dataset.
 
-docs/output.md has its datasets. Those of texts are there where a record has one. All are chunked
-and only ever grow at their end, so that memory and the time for a record stay the same.
+docs/output.md describes the datasets. Those of texts exist where a record has a text. All are
+chunked and grow only at their end, so that memory and time per record stay constant.
 """
 
 import json
@@ -27,10 +27,10 @@ from elmo_cli.text.records import Record
 Array = NDArray[Any]
 
 BLOCK_BYTES: Final = 1 << 22
-"""About how much is written at once, and read where records are read in their order."""
+"""Bytes that are written together, and read together in order, about."""
 BLOCK_RECORDS: Final = 1024
 _ARRAY_BYTES: Final = 150
-"""About what an array takes in memory beside its values."""
+"""Bytes of an array in memory in addition to its values, about."""
 
 PREFIXES: Final = {
     "activations": "",
@@ -39,11 +39,11 @@ PREFIXES: Final = {
     "tokens": "token_",
     "attributes": "attribute_",
 }
-"""The datasets of a file, and how the names of their offsets start."""
+"""Datasets of a file, with the prefix of the names of their offsets."""
 
 
 class PackedWriter(Hdf5Writer):
-    """Adds records to an open file, some MB of them at a time."""
+    """Writer that adds records to an open file, some MB at a time."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class PackedWriter(Hdf5Writer):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin the file, or resume after so many records; a `DamagedError` if it has others."""
+        """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
         with self._open("r") as found:
             if n_records:
                 check_count(PackedFile(found).n_records, n_records)
-            # Where the rows of the last record end in each dataset.
+            # End of the rows of the last record in each dataset.
             self._ends = {name: len(found[name]) for name in PREFIXES if name in found}
-        self._held: dict[str, list[Array]] = {}  # rows that are still to be written
+        self._held: dict[str, list[Array]] = {}  # rows that are not written yet
         self._n_bytes, self._n_records = 0, n_records
         if not output_format.forget_sentences:
             self._begin("sentences", np.empty(0, np.uint8))
@@ -82,19 +82,19 @@ class PackedWriter(Hdf5Writer):
             self._write_held()
 
     def flush(self) -> None:
-        """Pass on what is held, and close the file until it is written to again."""
+        """Write what is buffered, and close the file until the next record."""
         self._write_held()
         super().flush()
 
     def finish(self, attributes: Attributes) -> None:
-        """Write what is held and these attributes, and close the file."""
-        if "activations" not in self._ends:  # no record: there are offsets all the same
+        """Write what is buffered and these attributes, and close the file."""
+        if "activations" not in self._ends:  # Without any record the file still has offsets.
             self._held["offsets"] = [np.zeros(1, np.int64)]
         self._write_held()
         super().finish(attributes)
 
     def _begin(self, name: str, rows: Array) -> None:
-        """Begin a dataset of rows like these; the records so far have none."""
+        """Begin a dataset for rows like these; the previous records have no rows in it."""
         if name not in self._ends:
             self._ends[name] = 0
             self._held[name] = [rows[:0]]
@@ -130,12 +130,12 @@ class PackedWriter(Hdf5Writer):
 
 
 class PackedFile:
-    """Reads an open file; see `reader.LayoutFile`."""
+    """Reader of an open file; see `reader.LayoutFile`."""
 
     is_ordered = True
 
     def __init__(self, file: h5py.File) -> None:
-        """Check that the parts of the file go together; a `DamagedError` if not."""
+        """Check that the datasets fit together; raise a `DamagedError` if they do not."""
         self.pooled = "pooling" in file.attrs
         offsets = checked_dataset(file, "offsets", "i8", (1,))
         self._offsets = {"activations": offsets}
@@ -156,7 +156,7 @@ class PackedFile:
         self._names = "keys" if self.has_keys else "sentences"
 
     def values(self, start: int, stop: int) -> list[Array]:
-        """The values of some records, a few MB."""
+        """Read the activations of some records, a few MB."""
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
         max_rows = max(1, BLOCK_BYTES // (math.prod(rows.shape[1:]) * rows.dtype.itemsize))
@@ -169,7 +169,7 @@ class PackedFile:
         ]
 
     def known(self, start: int, stop: int) -> list[Record]:
-        """Some records, all that is known of them but their values."""
+        """Return records without their activations."""
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
         found = []
@@ -179,7 +179,7 @@ class PackedFile:
         return found
 
     def find(self, name: str) -> int | None:
-        """The number of a record by its key, or where there are no keys, the last by its text."""
+        """Return the number of a record by its id; without ids, the last one with that text."""
         numbers = np.flatnonzero(self._hashes == hash(name)) if name else np.empty(0, int)
         for number in map(int, reversed(numbers)):
             if self._texts(self._names, number, number + 1)[0] == name:
@@ -188,7 +188,7 @@ class PackedFile:
 
     @cached_property
     def _hashes(self) -> NDArray[np.int64]:
-        """The hash of the name of each record."""
+        """Hash of the name of each record."""
         n_names = self.n_records if self._names in self._rows else 0
         found = np.empty(n_names, np.int64)
         for start in range(0, n_names, BLOCK_RECORDS):
@@ -197,13 +197,13 @@ class PackedFile:
         return found
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
-        """The text of some records in a column, each "" if there is no such column."""
+        """Read the texts of some records in a column; "" if there is no such column."""
         if name not in self._rows:
             return [""] * (stop - start)
         parts = self._read(name, self._offsets[name][start : stop + 1])
         return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
 
     def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
-        """The rows of some records, by where each ends."""
+        """Read the rows of some records, split at their ends."""
         rows = self._rows[name][offsets[0] : offsets[-1]]
         return np.split(rows, offsets[1:-1] - offsets[0])

@@ -1,199 +1,166 @@
-"""A folder of Parquet parts, which `elmo distribute` writes, and the folder as one file.
+"""A folder of Parquet parts, which `elmo distribute` writes, read as one file.
 
 part-00000000.parquet ...
 _elmo/plan.json          inputs, settings and parts
-_elmo/complete.json      written last
-_elmo/run.json           how far a run is, and which parts it has left out
+_elmo/complete.json      attributes, written last
+_elmo/run.json           progress of a run, and the parts that failed
+_elmo/next-HASH/         plan and parts of a run with --overwrite, until they are complete
 _elmo/tmp/               files that are not complete
+
+A part belongs to a plan by its content: its metadata has the hash of the plan and its number. A
+next plan replaces the plan of the folder in one step, when its parts are complete. The parts are
+moved afterwards. So a part of a plan is at its name, or still in the folder of the next plan.
 """
 
-import json
 import os
-import uuid
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
-from pathlib import Path
-from typing import IO, Any, Final
+from multiprocessing.pool import ThreadPool
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
-from elmo_cli.atomic import output_error, renamed
-from elmo_cli.errors import InputError, OutputError, first_line, shown, system_reason
-from elmo_cli.outputs.formats import load_pyarrow
+from elmo_cli.errors import InputError, first_line, shown
+from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan
 from elmo_cli.text.records import Record
 
-PLAN: Final = "_elmo/plan.json"
-COMPLETE: Final = "_elmo/complete.json"
-_TEMPORARY: Final = "_elmo/tmp"
+COMPLETE: Final = "complete.json"
+PLAN_SHA256: Final = "plan_sha256"
+"""Attribute of a part and of a complete folder: the hash of their plan."""
+PART: Final = "part"
+"""Attribute of a part: its number."""
+_PART_NAME: Final = re.compile(r"part-(\d{8,})\.parquet")
+_N_THREADS: Final = 16
+"""Number of parts whose metadata is read at the same time."""
+_AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 
 
-def part_name(number: int) -> str:
-    """The file of a part."""
-    return f"part-{number:08d}.parquet"
+class PartFacts(NamedTuple):
+    """Content of the metadata of a part."""
+
+    plan_sha256: str
+    number: int
+    n_tokens: int
+    skipped: dict[str, str]
+    """Reason for each skipped record, by its number."""
+    place: str = ""
+    """Folder of the next plan, if the part lies there."""
 
 
-def open_location(location: str) -> tuple[Any, str]:
-    """The file system of a path or URI (s3://, gs://, hdfs://, ...), and the path on it."""
-    load_pyarrow()
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    if "://" not in location:
-        return LocalFileSystem(), os.path.abspath(location)
-    try:
-        file_system, path = FileSystem.from_uri(location)
-    except (ValueError, OSError, ImportError) as error:
-        raise InputError(f"{location}: cannot open it: {error}") from None
-    return file_system, path.rstrip("/")
+def part_name(number: int, place: str = "") -> str:
+    """Return the file of a part, in the folder or in the folder of a next plan."""
+    name = f"part-{number:08d}.parquet"
+    return f"{place}/{name}" if place else name
 
 
-class Folder:
-    """A folder on a local or shared disk, or on any file system that pyarrow knows."""
+def complete_name(place: str = "") -> str:
+    """Return the file that says that all parts are complete."""
+    return f"{place or '_elmo'}/{COMPLETE}"
 
-    def __init__(self, location: str) -> None:
-        self.is_local = "://" not in location
-        self.location = os.path.abspath(location) if self.is_local else location
-        self._file_system, self.root = open_location(location)
 
-    def read(self, name: str) -> Any:
-        """What a file of JSON holds; None where it is missing."""
-        try:
-            with self._file_system.open_input_stream(f"{self.root}/{name}") as file:
-                return json.loads(file.read())
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            reason = system_reason(error)
-            raise OutputError(f"{self.location}: cannot read the folder: {reason}") from None
+def numbers_of_parts(names: list[str]) -> list[int]:
+    """Return the numbers of those names that are names of parts."""
+    return [int(found[1]) for found in map(_PART_NAME.fullmatch, names) if found]
 
-    def write(self, name: str, content: Any) -> None:
-        """Write a file of JSON."""
-        self.publish(name, lambda file: file.write(json.dumps(content).encode()))
 
-    def publish(self, name: str, write: Callable[[IO[bytes]], int]) -> int:
-        """Write a file under another name, and rename it; what `write` gives, or 0.
+def read_facts(folder: Folder, name: str) -> PartFacts | None:
+    """Read the metadata of a part. Return None if it is missing, damaged, or of another kind."""
+    import pyarrow
 
-        0 is where another run was faster. An `OutputError` if it cannot be written.
-        """
-        path, partial = f"{self.root}/{name}", f"{self.root}/{_TEMPORARY}/{uuid.uuid4().hex}"
-        try:
-            self._file_system.create_dir(os.path.dirname(partial), recursive=True)
-            if self.is_local:
-                with renamed(Path(path), Path(partial)), open(partial, "xb") as file:
-                    return write(file)
-            with self._file_system.open_output_stream(partial) as stream:
-                written = write(stream)
-            self._file_system.move(partial, path)
-            return written
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and self.has(name):
-                return 0  # another run has written it, and removed what was left of this one
-            raise output_error(Path(path), error) from None
+    with suppress(pyarrow.ArrowException, OSError):
+        return _facts_of(folder.open_parquet(name))
+    return None
 
-    def has(self, name: str) -> bool:
-        """Whether there is a file of that name."""
-        return bool(self._file_system.get_file_info(f"{self.root}/{name}").is_file)
 
-    def names(self, folder: str = "") -> list[str]:
-        """The names in a folder of the folder."""
-        from pyarrow.fs import FileSelector
+def _facts_of(file: Any) -> PartFacts | None:
+    with suppress(ValueError, KeyError):
+        found = parse_json(file.metadata.metadata[b"elmo"], dict[str, str], PART)
+        skipped = parse_json(found.get("skipped", "{}"), dict[str, str], PART)
+        return PartFacts(found[PLAN_SHA256], int(found[PART]), int(found["tokens"]), skipped)
+    return None
 
-        selector = FileSelector(f"{self.root}/{folder}", allow_not_found=True)
-        return sorted(info.base_name for info in self._file_system.get_file_info(selector))
 
-    def missing(self, n_parts: int) -> list[int]:
-        """The parts that are not there."""
-        there = {*self.names()}
-        return [number for number in range(n_parts) if part_name(number) not in there]
+def find_done(folder: Folder, plan: Plan) -> dict[int, PartFacts]:
+    """Find the complete parts of a plan, by their content."""
+    found: dict[int, PartFacts] = {}
+    with ThreadPool(_N_THREADS) as pool:
+        for place in ("", next_place(plan.sha256)):
+            numbers = numbers_of_parts(folder.names(place))
+            names = [part_name(number, place) for number in numbers]
+            read = pool.map(partial(read_facts, folder), names)
+            for number, facts in zip(numbers, read, strict=True):
+                if facts is not None and facts[:2] == (plan.sha256, number):
+                    found[number] = facts._replace(place=place)
+    return {number: found[number] for number in sorted(found) if number < len(plan.parts)}
 
-    def open_part(self, number: int) -> Any:
-        """A part, as pyarrow reads it."""
-        from pyarrow import parquet
 
-        with self.damage_named(number):
-            path = f"{self.root}/{part_name(number)}"
-            return parquet.ParquetFile(path, filesystem=self._file_system)
+def has_part(folder: Folder, plan_sha256: str, number: int) -> bool:
+    """Return whether a part of a plan is complete, at its name or in the folder of the next plan.
 
-    @contextmanager
-    def damage_named(self, number: int) -> Iterator[None]:
-        """Turn what pyarrow says of a damaged part into an `InputError` that names the part."""
-        import pyarrow
-
-        try:
-            yield
-        except (pyarrow.ArrowException, OSError) as error:
-            name, reason = part_name(number), first_line(error)
-            raise InputError(
-                f"{self.location}/{name}: the part is damaged: {reason}; remove it, and the same "
-                "`elmo distribute` writes it again"
-            ) from None
-
-    def clear(self) -> None:
-        """Remove all that runs have written, the plan last."""
-        if self.has(PLAN):
-            parts = [name for name in self.names() if name.startswith("part-")]
-            for name in [*filter(self.has, [COMPLETE]), *parts]:
-                self._file_system.delete_file(f"{self.root}/{name}")
-            self._file_system.delete_dir(f"{self.root}/_elmo")
-
-    def remove_temporary(self) -> None:
-        """Remove what killed runs have left, where none is at work."""
-        with suppress(FileNotFoundError):
-            self._file_system.delete_dir(f"{self.root}/{_TEMPORARY}")
+    A part may move from the latter to the former at the same time.
+    """
+    places = ("", next_place(plan_sha256), "")
+    found = (read_facts(folder, part_name(number, place)) for place in places)
+    return any(facts is not None and facts[:2] == (plan_sha256, number) for facts in found)
 
 
 def is_parts_folder(location: str) -> bool:
-    """Whether there is a folder of parts, finished or not."""
+    """Return whether there is a folder of parts, complete or not."""
     if "://" not in location:
         return os.path.exists(f"{location}/{PLAN}")
     return Folder(location).has(PLAN)
 
 
 class PartsFolder:
-    """Reads a folder; see `reader.LayoutFile`. One row group is held at a time."""
+    """Reader of a folder; see `reader.LayoutFile`. One row group is in memory at a time."""
 
     is_ordered = True
 
     def __init__(self, location: str) -> None:
-        """Read the plan; an `InputError` if parts are missing."""
+        """Read the plan.
+
+        Raises:
+            InputError: Parts are missing, or the plan is damaged.
+        """
         folder = Folder(location)
-        parts, complete = folder.read(PLAN)["parts"], folder.read(COMPLETE)
-        if complete is None:
-            missing = folder.missing(len(parts))
-            names = shown(", ".join(map(str, missing))) or "its run has not ended"
-            raise InputError(
-                f"{location}: the folder is not complete: {len(missing):,} of {len(parts):,} parts "
-                f"are missing ({names}); `elmo distribute` resumes"
-            )
-        self._ends = list(accumulate(part["n_records"] for part in parts))
-        self._folder, self._opened = folder, lru_cache(maxsize=1)(folder.open_part)
+        plan = read_plan(folder)
+        if plan is None:
+            raise InputError(f"{location}: expected a folder of `elmo distribute`, found none.")
+        self.attributes: dict[str, Any] = _read_complete(folder, plan)
+        self._folder, self._plan = folder, plan
+        self._ends = list(accumulate(part.n_records for part in plan.parts))
+        self._opened = lru_cache(maxsize=1)(self._open_part)
         self._group = lru_cache(maxsize=1)(self._read_group)
-        self.n_records = self._ends[-1] if parts else 0
-        self.attributes: dict[str, Any] = complete
-        names = self._opened(0).schema_arrow.names if parts else []
+        self.n_records = plan.n_records
+        first = next((part.number for part in plan.parts if part.n_records), None)
+        names = [] if first is None else self._opened(first).schema_arrow.names
         self.has_keys, self.has_sentences = "key" in names, "sentence" in names
 
     def close(self) -> None:
-        """Let go of the part that is open."""
+        """Close the open part."""
         self._opened.cache_clear()
         self._group.cache_clear()
 
     def values(self, start: int, stop: int) -> list[NDArray[Any]]:
-        """The values of some records, of one row group."""
+        """Return the values of some records, of one row group."""
         column = self._rows(start, stop).column("activations").chunk(0)
         return [flat_row(column, row) for row in range(len(column))]
 
     def known(self, start: int, stop: int) -> list[Record]:
-        """Some records of one row group, all that is known of them but their values."""
+        """Return some records of one row group, without their values."""
         rows = self._rows(start, stop).drop_columns(["number", "activations"]).to_pylist()
         return [
             Record(row.get("sentence") or "", row["tokens"], row.get("key") or None) for row in rows
         ]
 
     def find(self, name: str) -> int | None:
-        """The number of a record by its key, or where there are no keys, the last by its text."""
+        """Return the number of a record by its id; without ids, the last number of its text."""
         return self._numbers.get(name)
 
     @cached_property
@@ -201,14 +168,14 @@ class PartsFolder:
         column = "key" if self.has_keys else "sentence"
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
-            with self._folder.damage_named(part):
+            with self._damage_named(part):
                 names = self._opened(part).read(columns=[column]).column(column).to_pylist()
             first = end - len(names)
             numbers.update((name, number) for number, name in enumerate(names, first) if name)
         return numbers
 
     def _rows(self, start: int, stop: int) -> Any:
-        """The rows of some records from `start` on, as many as lie in its row group."""
+        """Return the rows of some records from `start` on, as many as lie in its row group."""
         part = bisect_right(self._ends, start)
         row = start - (self._ends[part - 1] if part else 0)
         footer = self._opened(part).metadata
@@ -217,12 +184,82 @@ class PartsFolder:
         return self._group(part, group).slice(row - [0, *ends][group], stop - start)
 
     def _read_group(self, part: int, group: int) -> Any:
-        with self._folder.damage_named(part):
+        with self._damage_named(part):
             return self._opened(part).read_row_group(group).combine_chunks()
+
+    def _open_part(self, number: int) -> Any:
+        """Open a part with pyarrow, where it belongs to the plan."""
+        found = "none"
+        # A part may move at the same time, so its name comes twice.
+        for place in ("", next_place(self._plan.sha256), ""):
+            with suppress(FileNotFoundError), self._damage_named(number):
+                file = self._folder.open_parquet(part_name(number, place))
+                found = _kind_of_part(file, self._plan, number)
+                if found == "":
+                    return file
+        raise InputError(
+            f"{self._folder.location}/{part_name(number)}: expected part {number} of the plan, "
+            f"found {found}. {_AGAIN}."
+        )
+
+    @contextmanager
+    def _damage_named(self, number: int) -> Iterator[None]:
+        """Turn errors of pyarrow into an `InputError` that names the part."""
+        import pyarrow
+
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(
+                f"{self._folder.location}/{part_name(number)}: the part is damaged: "
+                f"{first_line(error).rstrip('.')}. Remove it. {_AGAIN}."
+            ) from None
+
+
+def _kind_of_part(file: Any, plan: Plan, number: int) -> str:
+    """Return what an open part is, or "" if it is the part of this number of the plan."""
+    footer, part, facts = file.metadata, plan.parts[number], _facts_of(file)
+    if plan.stored_sha256 and (facts is None or facts.plan_sha256 != plan.sha256):
+        return "a part of another plan"
+    if facts is not None and facts.number != number:
+        return f"part {facts.number}"
+    # Parts of version 0.1 are known by the numbers of their records.
+    column = footer.row_group(0).column(0) if footer.num_rows else None
+    if column is not None and column.statistics.min != part.first:
+        return f"a part that begins with record {column.statistics.min}"
+    return "" if footer.num_rows == part.n_records else f"{footer.num_rows:,} records"
+
+
+def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
+    """Read the attributes of a complete folder.
+
+    Raises:
+        InputError: Parts are missing, or the run has not ended.
+    """
+    complete = None
+    for place in ("", next_place(plan.sha256), ""):
+        with suppress(InputError):
+            content = folder.read(complete_name(place)) or b""
+            found = parse_json(content, dict[str, str], complete_name(place))
+            if found.get(PLAN_SHA256, "") == plan.stored_sha256:
+                complete = found
+    there = {*numbers_of_parts(folder.names())}
+    if complete is None or len(there) < len(plan.parts):
+        there |= {*numbers_of_parts(folder.names(next_place(plan.sha256)))}
+    missing = [part.number for part in plan.parts if part.number not in there]
+    if complete is None or missing:
+        names = shown(", ".join(map(str, missing))) or "its run has not ended"
+        raise InputError(
+            f"{folder.location}: the folder is not complete: {len(missing):,} of "
+            f"{len(plan.parts):,} parts are missing ({names}). {_AGAIN}: it resumes."
+        )
+    return complete
 
 
 def flat_row(column: Any, row: int) -> NDArray[Any]:
-    """The values of a row of nested lists, of which at most one has no fixed length."""
+    """Return the values of a row of nested lists, of which at most one has no fixed length."""
     values = column.slice(row, 1)
     shape: list[int] = []
     while hasattr(values.type, "value_type"):

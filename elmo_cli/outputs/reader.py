@@ -1,4 +1,4 @@
-"""Output files to activations: by number, by name or one after another, of either layout."""
+"""Reader of output files: activations by number, by name or in order, in any layout."""
 
 import glob
 import operator
@@ -22,17 +22,17 @@ from elmo_cli.text.shards import Shard, shard_of
 Array = NDArray[Any]
 
 LayoutFile = AllenNlpFile | PackedFile | PartsFolder
-"""An open file of one layout. Its records are numbered from 0, and where it `is_ordered`, in the
-order of the input. `values` gives as many from the first on as are best read at once."""
+"""Open file of one layout. Its records are numbered from 0, in the order of the input if it
+`is_ordered`. `values` reads as many records from the first on as are best read together."""
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
-"""Attributes in which files that are read as one agree."""
+"""Attributes that are equal in files that are read as one."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
 
 
 class Activations:
-    """The activations of a file, or of several as one, read when they are asked for.
+    """Activations of a file, or of several files as one, read on access.
 
         with open_activations("vectors.hdf5") as activations:
             activations[0]                  # the first line: float32, (L, T, W)
@@ -40,21 +40,20 @@ class Activations:
             activations["The cat sat ."]    # the line of that text, the last of equal ones
             for values in activations: ...  # all lines in their order
 
-    Records, which are lines of text or sequences of FASTA, are numbered from 0. Where they have
-    keys (the ids of FASTA), the keys take the place of sentences. Shapes are (L, T, W), or (T, W)
-    where one layer was chosen or mixed, without the T where tokens were pooled.
+    Records are numbered from 0. Records with ids are found by their ids, others by their
+    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the T if
+    tokens were pooled.
 
-    A context manager. It can be pickled and used after a fork: each process opens the files for
-    itself.
+    It is a context manager. It can be pickled and used after a fork: each process opens the files
+    for itself.
 
     Args:
-        paths: files of HDF5 that `elmo embed` or `allennlp elmo` wrote, or patterns of their
-            names such as `"part-*.hdf5"`; or folders of `elmo distribute`, also by URIs. Several
-            are read as one: the shards of an input in the order of its lines, others one after
-            another.
+        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names such
+            as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several are read as
+            one: the shards of an input in the order of its lines, other files one after another.
 
     Raises:
-        InputError: a file is missing, or is none of these; or the files do not fit together.
+        InputError: A file is missing or contains no activations, or the files do not fit together.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -71,7 +70,7 @@ class Activations:
             self.close()
             raise
         self.paths = [file.path for file in self.files]
-        """The files, shards in their order."""
+        """Paths of the files; shards are in their order."""
         layouts = [file.layout_file for file in self.files]
         take_turns = are_shards and all(layout.is_ordered for layout in layouts)
         step, start = len(layouts) if take_turns else 1, 0
@@ -80,11 +79,11 @@ class Activations:
             file.numbers = range(first, first + step * layout.n_records, step)
             start += layout.n_records
         self.attributes = self.files[0].attributes
-        """What the file says of its making; of several, the first one."""
+        """Attributes of the file; of the first one if there are several."""
         self.has_keys = layouts[0].has_keys
-        """Whether records have keys."""
+        """Whether records have ids."""
         self.has_sentences = all(layout.has_sentences for layout in layouts)
-        """Whether the file knows sentences."""
+        """Whether the file contains sentences."""
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -94,11 +93,11 @@ class Activations:
     @overload
     def __getitem__(self, which: slice) -> list[Array]: ...
     def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
-        """Read a record by its number, key or sentence, or those of a slice, as a list.
+        """Read a record by its number, id or sentence, or the records of a slice as a list.
 
         Raises:
-            IndexError: there is no such number.
-            KeyError: there is no such key or sentence.
+            IndexError: There is no such number.
+            KeyError: There is no such id or sentence.
         """
         if isinstance(which, str):
             which = self.number_of(which)
@@ -115,16 +114,16 @@ class Activations:
         return (values for _, values in self._pairs())
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a record of that key or sentence."""
+        """Return whether there is a record with that id or sentence."""
         return isinstance(name, str) and self._find(name) is not None
 
     def number_of(self, name: str) -> int:
-        """The number of a record by its key, or by its sentence where there are no keys.
+        """Return the number of a record by its id, or by its sentence in a file without ids.
 
-        Of equal sentences, the number of the last one. The first call reads all names.
+        The last of equal sentences counts. The first call reads all names.
 
         Raises:
-            KeyError: there is none.
+            KeyError: There is no such record.
         """
         number = self._find(name)
         if number is None:
@@ -132,35 +131,32 @@ class Activations:
         return number
 
     def sentence(self, number: SupportsIndex) -> str | None:
-        """The text of a record, if the file has it.
+        """Return the text of a record, or None if the file does not contain it.
 
-        AllenNLP's layout has that of the last of equal sentences only.
+        AllenNLP's layout contains only the last of equal sentences.
         """
         text = self._known(number).text
         is_whole = self.has_sentences and not isinstance(self.files[0].layout_file, AllenNlpFile)
         return text if text or is_whole else None
 
     def key(self, number: SupportsIndex) -> str | None:
-        """The key of a record, if it has one."""
+        """Return the id of a record, or None if it has no id."""
         return self._known(number).id
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
-        """The file that a record is in, and its number in that file's input, from 0."""
+        """Return the file of a record, and the record's number in the input, from 0."""
         file, place = self._located(number)
         return file.path, shard_of(file.attributes).number_in_input(place)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
-        """The tokens of a record, one a vector; None without tokens, or where they are not known.
+        """Return the tokens of a record, one per vector; None if it has none, or they are unknown.
 
-        White space separates them in the sentence, unless the file has them beside it.
+        They are stored in the file, or separated by white space in the sentence.
         """
         return self._known(number).tokens or None
 
     def records(self) -> Iterator[tuple[Record, Array]]:
-        """The records in their order: what is known of each, and its values.
-
-        With little in memory, however many there are.
-        """
+        """Yield all records in order with their activations, with little in memory."""
         return self._pairs(with_records=True)
 
     def close(self) -> None:
@@ -178,7 +174,7 @@ class Activations:
         return Activations, tuple(self.paths)
 
     def _known(self, which: SupportsIndex) -> Record:
-        """All that is known of a record but its values."""
+        """Return a record without its activations."""
         file, place = self._located(which)
         with file.reading() as layout:
             return layout.known(place, place + 1)[0]
@@ -191,7 +187,7 @@ class Activations:
             yield next(streams[self._located(number)[0]])
 
     def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
-        """The file of a record, and the number of the record in it."""
+        """Return the file of a record, and the number of the record in it."""
         number = operator.index(which)
         place = number + len(self) if number < 0 else number
         for file in self.files:
@@ -213,25 +209,25 @@ open_activations = Activations
 
 
 class ActivationsFile:
-    """A file, open in this process."""
+    """One file, opened in this process."""
 
     numbers: range
-    """Those of its records, among all that are read as one."""
+    """Numbers of its records among the records of all files."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
         self._open()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._handle.close()
 
     @contextmanager
     def reading(self) -> Iterator[LayoutFile]:
-        """Give the file, if it is not closed; errors of HDF5 in the block name it as damaged."""
+        """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self._handle:
             raise InputError(f"{self.path}: the file is closed; open it again")
-        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process
+        if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
             self._open()
         with _damage_named(self.path):
             yield self.layout_file
@@ -239,7 +235,7 @@ class ActivationsFile:
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
     ) -> Iterator[tuple[Record, Array]]:
-        """Some records and their values; if the records are not wanted, one in place of all."""
+        """Yield some records with their activations; empty records unless `with_records`."""
         while start < stop:
             with self.reading() as layout:
                 values = layout.values(start, stop)
@@ -282,7 +278,7 @@ class ActivationsFile:
 def _damage_named(path: str | Path) -> Iterator[None]:
     """Turn errors of HDF5 and of our checks into one `InputError` that names the file.
 
-    Nothing else is caught: a bug of ours must not be called a damaged file.
+    Other errors propagate: a bug must not look like a damaged file.
     """
     try:
         yield
@@ -294,7 +290,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
     found: list[Path | str] = []
     for path in paths:
-        if "://" in str(path):  # a `Path` would lose a slash
+        if "://" in str(path):  # A `Path` would lose a slash.
             found.append(str(path))
             continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
@@ -305,11 +301,11 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
-    """Open a file of activations; an `InputError` where it is missing, or something else."""
+    """Open an HDF5 file; raise an `InputError` if it is missing or something else."""
     if os.path.isdir(path):
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
-        # HDF5 2 would keep 8 MB of each dataset.
+        # HDF5 2 would cache 8 MB per dataset.
         return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
@@ -321,16 +317,16 @@ def _open_hdf5(path: Path | str) -> h5py.File:
 
 
 def _holds_activations(file: h5py.File) -> bool:
-    """Whether an HDF5 file is one of activations, of either layout."""
+    """Return whether an HDF5 file contains activations, in either layout."""
     if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
-    # AllenNLP's --use-sentence-keys, where a "/" makes groups. Weights begin with another shape.
+    # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
     first = file.visititems(lambda _, item: item if isinstance(item, h5py.Dataset) else None)
     return first is not None and first.dtype.kind == "f" and first.ndim in (2, 3)
 
 
 def check_same(files: Sequence[ActivationsFile], names: Iterable[str]) -> None:
-    """Raise an `InputError` unless the files agree in these attributes."""
+    """Raise an `InputError` unless these attributes are equal in all files."""
     first = files[0]
     for file in files:
         for name in names:
@@ -343,7 +339,7 @@ def check_same(files: Sequence[ActivationsFile], names: Iterable[str]) -> None:
 
 
 def check_shards(files: Sequence[ActivationsFile]) -> None:
-    """Raise an `InputError` unless the files are all shards of an input."""
+    """Raise an `InputError` unless the files are all shards of one input, each once."""
     shards = sorted(shard_of(file.attributes) for file in files)
     total = max(shard.total for shard in shards)
     if shards != [Shard(number, total) for number in range(1, total + 1)]:

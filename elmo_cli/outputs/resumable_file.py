@@ -1,14 +1,14 @@
-"""A file under HDF5 that goes back to its last checkpoint, whatever ends the process.
+"""File under HDF5 that returns to its last checkpoint, whatever ends the process.
 
-docs/architecture.md says why. A checkpoint:
+docs/architecture.md says why. A checkpoint has three steps:
 
-    1. the file is synced, with all that was appended
-    2. the changed pages, its size and the caller's state go to a log file, which is
-       synced and renamed to its name: from here on, the checkpoint is made
-    3. the pages go to the file, which is cut to its size
+    1. Sync the file, with everything that was appended.
+    2. Write the changed pages, the size and the caller's state to a log file, sync it and rename
+       it to its name. This completes the checkpoint.
+    3. Write the pages to the file, and truncate it to its size.
 
-OUTPUT.partial and OUTPUT.partial.log are the two files. The log is there first: a file of
-that name without a log is somebody else's, and left alone.
+The two files are OUTPUT.partial and OUTPUT.partial.log. The log is created first: a file called
+OUTPUT.partial without a log belongs to somebody else, and is never changed.
 """
 
 import hashlib
@@ -26,40 +26,43 @@ PAGE_BYTES: Final = 4096
 _ADVICE: Final = "of `elmo embed`; move it away, or choose another output"
 
 _FINISHED: Final[dict[str, Any]] = {"finished": True}
-"""The state of a file that lacks nothing but its name."""
+"""State of a complete file that still has to be renamed."""
 
 Pages = dict[int, bytearray]
 """Pages of the file by their numbers, each (PAGE_BYTES,)."""
 
 
 class ResumableFile(FileIO):
-    """A file object for `h5py.File`, locked against other processes.
+    """File object for `h5py.File`, locked against other processes.
 
-    An operation of HDF5 that fails is not raised to HDF5, which would crash: the first
-    such error is kept as `error`, and nothing is written any more.
+    HDF5 would crash if one of its operations raised an error. The first error is kept as `error`
+    instead, and nothing is written after it.
     """
 
     def __init__(self, final: Path) -> None:
-        """Open the file, which is called `final` in the end, at its last checkpoint, or new.
+        """Open the file at its last checkpoint, or create it.
 
-        One that was finished, but whose process was killed before it had its name, is given it
-        and closed.
+        A file that was completed by a process that was killed before renaming it is renamed and
+        closed.
+
+        Args:
+            final: Name of the complete file.
 
         Raises:
-            BlockingIOError: another process has it open.
-            OutputError: what is there is no unfinished run, or has lost its end.
-            OSError: it cannot be opened.
+            BlockingIOError: Another process has the file open.
+            OutputError: The existing file is no unfinished run, or has lost its end.
+            OSError: The file cannot be opened.
         """
         self.final = final
         self.path = final.with_name(f"{final.name}.partial")
         self.log = final.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None
-        """What the last checkpoint was made with; None where there is none."""
+        """State of the last checkpoint; None without a checkpoint."""
         self._position = self._size = 0
         self._kept = 0  # size at the last checkpoint
-        self._below = 0  # the same, up to the end of its last page
-        self._pages: Pages = {}  # those that have changed since
+        self._below = 0  # The size is rounded up to a page.
+        self._pages: Pages = {}  # pages that have changed since the checkpoint
         self._lock = lock(final.with_name(f"{self.path.name}.lock"))
         try:
             self._open()
@@ -67,7 +70,7 @@ class ResumableFile(FileIO):
             self.close()
             raise
 
-    # --- what HDF5 calls
+    # Methods that HDF5 calls.
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
         """Move to a position."""
@@ -76,11 +79,11 @@ class ResumableFile(FileIO):
         return self._position
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._position
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer, up to the end of the file."""
+        """Read into a buffer, up to the end of the file."""
         start, view = self._position, memoryview(buffer).cast("B")
         view = view[: max(0, self._size - start)]
         view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
@@ -91,7 +94,7 @@ class ResumableFile(FileIO):
         return len(view)
 
     def write(self, data: Any, /) -> int:
-        """Write bytes: to the file, or to memory where the last checkpoint has bytes."""
+        """Write bytes to the file, or to memory below the end of the last checkpoint."""
         view = memoryview(data).cast("B")
         self._attempt(lambda: self._write(view))
         self._position += len(view)
@@ -99,24 +102,29 @@ class ResumableFile(FileIO):
         return len(view)
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Make the file longer or shorter; bytes of the last checkpoint stay until the next."""
+        """Change the size of the file; bytes of the last checkpoint stay until the next one."""
         self._size = self._position if size is None else size
-        for number, in_page, _ in _parts(self._size, self._below):  # zero if it grows again
+        for number, in_page, _ in _parts(
+            self._size, self._below
+        ):  # The bytes are zero if the file grows again.
             self._pages[number] = page = self._page(number)
             page[in_page] = bytes(len(page[in_page]))
         self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._kept)))
         return self._size
 
     def flush(self) -> None:
-        """Nothing: only a checkpoint makes anything safe."""
+        """Do nothing: only a checkpoint makes data safe."""
 
-    # --- what its owner calls
+    # Methods that the owner calls.
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make what was written, and `state`, JSON, survive the process. HDF5 has closed it.
+        """Make a checkpoint of what was written; HDF5 has closed the file.
+
+        Args:
+            state: JSON values that are kept with it.
 
         Raises:
-            OSError: it cannot be done; the checkpoint before stays.
+            OSError: The checkpoint cannot be written; the previous one stays valid.
         """
         if self.error is not None:
             raise self.error
@@ -127,18 +135,18 @@ class ResumableFile(FileIO):
         self._apply(self._size, self._pages)
 
     def finish(self) -> None:
-        """Make a last checkpoint, and give the file its final name; errors as of `checkpoint`."""
+        """Make a last checkpoint, and rename the file to its final name; see `checkpoint`."""
         self.checkpoint(_FINISHED)
         self._rename()
 
     def clear(self) -> None:
-        """Forget the checkpoint, and empty the file."""
+        """Remove the checkpoint, and empty the file."""
         self._write_log(0, None, {})
         self.state, self._position = None, 0
         self._apply(0, {})
 
     def discard(self) -> None:
-        """Drop all that came after the last checkpoint; without one, the file itself."""
+        """Drop everything after the last checkpoint; remove the file if there is none."""
         os.ftruncate(self.fileno(), self._kept)
         super().close()
         if self.state is None:
@@ -147,13 +155,13 @@ class ResumableFile(FileIO):
         self.close()
 
     def close(self) -> None:
-        """Close the file, and let other processes have it."""
+        """Close the file, and unlock it."""
         super().close()
         unlock(self._lock)
         self._lock = None
 
     def _rename(self) -> None:
-        super().close()  # Windows renames no open file
+        super().close()  # Windows cannot rename an open file.
         try:
             os.replace(self.path, self.final)
             self.log.unlink(missing_ok=True)
@@ -164,7 +172,7 @@ class ResumableFile(FileIO):
     def _write(self, view: memoryview) -> None:
         n_below = max(0, min(len(view), self._below - self._position))
         for number, in_page, in_view in _parts(self._position, self._position + n_below):
-            # HDF5 writes all names of a group whenever one comes in: most pages are the same.
+            # HDF5 writes all names of a group for each new name: most pages do not change.
             page = self._page(number)
             if page[in_page] != view[in_view]:
                 self._pages[number] = page
@@ -183,7 +191,7 @@ class ResumableFile(FileIO):
         return super().write(data)
 
     def _page(self, number: int) -> bytearray:
-        """A page of the last checkpoint as it is now, shape (PAGE_BYTES,)."""
+        """Return the current content of a page of the last checkpoint, shape (PAGE_BYTES,)."""
         if number in self._pages:
             return self._pages[number]
         found = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
@@ -193,12 +201,12 @@ class ResumableFile(FileIO):
         if self.error is None:
             try:
                 act()
-            except BaseException as error:  # Ctrl-C too, which may come here
+            except BaseException as error:  # Ctrl-C may interrupt here too.
                 self.error = error
 
     def _open(self) -> None:
         if not os.path.lexists(self.path):
-            if os.path.lexists(self.log):  # of a run that was killed as it finished
+            if os.path.lexists(self.log):  # A run may have been killed while it finished.
                 _read_log(self.log)
             self._write_log(0, None, {})
             self.path.touch()
@@ -225,16 +233,19 @@ class ResumableFile(FileIO):
         self._below = -(-size // PAGE_BYTES) * PAGE_BYTES
 
     def _write_log(self, size: int, state: dict[str, Any] | None, pages: Pages) -> None:
-        """Write the log, whole or not at all: its SHA-256, a line of JSON, the changed pages."""
+        """Write the log atomically: its SHA-256, one line of JSON, the changed pages."""
         header = json.dumps({"size": size, "state": state, "pages": list(pages)})
         content = b"".join([header.encode(), b"\n", *pages.values()])
         checksum = hashlib.sha256(content).hexdigest().encode()
-        with renamed(self.log) as partial, open(partial, "xb") as file:  # "x" follows no link
+        with (
+            renamed(self.log) as partial,
+            open(partial, "xb") as file,
+        ):  # "x" does not follow a link.
             file.writelines([checksum, b"\n", content])
 
 
 def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
-    """The size of the file, the state of its owner and the changed pages."""
+    """Read the size of the file, the state of its owner and the changed pages."""
     checksum, _, content = path.read_bytes().partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
         raise OutputError(f"{path} is no log of an unfinished output {_ADVICE}")
@@ -246,7 +257,7 @@ def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
 
 
 def _parts(start: int, end: int) -> Iterator[tuple[int, slice, slice]]:
-    """The pages of a range of bytes: number, part of the page, part of the range."""
+    """Yield the pages of a range of bytes: number, part of the page, part of the range."""
     position = start
     while position < end:
         number, offset = divmod(position, PAGE_BYTES)

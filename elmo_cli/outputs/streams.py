@@ -1,4 +1,4 @@
-"""Formats that start anew after an interruption: JSON lines, npz, npy and Parquet."""
+"""Formats that cannot resume an interrupted run: JSON lines, npz, npy and Parquet."""
 
 import json
 import re
@@ -16,21 +16,21 @@ from elmo_cli.text.records import Record
 Array = NDArray[Any]
 
 RECORDS: Final = "records.jsonl"
-"""What npz says of its records, where white space does not separate their tokens."""
+"""Member of npz that describes its records, where white space does not separate their tokens."""
 ROW_GROUP_BYTES: Final = 1 << 25
-"""Values that are held and written together to Parquet."""
+"""Bytes of activations that are buffered and written together to Parquet."""
 _CHUNK_RECORDS: Final = 8
-"""Records whose levels Parquet makes at once: those of a whole row group are new memory each time,
-which the kernel fills with zeros."""
+"""Number of records whose levels Parquet computes together. The levels of a whole row group would
+be new memory each time, which the kernel fills with zeros."""
 _DIGITS: Final = {2: 5, 4: 9}
-"""Decimal digits that a float of so many bytes needs to be read back as it was."""
+"""Decimal digits that a float of each size in bytes needs to be read back unchanged."""
 _HEADER_BYTES: Final = 128
-"""Of npy."""
+"""Size of the header of npy."""
 
 
 class _StreamWriter(FormatWriter):
     def facts(self, number: int, record: Record) -> dict[str, Any]:
-        """What the output says of a record beside its values."""
+        """Return what the output stores of a record in addition to its activations."""
         facts: dict[str, Any] = {"number": number} if record.id is None else {"key": record.id}
         facts |= record.attributes
         if LINE in facts:
@@ -43,7 +43,7 @@ class _StreamWriter(FormatWriter):
 
 
 class JsonlWriter(_StreamWriter):
-    """Adds lines, each passed on at once: {"number": 0, "sentence": "a", "activations": [...]}."""
+    """Writer of lines, flushed one by one: {"number": 0, "sentence": "a", "activations": ...}."""
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the line of a record."""
@@ -63,7 +63,7 @@ def json_numbers(values: Array) -> str:
 
 
 class NpzWriter(_StreamWriter):
-    """Adds arrays to a zip archive, as `numpy.savez` does for all at once."""
+    """Writer that adds arrays to a zip archive in the format of `numpy.savez`."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -78,7 +78,7 @@ class NpzWriter(_StreamWriter):
         write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
-        """Write what is known of the records, and the directory of the archive."""
+        """Write the descriptions of the records, and the directory of the archive."""
         if self._records:
             records = "".join(self._records).encode("utf-8", "surrogatepass")
             self._archive.writestr(zipfile.ZipInfo(RECORDS), records)
@@ -87,13 +87,13 @@ class NpzWriter(_StreamWriter):
 
 def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
     """Add an array to a zip archive of `numpy.savez`."""
-    # Without the time, so that the same run gives the same file.
+    # Equal runs write equal files: the member has no time.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         np.lib.format.write_array(member, values, allow_pickle=False)
 
 
 class NpyWriter(FormatWriter):
-    """Adds rows to one array, whose length is written at the end."""
+    """Writer that adds rows to one array, whose length is written at the end."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -106,7 +106,7 @@ class NpyWriter(FormatWriter):
         self._file.write(values.tobytes())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write the header, which numpy makes as long for any number of rows."""
+        """Write the header, which has the same length for any number of rows."""
         shape = (self._n_rows, *self._row_shape)
         descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
         header = {"descr": descr, "fortran_order": False, "shape": shape}
@@ -115,7 +115,7 @@ class NpyWriter(FormatWriter):
 
 
 class ParquetWriter(_StreamWriter):
-    """Adds rows, a group at a time: number or key, sentence, and activations as nested lists."""
+    """Writer of rows, one group at a time: number or id, sentence, activations as nested lists."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -131,7 +131,7 @@ class ParquetWriter(_StreamWriter):
             self._write_held()
 
     def finish(self, attributes: Attributes) -> None:
-        """Write what is held, and these attributes beside those of the run."""
+        """Write what is buffered, and these attributes in addition to those of the run."""
         if self._held or self._writer is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}
@@ -156,7 +156,7 @@ class ParquetWriter(_StreamWriter):
             for name, kind in kinds.items()
             if name in names
         }
-        # Not of activations: the smallest and largest of float16 take as long as compressing it.
+        # Activations get no statistics: minimum and maximum of float16 take as long as compression.
         settings: dict[str, Any] = {"write_statistics": [*columns]}
         if self._held:
             block = [values for _, values in self._held]
@@ -177,7 +177,7 @@ class ParquetWriter(_StreamWriter):
 
 
 def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
-    """Arrays as nested lists of Arrow: of fixed length, but for the axis of tokens."""
+    """Return arrays as nested Arrow lists, of fixed length except for the axis of tokens."""
     import pyarrow
 
     nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
@@ -187,7 +187,7 @@ def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
         if axis != token_axis:
             nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
             continue
-        n_lists = sizes[0] if axis else 1  # a list of tokens for each layer
+        n_lists = sizes[0] if axis else 1  # one list of tokens per layer
         lengths = np.repeat([values.shape[axis] for values in block], n_lists)
         ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         nested = pyarrow.ListArray.from_arrays(ends, nested)

@@ -1,7 +1,7 @@
-"""Activations to an output, opened once: new, at a checkpoint, or complete already.
+"""Writer of an output, opened once: new, at a checkpoint, or complete already.
 
-How records lie in the file is the business of its format. Here is what all formats share: the
-name until the file is complete, checkpoints, and errors.
+The writers of the formats know how records are stored. This module has what all formats share: the
+name of the file until it is complete, checkpoints, and errors.
 """
 
 import json
@@ -32,7 +32,7 @@ from elmo_cli.text.records import Progress, Record
 from elmo_cli.text.shards import shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
-"""Attributes that are known at the end only."""
+"""Attributes that are known only at the end."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": streams.JsonlWriter,
     "npz": streams.NpzWriter,
@@ -42,12 +42,12 @@ _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
 
 
 class ActivationsWriter:
-    """Writes an output, which appears under its name only when it is complete.
+    """Writer of an output, which appears under its name only when it is complete.
 
-    Until then it is called `NAME.partial`. Checkpoints make sure that what is written survives
-    whatever ends the process; a writer of the same settings resumes from the last one. A context
-    manager: what was written since the last checkpoint is dropped at its end, and without a
-    checkpoint all of it, unless `finish` was called.
+    Until then it is called `NAME.partial`. Records before a checkpoint survive whatever ends the
+    process, and a writer with equal attributes resumes from the last checkpoint. It is a context
+    manager: unless `finish` was called, everything after the last checkpoint is dropped at its
+    end.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class ActivationsWriter:
         self._writer_type = writer_type
         self.output_format = output_format
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
-        """What the file says of its making, and has to be the same to resume it."""
+        """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
-        """Whether the file is finished; then it is left as it is."""
+        """Whether the file is finished already; it is not changed then."""
         self.n_records = 0
         self.run_state: dict[str, Any] = {}
-        """What the run said of itself at the last checkpoint."""
+        """State of the run at the last checkpoint."""
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
-        self._file: ResumableFile | None = None  # none for standard output
+        self._file: ResumableFile | None = None  # Standard output has no file.
         self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         if str(path) == STANDARD_OUTPUT:
             return
@@ -96,11 +96,11 @@ class ActivationsWriter:
 
     @property
     def partial(self) -> Path:
-        """Where the file is until it is complete."""
+        """Path of the file until it is complete."""
         return self.path if self._file is None else self._file.path
 
     def clear(self) -> None:
-        """Forget what an unfinished run has written."""
+        """Drop what an unfinished run has written."""
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
@@ -109,7 +109,7 @@ class ActivationsWriter:
         self.n_records, self.run_state = 0, {}
 
     def skip(self, number: int, record: Record) -> None:
-        """Pass a record that an earlier run has written, by its number from 0."""
+        """Pass over a record that an earlier run has written, by its number from 0."""
         with self._errors_named():
             self._opened().skip(self._shard.number_in_input(number), record)
 
@@ -117,8 +117,8 @@ class ActivationsWriter:
         """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T.
 
         Raises:
-            InputError: its text should be the name of a dataset, and cannot.
-            OutputError: the disk is full, or fails; so for the methods below.
+            InputError: The text cannot be the name of a dataset.
+            OutputError: The disk is full, or fails. The methods below raise it too.
         """
         values = as_dtype(values, self.output_format.dtype)
         with self._errors_named():
@@ -126,10 +126,13 @@ class ActivationsWriter:
         self.n_records += 1
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
-        """Make what is written survive the process, with `run_state`, JSON, if it can resume.
+        """Make a checkpoint, if the format can resume.
 
-        Where checkpoints lie changes the bytes of the file: two files are equal, resumed or not,
-        if theirs lie after the same records.
+        The bytes of the file depend on the records after which checkpoints are made. Two files
+        are equal if these records are.
+
+        Args:
+            run_state: JSON values that are kept with the checkpoint.
         """
         if self._file is not None and self.output_format.can_resume:
             with self._errors_named():
@@ -140,7 +143,7 @@ class ActivationsWriter:
             self.run_state = run_state
 
     def finish(self, attributes: Attributes) -> None:
-        """Complete the file with attributes that are known only now, and give it its name."""
+        """Complete the file with attributes that are known only now, and rename it."""
         with self._errors_named():
             self._opened().finish(attributes)
             if self._file is not None:
@@ -150,15 +153,15 @@ class ActivationsWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the file, at its last checkpoint if it is not finished."""
+        """Close the file, at its last checkpoint if it is not finished."""
         if self._file is not None and not self._file.closed:
             if self._writer is not None:
-                with suppress(Exception):  # what went wrong has been named
+                with suppress(Exception):  # The first error is raised already.
                     self._writer.close()
             self._file.discard()
 
     def _open(self, *, overwrite: bool) -> ResumableFile | None:
-        """The unfinished file, new or at its last checkpoint; None if it was finished."""
+        """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
         try:
             file = ResumableFile(self.path)
             if file.closed and overwrite:
@@ -181,7 +184,7 @@ class ActivationsWriter:
         return file
 
     def _opened(self) -> FormatWriter:
-        """The writer of the format, which opens the file when there is something to write."""
+        """Return the writer of the format, which is created for the first record."""
         if self._writer is None:
             name, arguments = self.output_format.name, (self.output_format, self.settings)
             if name == "hdf5":
@@ -196,7 +199,7 @@ class ActivationsWriter:
         return self._writer
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
-        """Resume from a state, of HDF5; where its settings are others, `what` begins the error."""
+        """Resume from a state; if its attributes differ, raise an error that begins with `what`."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         found = differences(there, here)
@@ -208,14 +211,14 @@ class ActivationsWriter:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the disk and of HDF5 into one error of ours; all else is a bug."""
+        """Turn errors of the disk and of HDF5 into one of ours. Other errors propagate."""
         error: BaseException | None = None
         try:
             yield
         except Exception as found:
             error = found
         if self._file is not None and not isinstance(error, ElmoError):
-            error = self._file.error or error  # of which HDF5 is not told
+            error = self._file.error or error  # HDF5 does not see this error.
             if isinstance(error, OSError) and error.errno is None and self.run_state:
                 raise OutputError(
                     f"{self.partial}: the unfinished output is damaged: {first_line(error)}; "
@@ -228,9 +231,9 @@ class ActivationsWriter:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """The settings that differ from those of an output, as a message shows each.
+    """Return the attributes that differ from those of an output, as messages show them.
 
-    Not `model`: a model is known by its content, not by the name it was given.
+    `model` does not count: models are compared by their content, not by their names.
     """
     return [
         f"{name} ({shown(there.get(name, 'none'))} there, {shown(here.get(name, 'none'))} here)"
@@ -240,29 +243,36 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
 
 
 def end_attributes(
-    n_records: int, place: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
+    n_records: int, progress: Progress, skipped: Mapping[str, str], *, has_keys: bool = False
 ) -> dict[str, str]:
-    """The attributes that are known at the end only.
+    """Return the attributes that are known only at the end.
 
-    `skipped` says what was wrong with records, by their names; `has_keys` is for a format whose
-    records may have none.
+    Args:
+        n_records: Number of records in the output.
+        progress: Progress in the input at its end.
+        skipped: Reason why each skipped record was skipped, by its name.
+        has_keys: Whether records have ids, for a format whose records may have none.
     """
     return {
         "records": str(n_records),
-        "input_records": str(place.n_records),
-        "input_sha256": place.sha256,
+        "input_records": str(progress.n_records),
+        "input_sha256": progress.sha256,
         **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
         **({"keys": "True"} if has_keys else {}),
     }
 
 
 def settings_of(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """The settings of the run that finished a file, from its attributes."""
+    """Return the attributes of a finished file that are known at the beginning of a run."""
     return {name: str(value) for name, value in attributes.items() if name not in _END_ATTRIBUTES}
 
 
 def finished_state(path: Path) -> dict[str, Any]:
-    """The state of the writer that finished a file; an `OutputError` if the file does not say."""
+    """Return the state of the writer that finished a file.
+
+    Raises:
+        OutputError: The file does not contain it.
+    """
     with suppress(InputError, KeyError), open_activations(path) as activations:
         found = activations.attributes
         place = Progress(int(found["input_records"]), str(found["input_sha256"]))

@@ -1,1 +1,1 @@
-"""A model's name to its files on disk, and those to a biLM."""
+"""Pretrained models: from a name to files on disk, and from files to a biLM."""

@@ -1,6 +1,6 @@
-"""A file of weights to another format or data type; a model to a folder for the hub.
+"""Conversion of weights to another format or data type, and of a model to a folder for the hub.
 
-The tensors keep their names and are copied as they are, so no options are needed.
+Tensors keep their names and shapes, so no options are needed.
 """
 
 import shutil
@@ -30,9 +30,9 @@ def convert_weights(
     """Write the weights of a file, of a biLM or of a softmax, as another file.
 
     Args:
-        target: ends in .hdf5, .h5 or .safetensors, which is its format. It appears when it is
-            complete, and says in its metadata or attributes what it was made of.
-        dtype: `float32` or `float16`; None is float16 where all of `source` is, else float32.
+        target: Path whose suffix .hdf5, .h5 or .safetensors chooses the format. The file appears
+            when it is complete. Its metadata or attributes record its source.
+        dtype: `float32` or `float16`; None is float16 if all of `source` is, else float32.
 
     Returns:
         The number of tensors, and their data type.
@@ -57,7 +57,7 @@ def convert_weights(
 
 
 def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
-    """The values of a tensor in `dtype`, all of them finite."""
+    """Convert the values of a tensor to `dtype`; raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise not_finite(source, [name])
     with np.errstate(over="ignore"):

@@ -1,34 +1,31 @@
-"""A published model, a URL, a zip or a model of the hub to files on this disk, whole or not at all.
+"""Download of published models, URLs, zip files and models of the hub, each atomically.
 
-A published model is kept in `<cache>/<name>/`, what a URL gave in `<cache>/urls/`, a zip
-unpacked in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
-$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Files that are there are used without a
-look at the network.
+A published model is kept in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
+of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
+$XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
 """
 
-import errno
 import hashlib
-import http.client
 import logging
 import os
 import shutil
-import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
-from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from elmo_cli.atomic import lock, renamed, unlock
-from elmo_cli.errors import ElmoError, ModelError, first_line, load_extra
+from elmo_cli.atomic import lock, unlock
+from elmo_cli.errors import ModelError, first_line, load_extra
 from elmo_cli.model.options import read_options
 from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.pretrained.checksums import record_sums
+from elmo_cli.pretrained.mirror import fetch_from_mirror, mirror_address
 from elmo_cli.pretrained.model_files import (
     FILE_NAMES,
     ModelFiles,
@@ -38,25 +35,20 @@ from elmo_cli.pretrained.model_files import (
     sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
-from elmo_cli.version import __version__
+from elmo_cli.pretrained.transfer import PIECE_BYTES, download, hides_bars, not_written
 
 logger = logging.getLogger(__name__)
 
 BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
-ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
 HUB_PREFIX: Final = "hf:"
 
-# One of the hosts refuses urllib's own name with status 406.
-_USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
-_TIMEOUT_SECONDS: Final = 30.0
-_PIECE_BYTES: Final = 1 << 18
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
-# What a zip file of the NLPL repository has beside these is large and not read.
-_UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
+# Zip files of the NLPL repository contain other, large files, which are not read.
+UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 
 
 def cache_folder() -> Path:
-    """The folder that keeps downloaded models. It need not exist."""
+    """Return the folder of downloaded models, which may not exist."""
     if named := os.environ.get("ELMO_CACHE"):
         return Path(os.path.expanduser(named))
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -64,20 +56,22 @@ def cache_folder() -> Path:
 
 
 def published_folder(model: PublishedModel) -> Path:
-    """The folder where a published model is, once it is downloaded."""
+    """Return the folder of a published model after its download."""
     return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
 
 
 def n_bytes_here(model: PublishedModel) -> int | None:
-    """The bytes of a published model's options and weights on this disk; None if not there."""
+    """Return the size of a published model's options and weights on this disk, or None."""
     folder = published_folder(model)
     files = [only_file(folder, role) for role in ("options", "weights")]
     return sum(file.stat().st_size for file in files if file) if all(files) else None
 
 
 def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
-    """The files of a published model, those that are missing downloaded."""
+    """Return the files of a published model, after downloading missing ones."""
     folder = published_folder(model)
+    if model.name != BUNDLED:
+        _try_mirror(model, folder, with_softmax=with_softmax)
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
         known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
         raise ModelError(
@@ -86,35 +80,41 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
         )
     if model.name != BUNDLED:
         if model.archive:
-            _fill(folder, lambda: n_bytes_here(model), lambda: _get_archive(model, folder))
+            _fill_published(
+                folder, lambda: n_bytes_here(model), lambda: _get_archive(model, folder)
+            )
         for role in FILE_NAMES if with_softmax else ("options", "weights"):
-            _published_file(model, role)
+            if role in ("options", "weights") or model.urls(role):
+                _published_file(model, role)
     return replace(read_folder(folder, model.name), language=model.language_code)
 
 
 def local_file(file: str | Path, role: str) -> Path:
-    """A path as it is, or the file that an https URL gives, downloaded once.
+    """Return a path unchanged, or the file of an https URL, downloaded once.
 
-    URLs of published models stand for all their mirrors. The role is one of `FILE_NAMES`.
+    The URL of a published model may be served by any of its mirrors. The role is a key of
+    `FILE_NAMES`.
     """
     url = str(file)
     if "://" not in url:
         return Path(os.path.expanduser(file))
     model = model_of_url(url)
     if model and url in model.urls(role):
+        with_softmax = role in ("softmax", "vocabulary")
+        _try_mirror(model, published_folder(model), with_softmax=with_softmax)
         return _published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
     path = cache_folder() / "urls" / _key(url) / name
-    _fill(path.parent, path.exists, lambda: download([url], path, partial(_check, role=role)))
+    _fill(path.parent, path.exists, lambda: download([url], path, partial(check_file, role=role)))
     return path
 
 
 def unpacked(archive: Path) -> Path:
-    """The folder of what is in a zip file, unpacked once; another file of its name, anew."""
+    """Return the folder of a zip file's content, unpacked once per file."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
-    _fill(folder, lambda: candidates(folder, "weights"), lambda: _unpack(archive, folder))
+    _fill(folder, lambda: candidates(folder, "weights"), lambda: unpack(archive, folder))
     return folder
 
 
@@ -123,16 +123,16 @@ def _key(identity: str) -> str:
 
 
 def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
-    """Get what is not found in a folder, unless another process was faster."""
+    """Download what is missing in a folder, unless another process was faster."""
     if not find():
-        with _locked(folder):
+        with locked(folder):
             if not find():
                 get()
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes from filling it meanwhile."""
+def locked(folder: Path) -> Iterator[None]:
+    """Create a folder, and lock it against other processes."""
     path = folder / ".lock"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,38 +142,69 @@ def _locked(folder: Path) -> Iterator[None]:
             logger.info("waiting for another process, which is filling %s", folder)
             held = lock(path, seconds=-1)
     except OSError as error:
-        raise _not_written(path, error) from None
+        raise not_written(path, error) from None
     try:
         yield
     finally:
         unlock(held)
 
 
-def _not_written(path: Path, error: OSError) -> ModelError:
-    return ModelError(
-        f"cannot write {path}: {error.strerror or error}; ELMO_CACHE names another folder for "
-        "downloads"
-    )
-
-
 def _published_file(model: PublishedModel, role: str) -> Path:
-    """A file of a published model, downloaded where it is missing."""
+    """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
-    check = partial(_check, role=role, known=model.weights_sha256 if role == "weights" else None)
-    _fill(
+    check = partial(
+        check_file, role=role, known=model.weights_sha256 if role == "weights" else None
+    )
+    target, advice = folder / FILE_NAMES[role], _advice(model, folder / FILE_NAMES[role])
+    _fill_published(
         folder,
         lambda: candidates(folder, role),
-        lambda: download(model.urls(role), folder / FILE_NAMES[role], check),
+        lambda: download(model.urls(role), target, check, advice=advice),
     )
     return candidates(folder, role)[0]
 
 
+def _fill_published(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
+    """Do what `_fill` does, and record the checksums of new files."""
+
+    def get_and_record() -> None:
+        get()
+        record_sums(folder)
+
+    _fill(folder, find, get_and_record)
+
+
+def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
+    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log why that failed."""
+    address = mirror_address()
+    roles = ("options", "weights", "softmax", "vocabulary")[: 4 if with_softmax else 2]
+    if address is None:
+        return
+    try:
+        _fill_published(
+            folder,
+            lambda: all(candidates(folder, role) for role in roles),
+            lambda: fetch_from_mirror(address, model, folder, with_softmax=with_softmax),
+        )
+    except ModelError as error:
+        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", error)
+
+
+def _advice(model: PublishedModel, target: Path) -> str:
+    """Return what to do when all addresses of a file fail."""
+    return (
+        f"Try again later, name a mirror in ELMO_MIRROR, or get {target.name} elsewhere and run "
+        f"`elmo download {model.name} --from FILE`."
+    )
+
+
 def _get_archive(model: PublishedModel, folder: Path) -> None:
-    """Get what is in a model's archive. Where that fails, its single files remain, if any."""
+    """Download and unpack a model's archive; its single files are tried if that fails."""
     archive = folder / "archive.zip"
     try:
         # Unpacking is the check: from a damaged archive to the next mirror.
-        download(model.archive, archive, partial(_unpack, folder=folder))
+        advice = _advice(model, archive)
+        download(model.archive, archive, partial(unpack, folder=folder), advice=advice)
         archive.unlink()
     except ModelError as error:
         if not model.weights:
@@ -181,7 +212,7 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
         logger.info("%s; trying its files", error)
 
 
-def _check(path: Path, role: str, known: str | None = None) -> None:
+def check_file(path: Path, role: str, known: str | None = None) -> None:
     """Make sure that a file can be read in its role, and has the SHA-256 that is known of it."""
     if known is not None and (found := sha256(path)) != known:
         raise ModelError(f"expected the sha256 {known}, found {found}")
@@ -196,65 +227,8 @@ def _check(path: Path, role: str, known: str | None = None) -> None:
             pass
 
 
-def download(urls: Sequence[str], destination: Path, check: Callable[[Path], object]) -> None:
-    """Download a file from the first URL that gives it, into a folder that is `_locked`.
-
-    Args:
-        urls: tried in order. Those of http, and redirects to such, are only followed where
-            the environment variable ELMO_ALLOW_HTTP is 1.
-        check: reads the complete file before it has its name; raises an `ElmoError` where it is
-            not what it should be.
-    """
-    # Hidden, and with the suffix by which `check` knows its format.
-    unfinished = destination.with_name(f".partial.{destination.name}")
-    errors: list[str] = []
-    for url in urls:
-        if errors:
-            logger.info("cannot download %s; trying %s", errors[-1], urlsplit(url).netloc)
-        try:
-            with renamed(destination, unfinished):
-                _receive(url, unfinished, destination.name)
-                check(unfinished)
-            return
-        except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise _not_written(destination, error) from None
-            reason = str(error.reason) if type(error) is URLError else first_line(error)
-            errors.append(f"{url} ({reason.removeprefix(f'{unfinished}: ')})")
-    raise ModelError(
-        f"cannot download {destination.name}, tried {', '.join(errors)}; "
-        f"if you can get it elsewhere, save it as {destination}"
-    )
-
-
-def _receive(url: str, path: Path, name: str) -> None:
-    """Write what a URL gives to a file, by the proxies of the environment."""
-    from tqdm import tqdm
-
-    _check_scheme(url)
-    request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
-    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
-        _check_scheme(response.url)  # to which redirects have led
-        total = int(response.headers.get("Content-Length", 0))
-        bar = {"desc": name, "total": total or None, "disable": hides_bars()}
-        with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
-            shutil.copyfileobj(body, file, _PIECE_BYTES)
-    if total and (found := path.stat().st_size) != total:
-        raise ModelError(f"broke off after {found:,} of {total:,} bytes")
-
-
-def hides_bars() -> bool | None:
-    """`disable` of tqdm: a bar is shown on a terminal, where messages of the level INFO are."""
-    return None if logger.isEnabledFor(logging.INFO) else True
-
-
-def _check_scheme(url: str) -> None:
-    if not url.lower().startswith("https:") and os.environ.get(ALLOW_HTTP) != "1":
-        raise ModelError(f"expected an https URL; {ALLOW_HTTP}=1 allows http")
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack the files of a model into a folder that is `_locked`, all or none.
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack the files of a model into a folder that is `locked`, all or none.
 
     Folders in the archive are not made, so that no member leads out of this one; links become
     files.
@@ -264,16 +238,16 @@ def _unpack(archive: Path, folder: Path) -> None:
             temporary = Path(made)
             for member in file.infolist():
                 name = PurePosixPath(member.filename).name
-                if name.endswith(_UNPACKED) and not name.startswith("."):
+                if name.endswith(UNPACKED) and not name.startswith("."):
                     with file.open(member) as source, open(temporary / name, "xb") as target:
-                        shutil.copyfileobj(source, target, _PIECE_BYTES)
+                        shutil.copyfileobj(source, target, PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
                 found = ", ".join(file.namelist()[:5]) or "nothing"
                 raise ModelError(
                     f"{archive}: expected options.json and a .hdf5 file, found {found}"
                 )
-            # The weights last: a model counts as there when they are.
+            # The weights come last: a model counts as downloaded when they exist.
             for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
                 path.replace(folder / path.name)
     except FileExistsError as error:
@@ -281,7 +255,7 @@ def _unpack(archive: Path, folder: Path) -> None:
             f"{archive}: expected one {Path(error.filename).name}, found several; unpack it, and "
             "name the folder of one model"
         ) from None
-    # NotImplementedError, a RuntimeError: a rare compression; RuntimeError: encryption.
+    # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
 
@@ -316,7 +290,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
-    except Exception as error:  # which errors of the network there are depends on the version
+    except Exception as error:  # The errors of the network differ between versions.
         reason = first_line(error.__cause__ or error)
         raise ModelError(f"{name}: cannot download from the hub: {reason}") from None
     return read_folder(Path(folder), name)

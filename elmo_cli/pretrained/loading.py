@@ -1,6 +1,6 @@
-"""A model as a caller names it to its files, and those to a biLM or a description.
+"""Loading of a model: from a name, folder, zip file or two files to a biLM or a description.
 
-It is bundled, a folder, a zip, two files, or downloaded once and kept (`download`).
+Published models are downloaded once and kept (`download`).
 """
 
 import difflib
@@ -62,12 +62,12 @@ def choose_model(
     """Find the files of a model, however it is named.
 
     Args:
-        model: as in `find_model`. The files of a model are those.
-        options_file, weight_file: paths or https URLs, in place of `model`, as AllenNLP took them.
-        vocabulary_file: the words of a word-level model or of the softmax, in place of those
-            beside the weights, else beside the softmax.
-        softmax_file: in place of that beside the weights.
-        with_softmax: for predicting words, which needs the softmax and its vocabulary.
+        model: Name or path as in `find_model`, or the files of a model, which are returned.
+        options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
+        vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
+            the weights, else next to the softmax.
+        softmax_file: Softmax in place of the one next to the weights.
+        with_softmax: Find the softmax and its vocabulary too, for predicting words.
     """
     if isinstance(model, ModelFiles):
         return model
@@ -92,7 +92,7 @@ def choose_model(
 
 
 def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """The model of two files, and what lies beside the weights."""
+    """Return the model of two files, with the vocabulary and softmax next to the weights."""
     options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
     model = models[0] if models[0] == models[1] else None
@@ -107,7 +107,7 @@ def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
 
 
 def _language_model(files: ModelFiles) -> ModelFiles:
-    """The same, made sure that the softmax and its vocabulary are among them."""
+    """Return the files; raise a `ModelError` if the softmax or its vocabulary is missing."""
     if files.softmax is None:
         raise ModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
@@ -144,12 +144,12 @@ def load_bilm(files: ModelFiles) -> "BiLm":
 
 
 def default_model() -> str:
-    """The name or path of the model that is used when none is named."""
+    """Return the name or path of the model that is used when none is named."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def language_of(model: str | None, options_file: str | None = None) -> str | None:
-    """The code of the language of a model, by its name or URL alone: nothing is downloaded."""
+    """Return the language code of a model by its name or URL alone, without a download."""
     if model is None and options_file is not None:
         found = model_of_url(options_file)
     else:
@@ -176,18 +176,18 @@ def trained_tokenizer(
 
 
 def find_model(name: str | Path | None = None, *, with_softmax: bool = False) -> ModelFiles:
-    """Find the files of a model, and download them if they are not there.
+    """Find the files of a model, and download them if they are missing.
 
     Args:
-        name: a name of the registry or of the hub (`hf:OWNER/NAME`), a folder or a zip file.
+        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file.
             None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
             never a name.
-        with_softmax: download the softmax of a published model too, and its vocabulary.
+        with_softmax: Download the softmax of a published model and its vocabulary too.
     """
     source = ""
     if name is None:
         name, source = default_model(), "ELMO_MODEL: "
-    if name == "":  # whose Path is the current folder
+    if name == "":  # Its Path would be the current folder.
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
@@ -195,11 +195,11 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         return download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(HUB_PREFIX):
         return find_in_hub(name, with_softmax=with_softmax)
-    path = Path(os.path.expanduser(name))  # which leaves a user that there is not as it is
+    path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if not os.path.isfile(path):
-        raise ModelError(source + _no_such_model(name))
+        raise ModelError(source + no_such_model(name))
     if not zipfile.is_zipfile(path):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found another file; of a model's "
@@ -211,7 +211,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
     is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
-    # What cannot be a name there is a path that is not here, or no name.
+    # Any other text is a path that does not exist, or no name.
     if not is_here and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
@@ -221,12 +221,12 @@ def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles
 
 
 def remove_model(name: str) -> tuple[Path, int]:
-    """Delete the files of a published model. Gives their folder and how many bytes they had."""
+    """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(HUB_PREFIX):
         raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)
     if model is None:
-        raise ModelError(_no_such_model(name))
+        raise ModelError(no_such_model(name))
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
     folder = published_folder(model)
@@ -237,7 +237,8 @@ def remove_model(name: str) -> tuple[Path, int]:
     return folder, n_bytes
 
 
-def _no_such_model(name: str | Path) -> str:
+def no_such_model(name: str | Path) -> str:
+    """Return the message for a name of no model, with the nearest name."""
     text = str(name)
     looks_like_path = isinstance(name, Path) or os.sep in text or text.startswith(("~", "."))
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
@@ -258,11 +259,11 @@ _CARD_LINES: Final = 12
 def describe_models(
     language: str | None = None, *, downloaded: bool = False
 ) -> list[dict[str, Any]]:
-    """Describe the published models, those of English first.
+    """Describe the published models, English ones first.
 
     Args:
-        language: its code (ISO 639), for the models of one language.
-        downloaded: only those on this disk.
+        language: Language code (ISO 639), for the models of one language.
+        downloaded: Describe only the models on this disk.
     """
     codes = sorted({model.language_code for model in MODELS if model.language_code})
     if language is not None and language.lower() not in codes:
@@ -276,9 +277,9 @@ def describe_models(
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
-    """Describe a model of `find_model`; one that is not on this disk by what the registry says.
+    """Describe a model of `find_model`; the registry describes one that is not on this disk.
 
-    Nothing is downloaded, but for a model of the hub.
+    Nothing is downloaded, except for a model of the hub.
     """
     shown = name or default_model()
     published = published_model(shown)

@@ -1,7 +1,7 @@
-"""A folder to the files of the model in it, by their names.
+"""Files of a model in a folder, found by their names.
 
-Usual names come first; else the only file that may be it is taken, so that AllenNLP's,
-bilm-tf's, NLPL's and ELMoForManyLangs' folders are found as they are.
+Usual names come first, else the only file that fits, so that folders of AllenNLP, bilm-tf, NLPL
+and ELMoForManyLangs can be used unchanged.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ FILE_NAMES: Final = {
     "softmax": "softmax.hdf5",
     "vocabulary": "vocab.txt",
 }
-"""The role of a file, and its name in the cache folder."""
+"""Name in the cache folder of the file with each role."""
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
-"""Beside encoder.pkl in a model of ELMoForManyLangs."""
+"""File next to encoder.pkl in a model of ELMoForManyLangs."""
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -37,22 +37,22 @@ _PATTERNS = {
     "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
-"""The first that fits counts; HDF5 comes before safetensors, which need another package."""
+"""Patterns of names; the first that fits counts. HDF5 precedes safetensors, an extra."""
 
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The files of a model, on this disk."""
+    """Files of a model on this disk."""
 
     name: str
-    """As the user gave it; output files record it."""
+    """Name as the user gave it; output files record it."""
     options: Path
     weights: Path
     vocabulary: Path | None = None
-    """The words of a word-level model or of the softmax, where there is such a file."""
+    """Words of a word-level model or of the softmax, if there is such a file."""
     softmax: Path | None = None
     language: str | None = None
-    """The code of its language (ISO 639), of a published model."""
+    """Language code (ISO 639) of a published model."""
 
     @property
     def parsed_options(self) -> ModelOptions:
@@ -79,7 +79,7 @@ class ModelFiles:
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
-    """The files of a folder that may have a role: the one with its usual name, else all."""
+    """Return the files of a folder that may have a role: the usual name, else all that fit."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     shown = [name for name in names if not name.startswith(".")]
     if role == "weights":
@@ -90,14 +90,22 @@ def candidates(folder: Path, role: str) -> list[Path]:
     return []
 
 
+def role_of(name: str) -> str | None:
+    """Return the role that a file of this name has in a model's folder, or None."""
+    for role in ("softmax", "options", "weights", "vocabulary"):
+        if any(fnmatchcase(name, pattern) for pattern in _PATTERNS[role]):
+            return role
+    return None
+
+
 def only_file(folder: Path, role: str) -> Path | None:
-    """The file of a folder that has a role, if exactly one may have it."""
+    """Return the file of a folder that has a role, if exactly one may have it."""
     found = candidates(folder, role)
     return found[0] if len(found) == 1 else None
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
-    """The files of the model in a folder, under the name that the user gave it."""
+    """Return the files of the model in a folder, under the name that the user gave it."""
     errors = []
     found = {role: candidates(folder, role) for role in ("options", "weights")}
     for role, paths in found.items():
@@ -116,11 +124,11 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
 
 
 def content_sha256(files: ModelFiles) -> str:
-    """The SHA-256, in hexadecimal, of all tensors and words that a model computes with.
+    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    That of the weights file where it alone holds them, as in character models; else one
-    over the hashes of the weights, the vocabulary, and the other files of ELMoForManyLangs.
-    The options are not part of it: outputs record them beside it.
+    For character models it is the hash of the weights file. For others it covers the hashes of
+    the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the options,
+    which outputs record separately.
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
@@ -135,7 +143,7 @@ def content_sha256(files: ModelFiles) -> str:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as file:
         digest = hashlib.sha256()
         while piece := file.read(1 << 20):

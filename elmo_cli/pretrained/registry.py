@@ -1,8 +1,8 @@
-"""The published models that have a name here, and where their files are.
+"""Registry of the published models, with the addresses of their files.
 
-Hosts come and go: a file has several URLs, tried in order. Nobody publishes checksums of
-these files beside them. The two that are here are those of copies in public repositories, as
-git-lfs records them.
+Hosts come and go, so a file has several URLs, which are tried in order. The publishers give no
+checksums. The two checksums in this file were recorded by git-lfs for copies in public
+repositories.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Any, Final
 from elmo_cli.pretrained.model_files import FILE_NAMES
 
 BUNDLED: Final = "mini"
-"""The model that comes with the package."""
+"""Name of the model that comes with the package."""
 
 _BILLION_WORDS = "1 Billion Word Benchmark, 0.8 billion tokens of news"
 
@@ -23,35 +23,35 @@ class PublishedModel:
     name: str
     language: str = "English"
     text: str | None = None
-    """What it was trained on."""
+    """Training text."""
     parameters: int | None = None
     download_bytes: int | None = None
-    """About how much there is to download; None also where that is not known."""
+    """Size of the download, about; None if there is none, or it is unknown."""
     weights_sha256: str | None = None
-    """The checksum of the weights file, where it is known."""
+    """Checksum of the weights file, if it is known."""
     archive: tuple[str, ...] = ()
-    """Zip files that hold the options and the weights."""
+    """Zip files that contain the options and the weights."""
     options: tuple[str, ...] = ()
     weights: tuple[str, ...] = ()
     softmax: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
-    """The words of the softmax, not needed to embed."""
+    """Words of the softmax, not needed to embed."""
     aliases: tuple[str, ...] = ()
-    """Names under which other tools know it."""
+    """Names of the model in other tools."""
 
     @property
     def language_code(self) -> str | None:
-        """The code of the language (ISO 639); None for proteins."""
+        """Language code (ISO 639); None for proteins."""
         return _CODES.get(self.language)
 
     def urls(self, role: str) -> tuple[str, ...]:
-        """The URLs of one of `options`, `weights`, `softmax` and `vocabulary`."""
+        """Return the URLs of one of `options`, `weights`, `softmax` and `vocabulary`."""
         found: tuple[str, ...] = getattr(self, role)
         return found
 
 
 def _allennlp(path: str) -> tuple[str, ...]:
-    """A file of AllenNLP's bucket: the address of today, and that of old code."""
+    """Return the URLs of a file of AllenNLP's bucket: today's address, and the one in old code."""
     return (
         f"https://allennlp.s3.amazonaws.com/models/elmo/{path}",
         f"https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/{path}",
@@ -59,7 +59,7 @@ def _allennlp(path: str) -> tuple[str, ...]:
 
 
 def _nlpl_archive(path: str) -> tuple[str, str]:
-    """A zip of the NLPL word vectors repository (University of Oslo)."""
+    """Return the URLs of a zip file of the NLPL word vectors repository (University of Oslo)."""
     url = f"vectors.nlpl.eu/repository/{path}.zip"
     return f"https://{url}", f"http://{url}"
 
@@ -115,7 +115,7 @@ _MANY_LANGS: Final = {
     "vi": "Vietnamese",
     "zh": "Chinese (traditional)",
 }
-"""The languages of ELMoForManyLangs, in the order of their numbers in NLPL's repository."""
+"""Languages of ELMoForManyLangs, in the order of their numbers in NLPL's repository."""
 _CODES: Final = {language: code for code, language in _MANY_LANGS.items()}
 MANY_LANGS_PREFIX: Final = "many-langs-"
 _WEB = "Wikipedia and web pages (CoNLL 2018), 20 million words"
@@ -125,6 +125,7 @@ _MEDIUM = "2x2048_256_2048cnn_1xhighway"
 _ORIGINAL = "2x4096_512_2048cnn_2xhighway"
 _LARGE = "2x4096_512_2048cnn_2xhighway_5.5B"
 _SEQVEC = "data.bioembeddings.com/public/embeddings/embedding_models/seqvec"
+_SEQVEC_COPY = "maintenance.dallago.us/public/embeddings/embedding_models/seqvec"
 
 MODELS: Final = (
     PublishedModel(
@@ -205,8 +206,8 @@ MODELS: Final = (
             "https://lbs.cent.uw.edu.pl/static/files/seqvec.zip",
             "https://web.archive.org/web/20220324054637/https://rostlab.org/~deepppi/seqvec.zip",
         ),
-        options=(f"http://{_SEQVEC}/options.json",),
-        weights=(f"http://{_SEQVEC}/weights.hdf5",),
+        options=(f"http://{_SEQVEC}/options.json", f"http://{_SEQVEC_COPY}/options.json"),
+        weights=(f"http://{_SEQVEC}/weights.hdf5", f"http://{_SEQVEC_COPY}/weights.hdf5"),
     ),
     _nlpl(209, "English"),
     _nlpl(201, "German"),
@@ -223,7 +224,7 @@ MODELS: Final = (
 
 
 def published_model(name: str) -> PublishedModel | None:
-    """The model of a name or an alias, small and capital letters being the same."""
+    """Return the model with a name or an alias, ignoring case."""
     for model in MODELS:
         if name.lower() in (model.name, *model.aliases):
             return model
@@ -231,7 +232,7 @@ def published_model(name: str) -> PublishedModel | None:
 
 
 def model_of_url(url: str) -> PublishedModel | None:
-    """The model that has a file at a URL."""
+    """Return the model that has a file at a URL."""
     for model in MODELS:
         if any(url in model.urls(role) for role in FILE_NAMES):
             return model

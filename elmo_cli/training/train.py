@@ -86,10 +86,7 @@ def train_model(
         load_summary_writer()
     folder = Path(folder)
     start = choose_start(start_options)
-    if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(
-            f"{folder}: the model to start from is in this folder. Choose another one."
-        )
+    _check_other_folder(start, folder)
     options = complete_options(given, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
@@ -125,6 +122,14 @@ def train_model(
             remove_checkpoint(folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
+
+
+def _check_other_folder(start: Start, folder: Path) -> None:
+    """Raise a `ModelError` if the model to start from is in the folder of the run."""
+    if start.files and start.files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(
+            f"{folder}: the model to start from is in this folder. Choose another one."
+        )
 
 
 def _check_validation_file(options: TextOptions) -> None:
@@ -189,7 +194,8 @@ def _start_run(
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
-    if is_needed and text_tokens is None:
+    lacks_validation = text.validation_share and not (folder / validation_name(text)).exists()
+    if lacks_validation or (is_needed and text_tokens is None):
         n_words = start.n_words
         counts = count_text(text, folder, n_words) if processes.is_first else TextCounts(0, [])
         counts = processes.gather(counts)[0]

@@ -15,7 +15,7 @@ from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.cosine import Occurrence
 from elmo_cli.analysis.neighbours import word_neighbours
-from elmo_cli.analysis.uses import check_pooling, record_name
+from elmo_cli.analysis.sources import check_pooling
 from elmo_cli.engine import load_engine
 from elmo_cli.settings import ModelSettings
 
@@ -136,7 +136,7 @@ def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
     embedder.embed_file(text, path, mix=[0.5, 2, -1], gamma=0.7)
     with open_activations(path) as activations:
         (vector,) = module._embed(
-            embedder, activations, [Occurrence(["the", "cat", "sat"], 1)], None
+            embedder, [activations], [Occurrence(["the", "cat", "sat"], 1)], None
         )
         np.testing.assert_allclose(vector, activations[0][1], atol=1e-6)
 
@@ -166,7 +166,7 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
         check_pooling(activations, pooled=True)
         (nearest,) = word_neighbours(embedder, activations, [Occurrence(sentence, 0)]).nearest
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
-        with pytest.raises(ElmoError, match=r"v\.hdf5: expected a vector a token, found one a sen"):
+        with pytest.raises(ElmoError, match=r"v\.hdf5: expected one vector per token, found one"):
             check_pooling(activations, pooled=False)
     expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
     found = {hit.record: hit.cosine for hit in nearest}
@@ -189,10 +189,8 @@ def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
             neighbours(activations, *(vectors or (query,)), **options)
         return str(error.value).removeprefix(f"{tmp_path}/")
 
-    assert refusal("two.hdf5", layers="1") == (
-        "two.hdf5: layers '1': expected some of 0,2, which the file has"
-    )
-    assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has top alone"
+    assert refusal("two.hdf5", layers="1") == ("two.hdf5: layers '1': the file has 0,2")
+    assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has only top"
     assert refusal("forgot.hdf5").startswith(
         "forgot.hdf5: expected a file with its tokens, found none"
     )
@@ -210,7 +208,7 @@ def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     write(corpus([2], model="my-model", model_sha256="0" * 64), tmp_path / "v.hdf5")
-    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by another model, my-model, than .*;"
+    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by another model, my-model, than .*"
     embedder, path = ElmoEmbedder(model=TINY), tmp_path / "v.hdf5"
     with open_activations(path) as activations, pytest.raises(ElmoError, match=message):
         word_neighbours(embedder, activations, query)
@@ -225,5 +223,5 @@ def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: 
     with open_activations(path) as activations:
         query = [Occurrence(["my", "cat"], 1)]
         (nearest,) = word_neighbours(embedder, activations, query).nearest
-        found = {(record_name(activations, hit.record), hit.token) for hit in nearest}
+        found = {(hit.location.name, hit.token) for hit in nearest}
     assert found == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}

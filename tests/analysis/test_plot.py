@@ -1,4 +1,4 @@
-"""Pictures of a word's uses: what is drawn, read back from SVG and HTML."""
+"""Pictures of the occurrences of a word, read back from SVG and HTML."""
 
 import re
 import sys
@@ -8,13 +8,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import assert_fails, assert_misused, elmo
+from commands import TINY, assert_fails, assert_misused, elmo
 from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoError, open_activations
+from elmo_cli import ElmoEmbedder, ElmoError, open_vectors, write_usages
 from elmo_cli.analysis import plot as module
-from elmo_cli.analysis.plot import Picture, plot_uses
+from elmo_cli.analysis.plot import Picture, plot_occurrences
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
@@ -43,14 +43,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
-    with open_activations(*(files or ("v.hdf5",))) as activations:
-        return plot_uses(activations, word, output, **options)
+    with open_vectors(*(files or ("v.hdf5",))) as opened:
+        return plot_occurrences(opened, word, output, **options)
 
 
 def points(path: str) -> list[list[tuple[str, float]]]:
     """The title and the x of each point, group by group."""
     root = ElementTree.parse(path)
-    groups = [g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("uses-")]
+    groups = [g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("points-")]
     return [
         [
             (use.findtext(f"{SVG}title") or "", float(use.get("x", "")))
@@ -64,7 +64,7 @@ def texts(path: str) -> list[str]:
     return [text.text or "" for text in ElementTree.parse(path).iter(f"{SVG}text")]
 
 
-def test_every_use_is_a_point_with_its_sentence_and_senses_part() -> None:
+def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     picture = plot("bank.svg")
     (group,) = points("bank.svg")
     titles = dict(group)
@@ -74,14 +74,14 @@ def test_every_use_is_a_point_with_its_sentence_and_senses_part() -> None:
         sides["river" in title].add(bool(x > np.mean(list(titles.values()))))
     assert sorted(map(list, sides.values())) == [[False], [True]]
     assert "1: river [bank] <0> &" in titles
-    assert (picture.n_uses, picture.n_drawn) == (40, 40)
+    assert (picture.n_occurrences, picture.n_drawn) == (40, 40)
     vectors = np.stack([v[r.tokens.index("bank")] for r, v in zip(*senses(20)[:2], strict=True)])
     values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
     np.testing.assert_allclose(picture.variance, (values / values.sum())[:2], rtol=1e-4)
     assert f"principal component 1: {picture.variance[0]:.0%} of the variance" in texts("bank.svg")
 
 
-def test_labels_are_words_in_their_sentences_and_not_too_many() -> None:
+def test_a_limited_number_of_points_has_labels() -> None:
     write(senses(60), "many.hdf5")
     plot("bank.svg", "many.hdf5")
     labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
@@ -89,7 +89,7 @@ def test_labels_are_words_in_their_sentences_and_not_too_many() -> None:
     assert any(label.startswith("bank $") for label in labels)  # which is no formula
 
 
-def test_clusters_find_the_senses_and_files_have_a_colour_each() -> None:
+def test_clusters_and_files_have_a_colour_each() -> None:
     plot("clusters.svg", clusters=2)
     one, other = points("clusters.svg")
     assert {"river" in title for title, _ in one} != {"river" in title for title, _ in other}
@@ -103,31 +103,60 @@ def test_clusters_find_the_senses_and_files_have_a_colour_each() -> None:
     assert {"v.hdf5 (40)", "w.hdf5 (6)"} <= set(texts("files.svg"))
 
 
-def test_a_picture_is_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_legend_has_the_files_in_their_order() -> None:
+    for number, name in enumerate(("old.hdf5", "new.hdf5")):
+        write(senses(3, seed=number), name)
+    plot("order.svg", "old.hdf5", "new.hdf5", "v.hdf5")
+    legend = [text for text in texts("order.svg") if ".hdf5 (" in text]
+    assert legend == ["old.hdf5 (6)", "new.hdf5 (6)", "v.hdf5 (40)"]
+    assert [len(group) for group in points("order.svg")] == [6, 6, 40]
+
+
+@pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
+    Path("t.txt").write_text("the bank lent\nall banks closed\nmy bank\nold banks\n")
+    words = {"bank": "bank", "banks": "bank"}
+    write_usages(ElmoEmbedder(model=TINY), "t.txt", name, words)
+    assert plot("bank.svg", name).n_occurrences == 4
+    titles = [title for title, _ in points("bank.svg")[0]]
+    assert titles[1] == ("2: [bank]" if name.endswith(".npz") else "2: all [banks] closed")
+    if not name.endswith(".npz"):
+        with pytest.raises(ElmoError, match="'banks': expected 3 or more occurrences, found 2"):
+            plot("banks.svg", name, word="banks")
+
+
+def test_files_of_other_widths_are_refused() -> None:
+    np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
+    message = r"^w\.npz: expected vectors of width 6, as in v\.hdf5, found 5"
+    with pytest.raises(ElmoError, match=message):
+        plot("bank.svg", "v.hdf5", "w.npz")
+
+
+def test_equal_occurrences_give_equal_files(monkeypatch: pytest.MonkeyPatch) -> None:
     for method in ("pca", "tsne"):
         pictures = [plot(f"{n}.svg", method=method, clusters=2, overwrite=True) for n in (1, 2)]
         assert Path("1.svg").read_bytes() == Path("2.svg").read_bytes()
         assert (pictures[0].variance == ()) == (method == "tsne")
     monkeypatch.setattr(module, "MAX_POINTS", 7)
     picture = plot("few.svg")
-    assert (picture.n_uses, picture.n_drawn) == (40, 7)
-    assert "bank: 40 uses, 7 of them drawn" in texts("few.svg")
+    assert (picture.n_occurrences, picture.n_drawn) == (40, 7)
+    assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")
 
 
-def test_a_page_stands_for_itself() -> None:
+def test_an_html_page_needs_no_other_file() -> None:
     plot("bank.svg")
     plot("bank.html")
     page = Path("bank.html").read_text(encoding="utf-8")
     picture = Path("bank.svg").read_text(encoding="utf-8")
     before, inside, after = page.partition(picture[picture.index("<svg") :])
-    assert "<title>bank: 40 uses</title>" in before
+    assert "<title>bank: 40 occurrences</title>" in before
     assert inside
     assert after == "\n</html>\n"
     links = re.findall(r'(?:src|href|data)="([^"]+)"', page)
     assert {link[0] for link in links} == {"#"}
 
 
-def test_text_that_xml_cannot_hold_is_replaced() -> None:
+def test_characters_that_xml_cannot_hold_are_replaced() -> None:
     odd = senses(2)
     records = [line_record(f"{r.text}\0 \ud800") for r in odd.records]
     values = [np.concatenate([v, v[:1]]) for v in odd.values]
@@ -137,15 +166,15 @@ def test_text_that_xml_cannot_hold_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF")])
-def test_other_formats(suffix: str, magic: bytes) -> None:
+def test_png_and_pdf_are_written(suffix: str, magic: bytes) -> None:
     for _ in range(2):
         plot(f"bank{suffix}", overwrite=True)
     assert Path(f"bank{suffix}").read_bytes().startswith(magic)
 
 
-def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    message = r"^plot needs a package that is not installed; pip install .*\[plot\].*$"
+    message = r"^plot needs a package that is not installed; pip install .*\[plot\]"
     with pytest.raises(ElmoError, match=message):
         plot("bank.svg")
     assert not Path("bank.svg").exists()
@@ -154,7 +183,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_command() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("bank.svg: 40 uses of 40; the axes show 9")
+    assert result.stderr.startswith("bank.svg: 40 of 40 occurrences; the axes show 9")
     write(senses(5), "few.hdf5")
     pooled = Corpus(senses(5).records, [v[0] for v in senses(5).values], {"layers": "top"})
     write(pooled._replace(attributes={"layers": "top", "pooling": "max"}), "pooled.hdf5")
@@ -167,25 +196,26 @@ def test_the_command() -> None:
 
     refused(
         "bank few.hdf5 x.svg --method tsne",
-        "'bank': expected 30 uses or more to draw, found 10 uses in few.hdf5; --method pca takes 3",
+        "'bank': expected 30 or more occurrences, found 10 occurrences in few.hdf5. --method pca "
+        "needs 3.",
     )
     refused(
         "Bank few.hdf5 v.hdf5 x.svg",
-        "'Bank': expected 3 uses or more to draw, found none in few.hdf5 and the others",
+        "'Bank': expected 3 or more occurrences, found none in few.hdf5 and the other files",
     )
     refused(
         "river few.hdf5 x.svg --clusters 6",
-        "'river': expected 6 uses or more to draw, found 5 uses in few.hdf5",
+        "'river': expected 6 or more occurrences, found 5 occurrences in few.hdf5",
     )
     refused(
         "bank pooled.hdf5 x.svg",
-        "pooled.hdf5: expected a vector a token, found one a sentence, by --pooling max, which "
-        "`elmo neighbours --sentence` searches",
+        "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling max. "
+        "`elmo neighbours --sentence` searches it.",
     )
     refused("bank v.hdf5 x.gif", "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
     refused("bank v.hdf5 bank.svg", "bank.svg exists already; --overwrite replaces it")
     refused(
         "bank same.hdf5 x.svg -q",
-        "'bank': the vectors of all uses are the same, as those of layer 0 are",
+        "'bank': the vectors of all occurrences are equal, as those of layer 0 are",
     )
     assert_misused(elmo("plot", "bank", "x.svg"), "expected WORD FILE... OUT")

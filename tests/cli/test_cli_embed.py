@@ -329,7 +329,7 @@ def test_ctrl_c_in_the_middle_of_a_run_says_what_the_same_command_does() -> None
     _, errors = process.communicate()
     assert (process.returncode, errors.decode()) == (
         130,
-        f"{LOADED}Stopping soon; once more stops at once.\n"
+        f"{LOADED}Stopping after the current batch. Press Ctrl-C again to stop immediately.\n"
         "Stopped after line 0; the same command starts anew\n",
     )
     assert_no_output()

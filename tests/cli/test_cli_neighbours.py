@@ -43,6 +43,49 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     assert elmo("neighbors", "bank", NEW, name, "--top", "3").stdout == result.stdout
 
 
+@pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+def test_target_words_of_every_format_are_searched(name: str) -> None:
+    Path("targets.txt").write_text("bank,money\ncat\n")
+    elmo("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY, "-q")
+    says_model = name in ("u.hdf5", "u.parquet")
+    options = () if says_model else ("--model", TINY, "--layers", "top")
+    found = rows(elmo("neighbours", "bank", NEW, name, *options))
+    if name == "u.npz":  # A row has its number in place of the line, and no sentence.
+        assert {(row[1], row[2]) for row in found} == {
+            ("1", "[bank]"),
+            ("2", "[bank]"),
+            ("3", "[bank]"),
+            ("1", "[cat]"),
+        }
+        return
+    lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in found}
+    assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
+    others = rows(elmo("neighbours", "bank", NEW, name, *options, "--other-words"))
+    assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
+    if not says_model:
+        assert_misused(
+            elmo("neighbours", "bank", NEW, name),
+            f"{name} does not say which model made it; --model names it",
+        )
+        assert_fails(
+            elmo("neighbours", "bank", NEW, name, "--model", TINY),
+            f"{name} does not say which layer it has; --layers names it",
+            loads=True,
+        )
+
+
+def test_the_cosines_of_all_formats_are_equal() -> None:
+    Path("targets.txt").write_text("bank,money\ncat\n")
+    names = ("u.hdf5", "u.npz", "u.parquet", "u.jsonl")
+    for name in names:
+        elmo("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY, "-q")
+    options = ("--model", TINY, "--layers", "top")
+    cosines = [
+        [row[0] for row in rows(elmo("neighbours", "bank", NEW, n, *options))] for n in names
+    ]
+    assert cosines == [cosines[0]] * len(names)
+
+
 def test_the_sentence_itself_and_the_same_word_are_left_out() -> None:
     found = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
     assert {row[1] for row in found} == {"1", "4"}
@@ -91,7 +134,7 @@ def test_layer_0_is_warned_of() -> None:
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
-    message = "packed.hdf5: layers '0': expected some of 1,2, which the file has"
+    message = "packed.hdf5: layers '0': the file has 1,2"
     assert_fails(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
 
 
@@ -107,18 +150,18 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
     assert_fails(
         elmo("neighbours", "bank", NEW, "pooled.hdf5"),
-        "pooled.hdf5: expected a vector a token, found one a sentence, by --pooling mean, "
-        "which `elmo neighbours --sentence` searches",
+        "pooled.hdf5: expected one vector per token, found one per sentence, by --pooling mean. "
+        "`elmo neighbours --sentence` searches it.",
     )
     assert_fails(
         elmo("neighbours", "--sentence", NEW, "v.hdf5"),
-        "v.hdf5: expected a vector a sentence, as of `elmo embed --pooling mean`, found a vector "
-        "a token",
+        "v.hdf5: expected one vector per sentence, found one per token. `elmo embed --pooling "
+        "mean` writes the former.",
     )
     other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
     assert_fails(
         other,
-        f"v.hdf5: made by another model, {TINY}, than mini; embed and search with the same one",
+        f"v.hdf5: made by another model, {TINY}, than mini. Embed and search with the same model.",
     )
 
 

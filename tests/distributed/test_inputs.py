@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elmo_cli.distributed.inputs import Part, cut, find_inputs, read_part
-from elmo_cli.errors import InputError
+from elmo_cli.distributed.inputs import cut, find_inputs, read_part
+from elmo_cli.errors import InputError, OtherInputError
+from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import find_format, open_records
 from elmo_cli.text.records import Record
 
+NO_BREAK_SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
+ROWS = st.lists(
+    st.sampled_from(
+        [
+            b"",
+            NO_BREAK_SPACE,
+            MARK,
+            b'{"text": "a b"}',
+            MARK + b'{"text": "c"}',
+            b"[]",
+            b"\xff",
+            b"{",
+        ]
+    )
+).map(b"\n".join)
+"""JSON lines with lines that one reader may call blank and another one not."""
+SEQUENCES = st.lists(
+    st.sampled_from(
+        [b"", NO_BREAK_SPACE, MARK, b">a b", MARK + b">c", b"MV", b" >d", b"\xff", b">"]
+    )
+).map(b"\n".join)
+"""FASTA with text before the first header."""
 TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"])).map(
     b"\n".join
 )
 
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
-    parts = cut([str(path)], columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
+    parts = cut(find_inputs((str(path),)), columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
     records: list[Record] = []
     for number, part in enumerate(parts):
         found = list(read_part(part, columns))
@@ -56,6 +80,41 @@ def test_any_cut_of_fasta_is_before_a_header(
     assert read_all(path, TextSettings(), units)[1] == expected_records(path)
 
 
+@given(content=ROWS, units=st.integers(1, 30))
+def test_any_cut_of_json_lines_counts_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int
+) -> None:
+    assert_every_cut_counts_what_is_read(tmp_path_factory, "text.jsonl", content, units)
+
+
+@given(content=SEQUENCES, units=st.integers(1, 30))
+def test_any_cut_of_odd_fasta_counts_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, units: int
+) -> None:
+    assert_every_cut_counts_what_is_read(tmp_path_factory, "text.fasta", content, units)
+
+
+def assert_every_cut_counts_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes, units: int
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / name
+    path.write_bytes(content)
+    settings = TextSettings(skip_errors=True)
+    whole = cut(find_inputs((str(path),)), settings, 1e9)
+    expected = [record for part in whole for record in read_part(part, settings)]
+    assert read_all(path, settings, units)[1] == expected
+
+
+def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a b\n\xff\n c \n" * 5)
+    settings = TextSettings(skip_errors=True, tokenizer="moses")
+    parts = cut(find_inputs((str(path),)), settings, 1)
+    path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
+    with pytest.raises(OtherInputError, match=r"text.txt: the lines of part \d \("):
+        list(read_part(parts[2], settings))
+
+
 def test_compressed_data_is_one_part(tmp_path: Path) -> None:
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress(b"a b\n\nc"))
@@ -83,6 +142,23 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
         parts, records = read_all(table, columns, n_bytes)
         assert [record.text for record in records] == [row["t"] for row in texts]
         assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
+
+
+def test_a_parquet_column_may_have_a_dot(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pyarrow.table({"a.b": ["x y"] * 20, "a": ["z" * 100] * 20}), path)
+    settings = TextSettings(text_column="a.b")
+    parts, records = read_all(path, settings, 1)
+    assert len(parts) > 1
+    assert [record.tokens for record in records] == [["x", "y"]] * 20
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (tmp_path / name).write_text("a")
+    for pattern in (str(tmp_path / name), f"{tmp_path}/*.txt"):
+        with pytest.raises(InputError, match=r"caf\\xe9.txt: the name of the file is not UTF-8"):
+            find_inputs((pattern,))
 
 
 @pytest.mark.parametrize(

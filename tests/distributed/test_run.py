@@ -1,6 +1,7 @@
 """`elmo distribute --engine none`: equal to `elmo embed`, whatever ends it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -19,14 +20,16 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.distributed import run
+from elmo_cli.cli import runs
+from elmo_cli.distributed import progress
 from elmo_cli.distributed.batches import EmbedBatch
-from elmo_cli.distributed.inputs import Part
-from elmo_cli.distributed.part import PartResult, embed_part
+from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.run import run_parts
-from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
-from elmo_cli.outputs.parts import Folder
+from elmo_cli.distributed.progress import Note, read_note
+from elmo_cli.distributed.run import AtWork, run_parts
+from elmo_cli.errors import InputError, OutputError, WeightsError
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
@@ -135,7 +138,9 @@ def test_other_settings_are_refused_by_name() -> None:
     others = ("--layers", "top", "--dtype", "float16")
     result = elmo(*RUN, *others)
     differences = "dtype (float32 there, float16 here), layers (all there, top here)"
-    assert f"out is of a run that differs in {differences}; --overwrite starts" in result.stderr
+    assert (
+        f"out was written by a run that differs in {differences}. Use --overwrite" in result.stderr
+    )
     assert elmo(*RUN, *others, "--overwrite").exit_code == 0
     assert_equal_to_embed(*others)
 
@@ -147,10 +152,11 @@ def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> N
     assert re.search(change, elmo(*RUN).stderr)
     assert elmo(*RUN, "--overwrite").exit_code == 0
     settings = CorpusSettings(ModelSettings(str(TINY)))
-    part = open_plan(Folder("out"), ("text.txt",), settings).parts[0]
+    plan = open_plan(Folder("out"), ("text.txt",), settings)
     Path("out/part-00000000.parquet").unlink()
+    key = key_of(plan)._replace(model_sha256="0" * 64)
     with pytest.raises(WeightsError, match=r"expected the weights of the plan, SHA-256 00+\.\.\."):
-        embed_part("out", "0" * 64, settings, part)
+        embed_part("out", key, settings, plan.parts[0])
     Path("out/_elmo/plan.json").rename("out/part-00000000.parquet")
     result = elmo(*RUN, "--overwrite")
     assert "expected a folder of `elmo distribute`, or an empty one" in result.stderr
@@ -161,9 +167,9 @@ def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
     result = elmo(*RUN)
     assert result.exit_code == 1
     assert "text.txt, line 41, column 5: expected UTF-8" in result.stderr
-    assert result.stderr.endswith("out: 1 part missing; the same command tries again\n")
+    assert result.stderr.endswith("out: 1 part missing. The same command tries again.\n")
     status = elmo("distribute", "--status", "out")
-    assert (status.exit_code, status.stderr) == (0, "")
+    assert (status.exit_code, status.stderr) == (1, "")
     assert status.stdout.startswith("out: 9 of 10 parts\n")
     assert "line 41, column 5" in status.stdout
     assert elmo(*RUN, "--skip-errors", "--overwrite").exit_code == 0
@@ -228,7 +234,7 @@ def test_two_runs_at_once_do_work_twice_and_damage_nothing() -> None:
 def test_a_run_is_known_to_others_however_long_its_part_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "_NOTE_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "NOTE_SECONDS", 0.01)
     folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
     plan = open_plan(folder, ("text.txt",), settings)
     times = set[float]()
@@ -236,14 +242,17 @@ def test_a_run_is_known_to_others_however_long_its_part_takes(
     def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
         end = time.monotonic() + 60
         while len(times) < 3 and time.monotonic() < end:
-            note = folder.read("_elmo/run.json")
-            assert note["is_at_work"]
-            times.add(note["time"])
+            note = read_note(folder, "_elmo/run.json")
+            assert note is not None
+            assert note.is_at_work
+            times.add(note.time)
         yield embed(parts[0])
 
     run_parts(folder, plan, settings, engine)
     assert len(times) == 3
-    assert not folder.read("_elmo/run.json")["is_at_work"]
+    note = read_note(folder, "_elmo/run.json")
+    assert note is not None
+    assert not note.is_at_work
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
@@ -257,8 +266,8 @@ def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
     with open_activations("out") as found, pytest.raises(InputError) as caught:
         list(found.records())
     assert re.fullmatch(
-        rf"{path}: the part is damaged: [^\n]+; remove it, and the same `elmo distribute` writes "
-        "it again",
+        rf"{path}: the part is damaged: [^\n]+[^.\n]\. Remove it. Give the `elmo "
+        r"distribute` command of the folder again\.",
         str(caught.value),
     )
     path.unlink()
@@ -275,13 +284,13 @@ def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
 
 def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    advice = install_command("ray")
+    advice = 'pip install "elmo-cli[ray]"'
     result = elmo(*RUN[:3])
     assert (result.exit_code, result.stderr.endswith(f"; {advice}\n")) == (1, True)
     ray = ModuleType("ray")
     vars(ray).update(__version__="2.9.3")
     monkeypatch.setitem(sys.modules, "ray", ray)
-    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3; {advice}\n"
+    message = f"Error: --engine ray: expected Ray 2.51 or newer, found 2.9.3. Use {advice}.\n"
     assert elmo(*RUN[:3]).stderr == message
 
 
@@ -315,3 +324,90 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
     assert elmo(*RUN[:2], uri, *RUN[3:]).exit_code == 0
     result = elmo(*RUN[:2], "nowhere://a/b", *RUN[3:])
     assert "Error: nowhere://a/b: cannot open it: " in result.stderr
+
+
+def test_skipped_records_are_named_and_counted() -> None:
+    Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
+    result = elmo(*RUN, "--skip-errors")
+    assert result.exit_code == 0
+    lines = [line for line in result.stderr.splitlines() if line.startswith("Skipped")]
+    assert re.match(r"Skipped: .*text.txt, line 41, column 5: expected UTF-8", lines[0])
+    assert (len(lines), lines[-1]) == (21, "Skipped 30 records in all")
+    with open_activations("out") as found:
+        assert found.attributes["n_skipped"] == "30"
+        assert json.loads(found.attributes["skipped"])["40"] in lines[0]
+        assert found.attributes["tokens"] == "80"
+
+
+def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:
+    assert elmo(*RUN, "--shard", "2/2").exit_code == 0
+    result = elmo("distribute", "--status", "--json", "out")
+    status = json.loads(result.stdout)
+    assert (result.exit_code, status["complete"], status["folder"]) == (1, False, "out")
+    assert (status["parts"], status["done"], status["replacements"]) == (10, 5, [])
+    assert [part["number"] for part in status["missing"]] == [0, 2, 4, 6, 8]
+    assert [(run["n_workers"], run["failed"]) for run in status["runs"]] == [(1, [])]
+    assert elmo(*RUN).exit_code == 0
+    result = elmo("distribute", "--status", "--json", "out")
+    assert (result.exit_code, json.loads(result.stdout)["complete"]) == (0, True)
+    assert_misused(elmo(*RUN, "--json"), "--json requires --status")
+
+
+def test_status_counts_workers_before_their_first_part() -> None:
+    folder, settings = Folder("out"), CorpusSettings(ModelSettings(str(TINY)))
+    plan = open_plan(folder, ("text.txt",), settings)
+
+    def engine(
+        parts: Sequence[Part], embed: Callable[..., PartResult]
+    ) -> Iterator[PartResult | AtWork]:
+        yield AtWork(7, frozenset({"a", "b"}))
+        yield from map(embed, parts)
+
+    seen: list[str] = []
+    run_parts(
+        *(folder, plan, settings, engine),
+        on_progress=lambda counts: seen.append(counts.note(is_at_work=True).text()),
+    )
+    assert re.fullmatch(r"[\d,]+ tokens/s, 2 workers, 0 failed", seen[0])
+    assert re.fullmatch(r"[\d,]+ tokens/s, 3 workers, 0 failed, less than a minute left", seen[-1])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(29, "less than a minute left"), (60, "1 minute left"), (90_000, "1,500 minutes left")],
+)
+def test_time_left_is_counted_in_minutes(seconds: float, text: str) -> None:
+    assert (
+        Note(0, is_at_work=True, tokens_per_second=0, n_workers=1, seconds_left=seconds)
+        .text()
+        .endswith(f", 0 failed, {text}")
+    )
+
+
+def test_a_clock_that_is_ahead_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert elmo(*RUN).exit_code == 0
+    path = Path("out/_elmo/run.json")
+    note = json.loads(path.read_text())
+    path.write_text(json.dumps({**note, "time": time.time() + 86_400, "is_at_work": True}))
+    result = elmo("distribute", "--status", "out")
+    assert re.search(r"at a time that is 86,\d{3} seconds ahead of this clock", result.stdout)
+    assert elmo(*RUN).exit_code == 0
+    assert re.search("another run was at work at a time that is 86,.* ahead", caplog.text)
+
+
+def test_progress_is_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_LINE_SECONDS", 0.0)
+    lines = [line for line in elmo(*RUN).stderr.splitlines() if "failed" in line]
+    assert len(lines) > 10  # within parts too
+    assert re.fullmatch(r"out: 0 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed", lines[0])
+    end = r"out: 10 of 10 parts, [\d,]+ tokens/s, 1 worker, 0 failed, less than a minute left"
+    assert re.fullmatch(end, lines[-1])
+    assert "failed" not in elmo(*RUN, "-q").stderr
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    for arguments in ((*RUN[:2], name, *RUN[3:]), ("distribute", "--status", name)):
+        result = elmo(*arguments)
+        assert result.exit_code == 1
+        assert "caf\\xe9: the name of the file is not UTF-8. Rename it." in result.stderr

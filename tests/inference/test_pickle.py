@@ -51,7 +51,7 @@ def test_copies_compute_the_same_bits(
     initial_state: InitialState,
     precision: str,
     name: str,
-    copy: Callable[[SentenceEncoder], SentenceEncoder],
+    copy: Callable[[Any], Any],
     tmp_path: Path,
 ) -> None:
     with processor(name):

@@ -25,7 +25,7 @@ from website import (
 from elmo_cli.errors import ModelError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.pretrained.download import download
+from elmo_cli.pretrained.transfer import download
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -106,8 +106,8 @@ def test_the_error_names_every_url_and_the_place(site: Site, destination: Path) 
         download([first, second], destination, read_options)
     assert str(caught.value) == (
         f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
-        "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)); "
-        f"if you can get it elsewhere, save it as {destination}"
+        "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)). "
+        f"If you can get it elsewhere, save it as {destination}"
     )
 
 
@@ -142,7 +142,7 @@ def test_a_full_disk_is_one_line(
         return open("/dev/full", "wb", buffering=0)
 
     url = site.put("/file", CONTENT)
-    monkeypatch.setattr("elmo_cli.pretrained.download.open", full, raising=False)
+    monkeypatch.setattr("elmo_cli.pretrained.transfer.open", full, raising=False)
     with pytest.raises(
         ModelError, match=rf"^cannot write {destination}: No space left .*ELMO_CACHE"
     ):

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.answers import as_json_line
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
 if TYPE_CHECKING:
+    from elmo_cli.distributed.progress import RunCounts
     from elmo_cli.distributed.ray_engine import Resources
-    from elmo_cli.distributed.run import Progress, Workers
+    from elmo_cli.distributed.run import Workers
 
 
 @command()
@@ -53,13 +55,13 @@ if TYPE_CHECKING:
         default=0,
         metavar="G",
         requires="--engine ray",
-        help="GPUs of a worker: 1, or 0.5 for two workers a GPU; 0 runs on the CPU.",
+        help="GPUs of a worker: 1, or 0.5 for two workers per GPU; 0 runs on the CPU.",
     ),
     count(
         "--attempts",
         default=5,
         requires="--engine ray",
-        help="Workers that a part may end before it is left out.",
+        help="Number of worker deaths before a part is given up.",
     ),
     option(
         "--shard",
@@ -67,7 +69,8 @@ if TYPE_CHECKING:
         requires="--engine none",
         help="Embed every N-th part from the I-th, for job arrays; requires --engine none.",
     ),
-    flag("--status", help="Print how far FOLDER is, and change nothing."),
+    flag("--status", help="Print the status of FOLDER and change nothing."),
+    flag("--json", "as_json", requires="--status", help="Print the status as JSON."),
 )
 @option_group(
     "Input",
@@ -101,10 +104,13 @@ if TYPE_CHECKING:
         "--part-size",
         type=click.FloatRange(min=0, min_open=True),
         metavar="MB",
-        help="Size of a part before compression, about. [default: 1000, or that of a million "
-        "tokens]",
+        help="Approximate size of a part before compression. [default: 1000, or a million "
+        "tokens if that is less]",
     ),
-    flag("--overwrite", help="Remove the parts of an earlier run."),
+    flag(
+        "--overwrite",
+        help="Replace parts of other inputs or options, when all new parts are complete.",
+    ),
 )
 @option_group(
     "Speed",
@@ -123,6 +129,7 @@ def distribute(
     gpus_per_worker: float,
     attempts: int,
     status: bool,
+    as_json: bool,
     dtype: str,
     part_size: float | None,
     overwrite: bool,
@@ -132,11 +139,12 @@ def distribute(
 ) -> None:
     """Embed every INPUT to FOLDER, Parquet in parts, with many workers.
 
-    INPUT is text (a sentence a line), FASTA, JSON lines or Parquet: a path, a pattern
-    or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all of them.
-    FOLDER is a path that all workers see, or a URI. A part that is there is complete:
-    the same command resumes, whatever ended the last one. Exit status 1 where parts
-    are missing at the end; they are named. `open_activations` reads FOLDER as one.
+    INPUT is text (one sentence per line), FASTA, JSON lines or Parquet: a path, a
+    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered through all
+    inputs. FOLDER is a path that all workers see, or a URI. The same command resumes
+    after any interruption. The exit status is 1 if parts are missing at the end.
+    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed
+    every 30 seconds.
 
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
@@ -145,21 +153,21 @@ def distribute(
     $ elmo distribute --status vectors
     """
     if status:
-        _print_status(folder)
+        _print_status(folder, as_json=as_json)
         return
     if not inputs:
         raise click.UsageError("Missing argument 'INPUT...'.")
 
-    from elmo_cli.cli.runs import progress_bar, show_parts, stop_on_signal
+    from elmo_cli.cli.runs import PartLines, progress_bar, show_parts, stop_on_signal
     from elmo_cli.distributed.plan import CorpusSettings, open_plan
     from elmo_cli.distributed.ray_engine import Resources
     from elmo_cli.distributed.run import run_parts
-    from elmo_cli.outputs.parts import Folder
+    from elmo_cli.outputs.folder import Folder
     from elmo_cli.text.shards import WHOLE
 
     shard = text_settings.parse_shard() or WHOLE
     resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
-    run_workers = _workers(engine, str(model_settings.device), resources)
+    workers_of_run = _workers(engine, resources)
     tokenizer = loading.make_tokenizer(text_settings, model_settings, inputs[0])
     # Workers share the tokenizer by its full name, and each has its own device and part.
     text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
@@ -168,40 +176,48 @@ def distribute(
     parts = Folder(folder)
     plan = open_plan(parts, inputs, settings, part_mb=part_size, overwrite=overwrite)
     with stop_on_signal() as should_stop, progress_bar("part") as bar:
-        progress = run_parts(
-            *(parts, plan, settings, run_workers),
+        counts = run_parts(
+            *(parts, plan, settings, workers_of_run),
+            device=str(model_settings.device),
             shard=shard,
-            on_progress=partial(show_parts, bar),
+            on_progress=PartLines(folder) if bar.disable else partial(show_parts, bar),
             should_stop=should_stop,
         )
-    _say_end(folder, progress, is_shard=shard != WHOLE)
+    _say_end(folder, counts, is_shard=shard != WHOLE)
 
 
-def _print_status(folder: str) -> None:
-    from elmo_cli.distributed.run import status
-    from elmo_cli.outputs.parts import Folder
+def _print_status(folder: str, *, as_json: bool) -> None:
+    """Print the status. The exit status is 1 if parts are missing."""
+    from elmo_cli.distributed.status import read_status
+    from elmo_cli.outputs.folder import Folder
 
-    first, *rest = status(Folder(folder))
-    click.echo("\n".join([f"{folder}: {first}", *rest]))
+    status = read_status(Folder(folder))
+    if as_json:
+        click.echo(as_json_line({"folder": folder, **status.to_json()}))
+    else:
+        first, *rest = status.lines()
+        click.echo("\n".join([f"{folder}: {first}", *rest]))
+    if not status.is_complete:
+        click.get_current_context().exit(1)
 
 
-def _workers(engine: str, device: str, resources: "Resources") -> "Workers":
-    """Return what runs the workers: this process, or Ray."""
+def _workers(engine: str, resources: "Resources") -> "Workers | None":
+    """Return the engine, or None for this process."""
+    if engine == "none":
+        return None
     from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
 
-    if engine == "none":
-        return lambda parts, embed: map(partial(embed, device=device), parts)
-    load_ray()  # It may be missing, which is an error before anything is read.
+    load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
 
 
-def _say_end(folder: str, progress: "Progress", *, is_shard: bool) -> None:
+def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     messages.say(
-        f"{folder}: {progress.n_done:,} of {counted(progress.n_parts, 'part')}, "
-        f"{counted(progress.n_tokens, 'token')}, {progress.tokens_per_second:,.0f} tokens/s"
+        f"{folder}: {counts.n_done:,} of {counted(counts.n_parts, 'part')}, "
+        f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
     )
-    if progress.failed or (progress.n_done < progress.n_parts and not is_shard):
-        n_missing = progress.n_parts - progress.n_done
+    if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
+        n_missing = counts.n_parts - counts.n_done
         raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing; the same command tries again"
+            f"{folder}: {counted(n_missing, 'part')} missing. The same command tries again."
         )

@@ -39,7 +39,7 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     options.text_options("whitespace"),
     flag(
         "--skip-errors",
-        help="Give a line that cannot be read, or is too long for memory, an empty dataset.",
+        help="Write an empty dataset for a line that cannot be read or does not fit into memory.",
     ),
     option(
         "--shard",
@@ -60,8 +60,8 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
     choice(
         "--layout",
         LAYOUTS,
-        help="Layout of HDF5: a dataset a line, or one for all lines, for large corpora. "
-        "[default: allennlp]",
+        help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, for "
+        "large corpora. [default: allennlp]",
     ),
     choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
     flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
@@ -70,13 +70,13 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @option_group("Speed", options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    flag("--all", "all_layers", excludes=_LAYERS, help="The same as --layers all."),
-    flag("--top", "top_layer", excludes=_LAYERS, help="The same as --layers top."),
-    flag("--average", "average_layers", excludes=_LAYERS, help="The same as --layers average."),
+    flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
+    flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
+    flag("--average", "average_layers", excludes=_LAYERS, help="Same as --layers average."),
     options.batch_size_option(),
-    flag("--forget-sentences", help="Leave sentence_to_index out of the file."),
-    flag("--use-sentence-keys", help="Name datasets by their sentence, not by number."),
-    flag("--file-friendly-logging", help="Show progress as lines, one every 10 seconds."),
+    flag("--forget-sentences", help="Omit sentence_to_index from the file."),
+    flag("--use-sentence-keys", help="Name datasets by their sentence instead of their number."),
+    flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
     option("--vocab-path", hidden=True, expose_value=False),
     option("--include-package", multiple=True, hidden=True, expose_value=False),
 )
@@ -99,15 +99,15 @@ def embed(
     selection: Selection,
     output_settings: OutputSettings,
 ) -> None:
-    """Embed a text file: INPUT, a sentence a line, to OUTPUT, HDF5 or another format.
+    """Embed a text file INPUT, one sentence per line, to OUTPUT, HDF5 or another format.
 
-    Tokens are what white space separates, or --tokenizer; in FASTA, residues. INPUT may
-    be gzip (by its suffix .gz), or - for standard input. OUTPUT holds one dataset a
-    line, named "0", "1", ... (where records have ids, by these), float32 of shape
-    (layers, tokens, width), without the axes that --layers, --mix and --pooling take
-    away. JSON lines can go to standard output: OUTPUT -, with --format jsonl. A file
-    appears when it is complete. A run to HDF5 that was interrupted resumes when the
-    same command is given again; other formats start anew.
+    White space separates tokens, unless --tokenizer names a tokenizer; in FASTA a residue is a
+    token. INPUT may be gzip (by its suffix .gz), or - for standard input. OUTPUT contains one
+    dataset per line, named "0", "1", ... (or by the ids of records), float32 of shape
+    (layers, tokens, width), without the axes that --layers, --mix and --pooling remove. JSON
+    lines can go to standard output: OUTPUT -, with --format jsonl. A file appears when it is
+    complete. An interrupted run to HDF5 resumes when the same command is given again; other
+    formats start over.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5

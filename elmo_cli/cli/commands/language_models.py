@@ -1,4 +1,4 @@
-"""`elmo perplexity`, `elmo surprisal` and `elmo predict`: how probable words are."""
+"""`elmo perplexity`, `elmo surprisal` and `elmo predict`: probabilities of words."""
 
 import os
 import shlex
@@ -34,7 +34,7 @@ _OF_SURPRISAL = ("sentence_id", "token_id", "token", "surprisal", "known")
 
 
 def _options(function: Any) -> Any:
-    """Add those of both commands."""
+    """Add the options that both commands share."""
     batch_size = options.batch_size_option(requires="--state carry")
     speed = options.batch_tokens_option(batch_size(function))
     return options.text_options("whitespace")(options.language_model_options(speed))
@@ -42,8 +42,8 @@ def _options(function: Any) -> Any:
 
 @command()
 @click.argument("text", metavar="FILE", type=options.PATH)
-@options.flag("--per-sentence", excludes="--per-token", help="Print a line a sentence, as TSV.")
-@options.flag("--per-token", help="Print a line a token, as TSV.")
+@options.flag("--per-sentence", excludes="--per-token", help="Print one line per sentence, as TSV.")
+@options.flag("--per-token", help="Print one line per token, as TSV.")
 @options.json_option("an object, or one a line")
 @_options
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
@@ -56,16 +56,17 @@ def perplexity(
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Measure how well a model predicts FILE: text, a sentence a line.
+    """Measure the perplexity of FILE: text, one sentence per line.
 
-    Tokens are what white space separates, unless --tokenizer names another way.
+    White space separates tokens, unless --tokenizer names another tokenizer.
 
     FILE may be gzip (.gz), or - for standard input. The forward direction predicts every token
-    and the end of the sentence, the backward direction every token and the start of the
-    sentence, over the whole vocabulary; the average is that of both log probabilities. Tokens
-    outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
+    and the end of the sentence. The backward direction predicts every token and the start of
+    the sentence. Both predict over the whole vocabulary; the average is over both log
+    probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank lines are not
+    predicted.
 
-    Log probabilities are natural. In --per-token, position 0 is <S>, which only the backward
+    Log probabilities are natural. With --per-token, position 0 is <S>, which only the backward
     direction predicts, and the last one is </S>, which only the forward direction predicts.
 
     \b
@@ -73,7 +74,7 @@ def perplexity(
     $ elmo perplexity test.txt --per-sentence > scores.tsv
     $ elmo perplexity test.txt --per-token --json
     """
-    check_input(text)  # before the model is loaded, which can take a while
+    check_input(text)  # Loading the model can take a while.
     tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
@@ -107,7 +108,7 @@ def perplexity(
     "--direction",
     ["forward", "backward"],
     default="forward",
-    help="Predict each token from those before it, or from those after it.",
+    help="Predict each token from the tokens before it, or after it.",
 )
 @options.flag("--entropy", "with_entropy", help="Print the entropy of each prediction too.")
 @options.json_option("an object a line")
@@ -122,14 +123,14 @@ def surprisal(
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Print the surprisal of each token of FILE: text, a sentence a line.
+    """Print the surprisal of each token of FILE: text, one sentence per line.
 
-    Tokens are what white space separates, unless --tokenizer names another way. FILE may be
-    gzip (.gz), or - for standard input. Prints TSV with a header: the number of the line
-    and that of the token in it, both from 1, the token, its surprisal in bits, and whether
-    it is a word of the vocabulary (1) or not (0). The surprisal of an unknown token is that of
-    <UNK>, of any unknown word, and says little about this one. --entropy adds the entropy over
-    the whole vocabulary, in bits: the surprisal that the model expects in this place.
+    White space separates tokens, unless --tokenizer names another tokenizer. FILE may be gzip
+    (.gz), or - for standard input. The output is TSV with a header: the line number and the
+    number of the token in the line, both from 1, the token, its surprisal in bits, and whether
+    the vocabulary contains it (1) or not (0). An unknown token has the surprisal of <UNK>,
+    which covers all unknown words and says little about this one. --entropy adds the entropy
+    over the whole vocabulary, in bits: the expected surprisal at this position.
 
     \b
     $ elmo surprisal stimuli.txt > surprisal.tsv
@@ -162,7 +163,7 @@ def surprisal(
 def _score_file(
     text: str, tokenizer: "Tokenizer", score: Callable[..., Iterator[Any]]
 ) -> Iterator[Any]:
-    """Score the sentences of a file, with a progress bar: what `score` gives for them."""
+    """Yield the results of `score` for the sentences of a file, with a progress bar."""
     from elmo_cli.cli.runs import progress_bar, show_rate
     from elmo_cli.text.input_formats import find_format, open_records
 
@@ -179,7 +180,7 @@ def _score_file(
 
 
 def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:
-    """Print the rows of a table, without its header; in JSON, an object each."""
+    """Print the rows of a table without its header; in JSON, one object per row."""
     lines = [
         as_json_line(dict(zip(columns, row, strict=True))) if as_json else as_row(row)
         for row in rows
@@ -240,10 +241,10 @@ def _table(found: "Perplexity") -> str:
 @options.flag(
     "--with-unknown",
     excludes="--sample or --each",
-    help="Show <UNK>, which stands for all words outside the vocabulary.",
+    help="Show <UNK>, which covers all words outside the vocabulary.",
 )
 @options.flag(
-    "--each", excludes="--backward or --sample", help="Predict the word in place of each token."
+    "--each", excludes="--backward or --sample", help="Predict substitutes for each token."
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
@@ -281,12 +282,11 @@ def predict(
 ) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
-    Prints the most probable words of the vocabulary, with their probability; </S> stands for
-    the end of the sentence. A gap is filled from both sides, by both directions, and so is, with
-    --each, the place of each token: these are its substitutes. With - in place of TEXT, reads
-    texts from standard input (`< FILE`), one a line, and prints a line a word, with tabs between:
-    the number of the text, with --each that of the token and the token, the probability and the
-    word.
+    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
+    of the sentence. Both directions together fill a gap. With --each they predict substitutes
+    for each token. With - in place of TEXT, reads texts from standard input (`< FILE`), one per
+    line, and prints one tab-separated line per word: the number of the text, with --each the
+    number of the token and the token, the probability and the word.
 
     \b
     $ elmo predict "The cat sat on the"
@@ -341,7 +341,7 @@ def predict(
 def _read_texts(
     text: str, tokenize: "Callable[[str], Sentence]", *, each: bool
 ) -> "Iterable[list[Sentence]]":
-    """The tokens of the text, or of the lines of standard input: those together that are there."""
+    """Yield the tokens of the text, or of lines of standard input that are ready together."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
     def read(line: str) -> "Sentence":
@@ -360,7 +360,7 @@ def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool)
 
 
 def _lines(found: "Prediction | Substitutes", number: int | None) -> Iterator[str]:
-    """The lines of an answer: for people, or a table with the number of its text."""
+    """Yield the lines of an answer, for people or as rows with the number of the text."""
     from elmo_cli.language_model.prediction import Prediction
 
     answers: Iterable[tuple[tuple[Any, ...], list[Candidate]]]

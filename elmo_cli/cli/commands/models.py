@@ -1,40 +1,55 @@
-"""`elmo models`, `info`, `download` and `convert`: what models there are, and their files."""
+"""`elmo models`, `info`, `download` and `convert`: the models and their files."""
 
 import json
 import os
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command
-from elmo_cli.errors import counted, size_text
+from elmo_cli.errors import ModelError, counted, size_text
 from elmo_cli.outputs.formats import DTYPES
 
 
 @command()
 @options.flag("--all", "show_all", help="List each model of ELMoForManyLangs too.")
 @options.option("--language", metavar="CODE", help="List the models of a language, such as fr.")
-@options.flag("--downloaded", help="List the models that are on this disk.")
+@options.flag("--downloaded", help="List the models on this disk.")
 @options.option(
     "--remove",
     metavar="NAME",
-    excludes="--all or --language or --downloaded or --json",
-    help="Delete what was downloaded of a model.",
+    excludes="--all or --language or --downloaded or --verify or --json",
+    help="Delete the files of a downloaded model.",
 )
-@options.json_option("a list of objects, one a model")
+@options.flag(
+    "--verify",
+    excludes="--all or --language or --downloaded",
+    help="Check the files of the downloaded models.",
+)
+@options.json_option("a list with one object per model or checked file")
 def models(
-    show_all: bool, language: str | None, downloaded: bool, remove: str | None, as_json: bool
+    show_all: bool,
+    language: str | None,
+    downloaded: bool,
+    remove: str | None,
+    verify: bool,
+    as_json: bool,
 ) -> None:
-    """List the models that have a name, those of English first.
+    """List the pretrained models, English ones first.
 
-    A bundled or downloaded model works offline. An available one is downloaded on
+    A bundled or downloaded model works offline. An available model is downloaded on
     first use, or with `elmo download`.
 
     \b
     $ elmo models
     $ elmo models --language fr
+    $ elmo models --verify
     """
+    if verify:
+        _verify(as_json=as_json)
+        return
     if remove is not None:
         from elmo_cli.pretrained.loading import remove_model
 
@@ -52,8 +67,29 @@ def models(
         click.echo(_table(found if show_all or language else _grouped(found)))
 
 
+def _verify(*, as_json: bool) -> None:
+    """Print the result for each downloaded file, and raise an error if one is damaged."""
+    from elmo_cli.pretrained.verification import verify_models
+
+    checks = verify_models()
+    if as_json:
+        facts = [{**asdict(check), "path": str(check.path)} for check in checks]
+        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
+    else:
+        for check in checks:
+            click.echo(f"{check.path}: {check.result}")
+    damaged = [check for check in checks if check.is_damaged]
+    if damaged:
+        name = damaged[0].model
+        raise ModelError(
+            f"{counted(len(damaged), 'file')} damaged. Run `elmo models --remove {name}` and "
+            f"`elmo download {name}`."
+        )
+    messages.say(f"{counted(len(checks), 'file')} verified")
+
+
 def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The models of ELMoForManyLangs that are not here as one, the last."""
+    """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
     group = [
@@ -69,7 +105,7 @@ def _grouped(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _table(found: list[dict[str, Any]]) -> str:
     rows = [["name", "parameters", "language", "size", "state", "trained on"], *map(_row, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = zip("<><><<", widths, strict=True)  # numbers to the right
+    sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.
     line = "  ".join(f"{{:{side}{width}}}" for side, width in sides)
     return "\n".join(line.format(*row).rstrip() for row in rows)
 
@@ -90,10 +126,10 @@ def _row(model: dict[str, Any]) -> list[str]:
 @click.argument("model", required=False, shell_complete=options.complete_models)
 @options.json_option("an object")
 def info(model: str | None, as_json: bool) -> None:
-    """Show what MODEL is: its size, its files, their checksums and its card.
+    """Show the size of MODEL, its files, their checksums and its card.
 
     MODEL is a name (see `elmo models`), a folder or a zip file; without it, the default
-    model. Nothing is downloaded, but for a model of the Hugging Face hub.
+    model. Nothing is downloaded, except for a model of the Hugging Face hub.
 
     \b
     $ elmo info mini
@@ -106,7 +142,7 @@ def info(model: str | None, as_json: bool) -> None:
 
 
 def _text(found: dict[str, Any]) -> str:
-    """The same for people, a thing a line."""
+    """Format the description of a model for people, one fact per line."""
     facts = ("state", "language", "trained_on", "layers", "width", "words")
     lines = [found["name"], *_lines({key: found.get(key) for key in facts})]
     if found["parameters"] is not None:
@@ -135,17 +171,37 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 @command()
 @click.argument("name", shell_complete=options.complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
-def download(name: str, with_softmax: bool) -> None:
-    """Download the model NAME, and print the folder that it is in.
+@options.option(
+    "--from",
+    "sources",
+    metavar="FILE|FOLDER",
+    type=options.PATH,
+    multiple=True,
+    excludes="--with-softmax",
+    help="Take the files from a folder, a zip file or single files instead of downloading them. "
+    "May be given several times.",
+)
+def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
+    """Download the model NAME, and print its folder.
 
-    What is there is not downloaded again. `elmo models` lists the names, besides which
-    hf:OWNER/NAME is a model of the Hugging Face hub; the environment variable ELMO_CACHE
-    names another folder to keep models in, HF_HOME one for those of the hub.
+    Existing files are not downloaded again. `elmo models` lists the names; hf:OWNER/NAME is a
+    model of the Hugging Face hub. The environment variable ELMO_CACHE names another folder
+    for models, HF_HOME another one for models of the hub. ELMO_MIRROR names a mirror, which
+    is tried first.
+
+    --from puts a model that was downloaded elsewhere into the cache folder, after checking
+    that it is the model NAME and complete.
 
     \b
     $ elmo download original
     $ elmo download hf:lysandre/elmo
+    $ elmo download original --from ~/Downloads/elmo
     """
+    if sources:
+        from elmo_cli.pretrained.importing import import_model
+
+        click.echo(import_model(name, sources))
+        return
     from elmo_cli.pretrained.loading import find_model
 
     click.echo(find_model(name, with_softmax=with_softmax).weights.parent)
@@ -157,14 +213,14 @@ def download(name: str, with_softmax: bool) -> None:
 @options.choice(
     "--dtype",
     DTYPES,
-    help="Data type of the values in OUT. [default: float16 where all of IN is, else float32]",
+    help="Data type of the values in OUT. [default: float16 if all of IN is, else float32]",
 )
 @options.overwrite_option
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert the weights of a biLM or of a softmax: IN to OUT.
+    """Convert the weights of a biLM or of a softmax from IN to OUT.
 
-    HDF5 or safetensors, by the names, from either to either. float16 halves the size; the
-    weights are loaded as float32 all the same. OUT appears when it is complete.
+    The suffixes choose HDF5 or safetensors. float16 halves the size; the weights are still
+    loaded as float32. OUT appears when it is complete.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     excludes="--json",
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
-@options.json_option("an object a pair")
+@options.json_option("one object per pair")
 @options.run_options
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
 def cosine(
@@ -57,8 +57,8 @@ def cosine(
 
     Prints the cosine similarity for each layer (0 is the token layer, which does not depend
     on the sentence) and for the average of all layers. With - in place of the sentences,
-    reads pairs from standard input, two sentences a line separated by a tab, and answers
-    each with a line: the cosine of each layer and of the average, separated by tabs.
+    reads pairs from standard input, two tab-separated sentences per line, and prints one line
+    per pair: the cosine of each layer and of the average, separated by tabs.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
@@ -165,7 +165,8 @@ def neighbours(
         )
 
     from elmo_cli.analysis.neighbours import word_neighbours
-    from elmo_cli.analysis.occurrences import check_pooling, has_token_layer, open_vectors
+    from elmo_cli.analysis.occurrences import open_vectors
+    from elmo_cli.analysis.sources import check_pooling, has_token_layer
 
     with open_vectors(*paths) as files:
         for source in files.sources:

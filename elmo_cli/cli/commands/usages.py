@@ -38,8 +38,8 @@ from elmo_cli.text.lines import check_input, size_in_bytes
     option(
         "--shard",
         metavar="I/N",
-        help="Read every N-th line from the I-th. `elmo change` and others read the N outputs "
-        "in HDF5 as one.",
+        help="Read every N-th line from the I-th. `elmo change` and others read a pattern of the N "
+        "outputs as one.",
     ),
 )
 @options.model_options
@@ -134,7 +134,5 @@ def _show_counts(counts: dict[str, int]) -> None:
             messages.say(f"{word}: {counted(count, 'occurrence')}")
     missing = [word for word, count in counts.items() if not count]
     if missing:
-        names = (
-            f"{missing[0]}" if len(missing) == 1 else f"{len(missing)} words: {', '.join(missing)}"
-        )
-        messages.say(f"Warning: no occurrence of {names}")
+        number = "" if len(missing) == 1 else f"{len(missing):,} words: "
+        messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")

@@ -48,8 +48,9 @@ def plot(
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
 
-    from elmo_cli.analysis.occurrences import has_token_layer, open_vectors
+    from elmo_cli.analysis.occurrences import open_vectors
     from elmo_cli.analysis.plot import plot_occurrences
+    from elmo_cli.analysis.sources import has_token_layer
     from elmo_cli.cli.runs import progress_bar
 
     with (
@@ -87,7 +88,7 @@ def plot(
         "--corpus",
         type=options.PATH,
         metavar="TEXT",
-        help="Average the vectors of each word over its uses in TEXT, a sentence a line.",
+        help="Average the vectors of each word over its occurrences in TEXT.",
     ),
     options.option(
         "--layers",
@@ -99,12 +100,12 @@ def plot(
         "--min-count",
         default=5,
         requires="--corpus",
-        help="Minimum number of uses; rarer words are left out.",
+        help="Minimum number of occurrences; rarer words are skipped.",
     ),
     options.count(
         "--at-most",
         requires="--corpus",
-        help="Maximum number of uses of a word that are averaged, the first ones. [default: all]",
+        help="Maximum number of occurrences of a word to average, the first ones. [default: all]",
     ),
 )
 @options.text_options("whitespace", requires="--corpus")
@@ -123,12 +124,12 @@ def word_vectors(
     model_settings: ModelSettings,
     text_settings: TextSettings,
 ) -> None:
-    """Write one vector a word to OUT, for the words in VOCABULARY, one a line.
+    """Write one vector per word to OUT, for the words in VOCABULARY, one per line.
 
-    With --corpus, the vector of a word is the mean over its uses in a text: its meaning
-    there. VOCABULARY may then be left out, for all words that are frequent enough, the most
-    frequent first. Without, it is that of the token encoder, which does not depend on a
-    sentence: layer 0 of `elmo embed`, which knows the spelling of a word and little else.
+    With --corpus, the vector of a word is the mean over its occurrences in a text. VOCABULARY
+    is optional then; the default is all words that are frequent enough, the most frequent
+    first. Without --corpus, the vector comes from the token encoder, which does not depend on
+    a sentence: layer 0 of `elmo embed`, which knows the spelling of a word and little else.
 
     The suffix of OUT is its format: word2vec's text (.txt, .vec, .w2v, optionally followed by
     .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for the Embedding
@@ -145,7 +146,7 @@ def word_vectors(
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
-        check_input(source)  # before a model is loaded, or downloaded
+        check_input(source)  # Loading or downloading a model can take a while.
     tokenizer = loading.make_tokenizer(text_settings, model_settings, corpus)
 
     from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors

@@ -1,0 +1,131 @@
+"""One open file of vectors: its attributes, target words and layers.
+
+Several layers become one vector by their mean. The token layer is excluded from it, unless the
+file has no other, because it finds words of similar spelling first.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.target_words import WORDS
+from elmo_cli.analysis.usage_files import UsagesFile
+from elmo_cli.errors import InputError, shown
+from elmo_cli.outputs.reader import Activations
+
+Array = NDArray[Any]
+Source = Activations | UsagesFile
+
+
+def paths_of(source: Source) -> list[Path | str]:
+    """Return the paths of a source."""
+    return [source.path] if isinstance(source, UsagesFile) else source.paths
+
+
+def check_agreement(first: Source, other: Source, names: Sequence[str]) -> None:
+    """Raise an `InputError` unless two sources agree in these attributes."""
+    for name in names:
+        values = [source.attributes.get(name) for source in (first, other)]
+        if values[0] != values[1]:
+            paths = [paths_of(source)[0] for source in (first, other)]
+            raise InputError(
+                f"{paths[0]} and {paths[1]} cannot be read together: {name} is "
+                f"{shown(values[0])} in the first and {shown(values[1])} in the second."
+            )
+
+
+def forms_of(source: Source) -> Mapping[str, str]:
+    """Return the target word of each form; nothing where a file has the vectors of all tokens."""
+    if isinstance(source, UsagesFile):
+        return source.forms
+    forms: dict[str, str] = json.loads(source.attributes.get(WORDS, "{}"))
+    return forms
+
+
+def has_targets(source: Source) -> bool:
+    """Return whether a file has the vectors of target words only."""
+    return isinstance(source, UsagesFile) or WORDS in source.attributes
+
+
+def check_pooling(source: Source, *, pooled: bool) -> None:
+    """Raise an `InputError` unless a file has one vector per sentence, or one per token."""
+    path, pooling = paths_of(source)[0], source.attributes.get("pooling")
+    if pooled and pooling is None:
+        raise InputError(
+            f"{path}: expected one vector per sentence, found one per token. `elmo embed --pooling "
+            "mean` writes the former."
+        )
+    if not pooled and pooling is not None:
+        raise InputError(
+            f"{path}: expected one vector per token, found one per sentence, by --pooling "
+            f"{pooling}. `elmo neighbours --sentence` searches it."
+        )
+
+
+def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
+    """Return which layers of a file become one vector, as indices on the axis of layers.
+
+    None is returned where the file has one layer or mix, and no axis of layers.
+    """
+    path, name = paths_of(source)[0], stored_layers(source)
+    stored = _layer_numbers(source, name)
+    if not stored:
+        if layers not in (None, name):
+            has = "one vector per occurrence" if name is None else f"only {name}"
+            raise InputError(f"{path}: layers {shown(layers)!r}: the file has {has}")
+        return None
+    if layers is None:
+        return [index for index, number in enumerate(stored) if number] or [0]
+    wanted = [part.strip() for part in layers.split(",")]
+    if not set(wanted) <= set(map(str, stored)):
+        numbers = ",".join(map(str, stored))
+        raise InputError(f"{path}: layers {shown(layers)!r}: the file has {numbers}")
+    return [stored.index(int(part)) for part in wanted]
+
+
+def _layer_numbers(source: Source, name: str | None) -> list[int]:
+    """Return the numbers of the layers of a file; none where it has no axis of layers."""
+    if isinstance(source, UsagesFile):
+        return [int(layer) for layer in source.layers]
+    if name == "all" and len(source):
+        return list(range(len(source[0])))
+    return [int(part) for part in (name or "").split(",")] if "," in (name or "") else []
+
+
+def stored_layers(source: Source) -> str | None:
+    """Return the choice of layers that a file was made with; None where it does not say.
+
+    Files of AllenNLP with all layers do not say either, and count as such.
+    """
+    name = source.attributes.get("layers")
+    if isinstance(source, UsagesFile):
+        return ",".join(source.layers) if name is None and source.layers else name
+    if name is None and len(source) and source[0].ndim < 3:
+        raise InputError(
+            f"{source.paths[0]}: expected all layers, as the file does not say which it has; "
+            "found one"
+        )
+    return "all" if name is None else str(name)
+
+
+def has_token_layer(source: Source, layers: str | None = None) -> bool:
+    """Return whether the vectors contain the token layer, which knows only spelling."""
+    stored = stored_layers(source) or ""
+    if stored:
+        layer_rows(source, layers)  # Raise an error for layers that are missing.
+    name = stored if layers is None else layers
+    if layers is None and "," in name:  # The mean excludes it.
+        return False
+    return name in ("average", "sum", "mix", "word_emb") or "0" in name.split(",")
+
+
+def mean_of(values: Array, rows: list[int] | None) -> Array:
+    """Return the mean of some layers of (n, T, W) or (n, W); None returns the values unchanged."""
+    if rows is None:
+        return values
+    found: Array = values[rows[0]]
+    return found if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)

@@ -1,0 +1,121 @@
+"""The plan of a folder of parts, as a file holds it: settings and parts, known by their hash."""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.errors import InputError
+from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.folder import Folder
+
+PLAN: Final = "_elmo/plan.json"
+_START: Final = re.compile(rb'\{"sha256": "([0-9a-f]{64})"')
+_START_BYTES: Final = 128
+_REMEDY: Final = "Use --overwrite to start over."
+
+
+class Part(NamedTuple):
+    """A stretch of an input, which becomes one file."""
+
+    number: int
+    first: int
+    """Number in the whole input of its first record, from 0."""
+    path: str
+    start: int
+    """Byte of the file at which it starts, or row of Parquet."""
+    line: int
+    """Line of the file at which it starts, or row, from 1."""
+    n_lines: int
+    n_records: int
+    fingerprint: str = ""
+    """Size and time of the file when the plan was made."""
+    sha256: str = ""
+    """SHA-256 of its bytes, after decompression. Parquet has none."""
+
+    def __str__(self) -> str:
+        records = f"{self.n_records:,} records from {self.line:,}"
+        return f"part {self.number} ({self.path}, {records})"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parts of a folder, and the settings that their values depend on."""
+
+    settings: dict[str, str]
+    """Settings of the values, and the inputs. A run with other settings is refused."""
+    parts: list[Part]
+    part_mb: float | None = None
+    """Size of the parts, where the user has given it."""
+    stored_sha256: str = field(default="", compare=False)
+    """Hash in the file; empty where version 0.1 wrote it, whose parts do not name their plan."""
+    is_next: bool = field(default=False, compare=False)
+    """True for a plan that replaces the plan of the folder when its parts are complete."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the content."""
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def n_records(self) -> int:
+        """Number of records of all parts."""
+        return sum(part.n_records for part in self.parts)
+
+    @property
+    def place(self) -> str:
+        """Folder of the parts while they are written."""
+        return next_place(self.sha256) if self.is_next else ""
+
+    def encode(self) -> bytes:
+        """Return the content of the file. The hash comes first: see `read_plan_sha256`."""
+        return json.dumps({"sha256": self.sha256, **self._content()}).encode()
+
+    def _content(self) -> dict[str, Any]:
+        parts = [part._asdict() for part in self.parts]
+        return {"part_mb": self.part_mb, "settings": self.settings, "parts": parts}
+
+
+class _PlanForm(NamedTuple):
+    settings: dict[str, str]
+    parts: list[Part]
+    sha256: str = ""
+    part_mb: float | None = None
+
+
+def next_place(sha256: str) -> str:
+    """Return the folder of the parts of a plan that replaces another one."""
+    return f"_elmo/next-{sha256[:16]}"
+
+
+def plan_name(place: str = "") -> str:
+    """Return the file of a plan: of the folder, or of one that replaces it."""
+    return f"{place}/plan.json" if place else PLAN
+
+
+def read_plan(folder: Folder, place: str = "") -> Plan | None:
+    """Read a plan. Return None if the folder has no plan.
+
+    Raises:
+        InputError: The file is damaged.
+    """
+    content = folder.read(plan_name(place))
+    if content is None:
+        return None
+    name = f"{folder.location}/{plan_name(place)}"
+    found = parse_json(content, _PlanForm, name, _REMEDY)
+    plan = Plan(found.settings, found.parts, found.part_mb, found.sha256, is_next=place != "")
+    if found.sha256 not in ("", plan.sha256):
+        raise InputError(f"{name}: the file is damaged: its hash is another. {_REMEDY}")
+    return plan
+
+
+def read_plan_sha256(folder: Folder) -> str | None:
+    """Read the hash of the folder's plan alone, of a file that may be large.
+
+    Return None if there is no plan, or one of version 0.1, or a damaged one.
+    """
+    found = _START.match(folder.read(PLAN, _START_BYTES) or b"")
+    return found[1].decode() if found else None

@@ -1,0 +1,224 @@
+"""Mirrors, checksums, and models that were downloaded by other means."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from commands import assert_fails, elmo
+from conftest import GOLDEN
+from website import OPTIONS, Site, weights_file, zip_with
+
+from elmo_cli.errors import ModelError
+from elmo_cli.model.options import parameters_by_part, read_options
+from elmo_cli.pretrained import registry
+from elmo_cli.pretrained.checksums import SUMS, read_sums, record_sums
+from elmo_cli.pretrained.importing import import_model
+from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.mirror import mirror_address
+from elmo_cli.pretrained.registry import MODELS, PublishedModel
+
+TINY = GOLDEN / "relu"
+GONE = "https://127.0.0.1:1/gone"
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+def sum_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
+    """A model named `tiny`, whose published addresses are all gone."""
+    model = PublishedModel(
+        name="tiny",
+        parameters=sum(parameters_by_part(read_options(TINY / "options.json")).values()),
+        weights_sha256=sum_of(TINY / "weights.hdf5"),
+        options=(f"{GONE}/options.json",),
+        weights=(f"{GONE}/weights.hdf5",),
+    )
+    monkeypatch.setattr(registry, "MODELS", (*MODELS, model))
+    monkeypatch.setattr("elmo_cli.pretrained.verification.MODELS", (*MODELS, model))
+    return model
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A mirror with `tiny`, as a copy of a cache folder."""
+    folder = tmp_path / "mirror" / "tiny"
+    folder.mkdir(parents=True)
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(TINY / name, folder)
+    record_sums(folder)
+    return folder.parent
+
+
+# Mirrors.
+
+
+def test_mirror_is_tried_before_published_addresses(
+    published: PublishedModel, mirror: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for address in (str(mirror), mirror.as_uri(), f"{mirror.as_uri()}/"):
+        monkeypatch.setenv("ELMO_MIRROR", address)
+        assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
+        assert {path.name for path in (cache / "tiny").iterdir()} == {
+            *("options.json", "weights.hdf5", SUMS),
+        }
+        shutil.rmtree(cache / "tiny")
+
+
+def test_mirror_on_the_web_gives_the_softmax_on_demand(
+    published: PublishedModel, mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights_file(mirror / "tiny" / "softmax.hdf5")
+    (mirror / "tiny" / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+    record_sums(mirror / "tiny")
+    for path in (mirror / "tiny").iterdir():
+        site.put(f"/models/tiny/{path.name}", path.read_bytes())
+    monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
+    assert find_model("tiny").softmax is None
+    assert find_model("tiny", with_softmax=True).softmax is not None
+
+
+def test_damaged_mirror_is_named_and_leaves_nothing(
+    published: PublishedModel,
+    mirror: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (mirror / "tiny" / "weights.hdf5").write_bytes(b"changed")
+    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
+    with pytest.raises(ModelError, match=r"cannot download weights.hdf5.*ELMO_MIRROR.*--from FILE"):
+        find_model("tiny")
+    assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
+    assert not (cache / "tiny" / "weights.hdf5").exists()
+
+
+def test_other_weights_of_a_mirror_are_refused(
+    published: PublishedModel, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights_file(mirror / "tiny" / "weights.hdf5")
+    record_sums(mirror / "tiny", replaced=["weights.hdf5"])
+    monkeypatch.setenv("ELMO_MIRROR", str(mirror))
+    with pytest.raises(ModelError):
+        find_model("tiny")
+
+
+def test_mirror_address_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELMO_MIRROR", raising=False)
+    assert mirror_address() is None
+    for text, url in (
+        ("https://example.org/elmo/", "https://example.org/elmo"),
+        ("file:///srv/elmo", "file:///srv/elmo"),
+        (str(tmp_path), tmp_path.as_uri()),
+    ):
+        monkeypatch.setenv("ELMO_MIRROR", text)
+        assert mirror_address() == url
+
+
+# Checksums.
+
+
+def test_sha256sum_reads_recorded_sums(mirror: Path) -> None:
+    if shutil.which("sha256sum") is None:
+        pytest.skip("needs sha256sum")
+    command = ["sha256sum", "--check", "--strict", SUMS]
+    subprocess.run(command, cwd=mirror / "tiny", check=True, capture_output=True)
+    sums = read_sums(mirror / "tiny" / SUMS)
+    assert sums["weights.hdf5"] == sum_of(TINY / "weights.hdf5")
+
+
+@pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/passwd", ".hidden", "a\\b", "C:x"])
+def test_sums_of_files_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / SUMS).write_text(f"{'0' * 64}  {name}\n")
+    with pytest.raises(ModelError, match=r"^SHA256SUMS, line 1: expected a SHA-256 sum"):
+        read_sums(tmp_path / SUMS)
+
+
+def test_verify_finds_a_damaged_file(published: PublishedModel, cache: Path) -> None:
+    import_model("tiny", [TINY])
+    good = elmo("models", "--verify")
+    assert (good.exit_code, good.stderr) == (0, "2 files verified\n")
+    assert good.stdout == (
+        f"{cache / 'tiny' / 'options.json'}: has the sha256 recorded at its download\n"
+        f"{cache / 'tiny' / 'weights.hdf5'}: has the sha256 published\n"
+    )
+    with open(cache / "tiny" / "weights.hdf5", "r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"x")
+    bad = elmo("models", "--verify", "--json")
+    assert bad.exit_code == 1
+    assert "elmo models --remove tiny" in bad.stderr
+    assert [check["is_damaged"] for check in json.loads(bad.stdout)] == [False, True]
+
+
+# Import.
+
+
+def test_download_from_a_folder_a_zip_and_files(
+    published: PublishedModel, cache: Path, tmp_path: Path
+) -> None:
+    files = {name: (TINY / name).read_bytes() for name in ("options.json", "weights.hdf5")}
+    elsewhere = tmp_path / "elmo_2x16_weights.hdf5"
+    shutil.copy(TINY / "weights.hdf5", elsewhere)
+    for sources in (
+        [TINY],
+        [zip_with(tmp_path / "tiny.zip", files)],
+        [elsewhere, TINY / "options.json"],
+    ):
+        arguments = [argument for source in sources for argument in ("--from", source)]
+        result = elmo("download", "tiny", *arguments)
+        assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
+        assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
+        shutil.rmtree(cache / "tiny")
+
+
+def test_download_from_refuses_other_and_incomplete_models(
+    published: PublishedModel, cache: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "options.json").write_bytes(OPTIONS)
+    weights_file(other / "weights.hdf5")
+    for source, message in (
+        (other, "expected the sha256"),
+        (TINY / "options.json", "no weights.hdf5. Give it too, with another --from."),
+        (TINY / "weights.hdf5", "no options.json. Give it too, with another --from."),
+        (TINY / "sentences.json", "unknown kind of file"),
+        (tmp_path / "missing", "no such file or folder"),
+    ):
+        result = elmo("download", "tiny", "--from", source)
+        assert result.exit_code == 1
+        assert message in result.stderr
+        assert find_files(cache) == []
+    assert_fails(
+        elmo("download", "mini", "--from", TINY),
+        "mini: the model is bundled with elmo-cli. Nothing is needed.",
+    )
+    assert "did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+
+
+def test_download_from_refuses_another_number_of_parameters(
+    published: PublishedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elmo_cli.pretrained.importing.check_file", lambda *arguments: None)
+    result = elmo("download", "small", "--from", TINY)
+    assert "small: expected 13,593,296 parameters" in result.stderr
+    assert result.stderr.endswith("These are the files of another model.\n")
+
+
+def test_download_from_takes_a_model_of_many_langs(cache: Path) -> None:
+    source = GOLDEN / "many-langs" / "both"
+    assert import_model("many-langs-la", [source]) == cache / "many-langs-la"
+    assert find_model("many-langs-la").weights.name == "encoder.pkl"
+
+
+def find_files(folder: Path) -> list[str]:
+    """Return the names of all visible files below a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return sorted(path.name for path in files if not path.name.startswith("."))

@@ -1,0 +1,82 @@
+"""Rules of docs/writing.md that a machine can check: docstrings, comments and phrases."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import elmo_cli
+
+PACKAGE = Path(elmo_cli.__file__).parent
+
+NO_VERB = re.compile(
+    r"(The|A|An|One|Some|All|Those|These|That|This|What|How|Where|Whether|Which|Why|When|Of|In|From|"
+    r"For|At|By|Its|Shape|None|Nothing|Each|Every|Same|About|So|Not|With|Float|Int64)\b"
+)
+"""First words that no function's docstring has: it begins with an imperative verb."""
+NOUN_CLAUSE = re.compile(r"(What|How|Where|Which|Why|The same|Of|Those|Its|That of)\b")
+"""First words that no docstring of a class, module, property or attribute has."""
+TORN_OFF = re.compile(r"#\s*(which|whose|of|that)\b")
+"""Beginnings of comments that are no sentences."""
+PHRASES = (
+    r"\banew\b",
+    r"\balike\b",
+    r"\bto be had\b",
+    r"\b(is|are) (said|told|asked|wanted|meant)\b",
+    r"\bone (vector|line|dataset|word|sentence|file|row|token) an? "
+    r"(vector|line|dataset|word|sentence|file|row|token)\b",
+)
+"""Phrases that a reader has to read twice; docs/writing.md has the alternatives."""
+
+
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def docstrings(path: Path) -> Iterator[tuple[bool, str]]:
+    """Yield whether a docstring is a function's, and its text."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+            decorators = getattr(node, "decorator_list", [])
+            is_property = any("property" in ast.unparse(each) for each in decorators)
+            if text := ast.get_docstring(node):
+                yield isinstance(node, ast.FunctionDef) and not is_property, text
+        body = getattr(node, "body", None)
+        for first, second in pairwise(body) if isinstance(body, list) else ():
+            is_text = isinstance(second, ast.Expr) and isinstance(second.value, ast.Constant)
+            if isinstance(first, (ast.Assign, ast.AnnAssign)) and is_text:
+                yield False, str(second.value.value)
+
+
+def comments(path: Path) -> Iterator[str]:
+    with open(path, "rb") as file:
+        for token in tokenize.tokenize(io.BytesIO(file.read()).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    found = [text for path in sources() for is_function, text in docstrings(path) if is_function]
+    assert [text[:60] for text in found if NO_VERB.match(text)] == []
+
+
+def test_other_docstrings_begin_with_a_noun() -> None:
+    found = [
+        text for path in sources() for is_function, text in docstrings(path) if not is_function
+    ]
+    assert [text[:60] for text in found if NOUN_CLAUSE.match(text)] == []
+
+
+def test_comments_are_no_torn_off_clauses() -> None:
+    found = [text for path in sources() for text in comments(path)]
+    assert [text for text in found if TORN_OFF.match(text)] == []
+
+
+def test_texts_have_no_phrase_that_is_read_twice() -> None:
+    texts = [text for path in sources() for _, text in docstrings(path)]
+    texts += [text for path in sources() for text in comments(path)]
+    pattern = re.compile("|".join(PHRASES))
+    assert [text[:80] for text in texts if pattern.search(" ".join(text.split()))] == []
