@@ -150,7 +150,7 @@ def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
         entries = json_entries(lines, tokenizer, fields)
     else:
         entries = FORMATS[input_format].entries(lines, tokenizer)
-    for number, record, error in entries:
+    for number, record, error, _ in entries:
         if error is not None:
             error = f"{part.path}, {unit} {part.line - 1 + number}: {error}"
             if not text.skip_errors:

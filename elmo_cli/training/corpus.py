@@ -1,7 +1,8 @@
 """Text files to batches: streamed, shuffled per window, and resumable anywhere.
 
 The progress in the text is a file and an offset, so that a run resumes without reading the text
-before it. Compressed files are decompressed up to the offset.
+before it. Compressed files are decompressed up to the offset. Files that are not
+plain text are read from their beginning again.
 
 A direction reads a boundary and the tokens, and predicts the tokens and the other boundary. For
 T tokens there are T + 1 predictions:
@@ -21,8 +22,9 @@ import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +32,16 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
+from elmo_cli.settings import TextSettings
+from elmo_cli.text.input_formats import TEXT
 from elmo_cli.text.lines import LineReader, check_input, open_text
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
 _Item = TypeVar("_Item")
+
+DEFAULT_SETTINGS: Final = TextSettings()
 
 _WINDOW_TOKENS = 200_000
 """Minimum number of tokens per window: enough for batches of similar lengths."""
@@ -60,7 +66,7 @@ class TextProgress(NamedTuple):
     offset: int = 0
     """Bytes of the current file before the current window, decompressed."""
     line: int = 0
-    """Lines of the current file before the current window."""
+    """Lines or other records of the current file before the current window."""
     n_windows: int = 0
     """Complete windows."""
     n_used: int = 0
@@ -72,6 +78,19 @@ Window = tuple[list[Sentence], TextProgress]
 """The part of the text that is in memory at once, and the progress after it."""
 
 
+class TextRecord(NamedTuple):
+    """A line or another record of the training text, and the progress in the file after it."""
+
+    text: str
+    """The record as one line of text."""
+    sentences: list[Sentence]
+    """Its sentences that have tokens."""
+    offset: int
+    """Bytes of the file up to its end; 0 if the file is always read from its beginning."""
+    number: int
+    """Number of records up to its end."""
+
+
 @dataclass(frozen=True)
 class TrainingText:
     """The files to train on, without the validation lines in them."""
@@ -80,6 +99,8 @@ class TrainingText:
     validation_share: float = 0.0
     seed: int = 0
     tokenizer: Tokenizer = WHITESPACE
+    settings: TextSettings = DEFAULT_SETTINGS
+    """How the files are read. `tokenizer` is made from them."""
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[Window]:
         """Yield windows without end, from the start of a window on.
@@ -115,33 +136,47 @@ class TrainingText:
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
             begin = start if number == start.file else TextProgress(start.epoch, number)
-            for line, offset, n_lines in read_lines_from(order[number], begin.offset, begin.line):
-                sentences = [] if self.is_validation(line) else self.sentences(line)
-                if sentences:
-                    yield sentences, TextProgress(start.epoch, number, offset, n_lines)
+            for record in self.read_from(order[number], begin.offset, begin.line):
+                if record.sentences and not self.is_validation(record.text):
+                    progress = TextProgress(start.epoch, number, record.offset, record.number)
+                    yield record.sentences, progress
 
     @property
     def names(self) -> str:
         """Names of the files, for messages."""
         return ", ".join(map(str, self.paths))
 
-    def sentences(self, line: str) -> list[Sentence]:
-        """Return the sentences of a line that have tokens."""
-        return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
+    def read_from(
+        self, path: Path, offset: int = 0, number: int = 0, *, is_quiet: bool = True
+    ) -> Iterator[TextRecord]:
+        """Yield the records of a file, from the progress after one of them on.
+
+        Plain text is read from the offset on. All other files are read from their beginning.
+        """
+        input_format = self.settings.find_format(path, self.tokenizer)
+        if input_format.name == TEXT.name and not self.settings.paragraphs and is_quiet:
+            yield from self._read_lines_from(path, offset, number)
+            return
+        options = self.settings.read_options(ignores_ids=True, is_quiet=is_quiet)
+        with self.settings.open_records(path, self.tokenizer, options) as (records, *_):
+            for n_records, record in enumerate(islice(records, number, None), start=number + 1):
+                text = " ".join(record.tokens if input_format.has_tokens else record.text.split())
+                yield TextRecord(text, [record.tokens] * bool(record.tokens), 0, n_records)
+
+    def _read_lines_from(self, path: Path, offset: int, number: int) -> Iterator[TextRecord]:
+        """Yield the lines of a file from an offset on."""
+        with open_text(path) as file:
+            reader = LineReader(path, file, first=number + 1)
+            reader.seek(offset)
+            while content := reader.next_line():
+                offset, number = offset + len(content), number + 1
+                line = reader.decode(content)
+                found = self.tokenizer.tokenize_sentences(line)
+                yield TextRecord(line, list(filter(None, found)), offset, number)
 
     def is_validation(self, line: str) -> bool:
         """Return whether a line is validation text. Equal lines have equal answers."""
         return zlib.crc32(line.encode()) < self.validation_share * 2**32
-
-
-def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
-    """Yield the lines of a file from an offset on, with the offset and line number after each."""
-    with open_text(path) as file:
-        reader = LineReader(path, file, first=number + 1)
-        reader.seek(offset)
-        while line := reader.next_line():
-            offset, number = offset + len(line), number + 1
-            yield reader.decode(line), offset, number
 
 
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:

@@ -67,9 +67,17 @@ def identify(start: Start, text: TrainingText) -> Identity:
             "tokenizer": text.tokenizer.name,
             "split_sentences": text.tokenizer.splits_by,
             "validation_share": text.validation_share,
+            **_reading(text),
         },
         "vocabulary_size": start.n_words,
     }
+
+
+def _reading(text: TrainingText) -> dict[str, Any]:
+    """Return the settings that change what is read of the text files, without the defaults."""
+    names = ("input_format", "text_column", "paragraphs")
+    chosen = {name: getattr(text.settings, name) for name in names}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def fingerprint(path: Path) -> FileFingerprint:

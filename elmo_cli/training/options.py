@@ -7,11 +7,12 @@ options.json, else from the defaults, some of which depend on the optimizer.
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.errors import OptionsError
+from elmo_cli.settings import TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class TextOptions:
     validation_share: float = 0.0
     """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
     trained on these lines."""
+    settings: TextSettings = field(default_factory=TextSettings)
+    """How the files are read. `tokenizer` is made from them."""
 
 
 @dataclass(frozen=True)

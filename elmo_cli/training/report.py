@@ -16,11 +16,12 @@ from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
+from elmo_cli.settings import TextSettings
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import Tokenizer, read_sentences
+from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.training.card import make_record, write_record
 from elmo_cli.training.checkpoint import Signature
-from elmo_cli.training.corpus import TrainingText
+from elmo_cli.training.corpus import DEFAULT_SETTINGS, TrainingText
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import VOCABULARY_FILE, Start
 
@@ -93,8 +94,8 @@ class Report:
         self._write_model()
         run, path, perplexity = self._run, self._validation_file, None
         if path is not None:
-            device, tokenizer = run.processes.device, self._text.tokenizer
-            perplexity = measure(self._folder, device, path, tokenizer, max_tokens)
+            parts = validation_text(self._text, path)
+            perplexity = measure(self._folder, run.processes.device, *parts, max_tokens)
             logger.info(
                 "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
                 run.step,
@@ -157,11 +158,25 @@ class Report:
         write_record(self._folder, make_record(*parts))
 
 
+def validation_text(
+    text: TrainingText, path: str | Path
+) -> tuple[str | Path, Tokenizer, TextSettings]:
+    """Return a validation file, its tokenizer, and how it is read.
+
+    A share of the training text has been written as plain text. Its tokens have spaces between
+    them if the training text has tokens.
+    """
+    if not text.validation_share:
+        return path, text.tokenizer, text.settings
+    return path, text.tokenizer, DEFAULT_SETTINGS
+
+
 def measure(
     folder: Path,
     device: Device,
     path: str | Path,
     tokenizer: Tokenizer,
+    settings: TextSettings = DEFAULT_SETTINGS,
     max_tokens: float = float("inf"),
 ) -> dict[str, float]:
     """Measure the perplexity of the model in a folder on the first tokens of a text.
@@ -171,8 +186,10 @@ def measure(
         mean of both directions' losses; the number of `tokens`, and their share that is `unknown`.
     """
     model = LanguageModel(model=folder, device=device)
-    sentences = read_sentences(path, tokenizer)
-    measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
+    options = settings.read_options(ignores_ids=True, is_quiet=True)
+    with settings.open_records(path, tokenizer, options) as (records, *_):
+        sentences = (record.tokens for record in records)
+        measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
     perplexity: dict[str, float] = asdict(measured.all_words)
     return {**perplexity, "tokens": measured.tokens, "unknown": measured.unknown}
 

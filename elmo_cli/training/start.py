@@ -16,7 +16,7 @@ from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabular
 from elmo_cli.model.weights import SUFFIXES
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.training.corpus import TrainingText, read_lines_from
+from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.options import PRESETS, StartOptions, TrainingOptions
 
@@ -112,12 +112,13 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
     validation_lines, n_sentences = [], 0
-    lines = (line for path in text.paths for line, _, _ in read_lines_from(path))
-    for line in filter(None, lines):
-        if text.is_validation(line):
-            validation_lines.append(line)
+    for record in (record for path in text.paths for record in text.read_from(path)):
+        if not record.text:
+            continue
+        if text.is_validation(record.text):
+            validation_lines.append(record.text)
         else:
-            for sentence in text.sentences(line):
+            for sentence in record.sentences:
                 words.update(sentence)
                 n_sentences += 1
     if n_sentences == 0:

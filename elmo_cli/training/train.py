@@ -12,8 +12,6 @@ from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.input_formats import TEXT, open_records
-from elmo_cli.text.tokenizers import read_sentences
 from elmo_cli.training.card import find_finished_run
 from elmo_cli.training.checkpoint import (
     Signature,
@@ -35,7 +33,7 @@ from elmo_cli.training.options import (
     complete_options,
 )
 from elmo_cli.training.processes import Processes, join_processes
-from elmo_cli.training.report import Report, load_summary_writer, measure
+from elmo_cli.training.report import Report, load_summary_writer, measure, validation_text
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
     VALIDATION_FILE,
@@ -106,7 +104,7 @@ def train_model(
             logger.info("%s: training is finished, and nothing is left to train", folder)
             if validation is None or not processes.is_first:
                 return None
-            return measure(folder, processes.device, validation, text.tokenizer)
+            return measure(folder, processes.device, *validation_text(text, validation))
         run = _start_run(start, text, signature, folder, options, processes)
         stack.callback(run.close)
         saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
@@ -130,16 +128,22 @@ def train_model(
 def _check_validation_file(options: TextOptions) -> None:
     """Read the whole validation file, to report its errors before training."""
     path = options.validation_file
-    if path and not sum(map(bool, read_sentences(path, options.tokenizer))):
+    if path is None:
+        return
+    read = options.settings.read_options(ignores_ids=True)
+    with options.settings.open_records(path, options.tokenizer, read) as (records, *_):
+        has_sentence = sum(bool(record.tokens) for record in records) > 0
+    if not has_sentence:
         raise InputError(f"{path}: no sentence to measure perplexity on.")
 
 
 def _open_text(options: TextOptions, seed: int) -> TrainingText:
     """Find the files of the text, and warn if the tokenizer does not seem to fit."""
     paths = find_text_files(options.files)
-    with open_records(paths[0], TEXT, tokenizer=options.tokenizer) as (records, *_):
-        list(islice(records, _SAMPLE_LINES))
-    return TrainingText(paths, options.validation_share, seed, options.tokenizer)
+    share, tokenizer, settings = options.validation_share, options.tokenizer, options.settings
+    text = TrainingText(paths, share, seed, tokenizer, settings)
+    list(islice(text.read_from(paths[0], is_quiet=False), _SAMPLE_LINES))
+    return text
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:

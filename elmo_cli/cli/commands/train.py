@@ -63,7 +63,7 @@ _file = partial(
         help="Number of words to predict, if counted. [default: 25000]",
     ),
 )
-@options.text_options("whitespace")
+@options.text_options("whitespace", with_ids=False)
 @option_group(
     "Validation",
     _file("--validation-file", help="Text to measure perplexity on."),
@@ -195,8 +195,8 @@ def train(
 ) -> None:
     """Train a model on text, a sentence a line, or resume a run.
 
-    TEXT are files, plain or gzip, or patterns in quotes, of tokens with white space
-    between, unless --tokenizer names another way. FOLDER becomes a model for
+    TEXT are files, or patterns in quotes, of tokens with white space between, unless
+    --tokenizer names another way. They may be compressed, or tables. FOLDER becomes a model for
     --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says
     how it was made. After Ctrl-C or anything else that ends it, the same command resumes it.
     The perplexity of the validation text goes to standard output, as JSON.
@@ -222,7 +222,9 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    text_options = TextOptions(texts, tokenizer, validation_file, validation_share)
+    text_options = TextOptions(
+        *(texts, tokenizer, validation_file, validation_share, text_settings)
+    )
     with stop_on_signal() as should_stop:
         perplexity = train_model(
             *(text_options, folder, start_options, given_options, run_options),

@@ -107,7 +107,7 @@ def plot(
         help="Maximum number of uses of a word that are averaged, the first ones. [default: all]",
     ),
 )
-@options.text_options("whitespace", requires="--corpus")
+@options.text_options("whitespace", with_ids=False, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
@@ -167,6 +167,7 @@ def word_vectors(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
             tokenizer=tokenizer,
+            settings=text_settings,
             layers=layers,
             min_count=min_count,
             at_most=at_most,
