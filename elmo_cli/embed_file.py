@@ -31,7 +31,6 @@ from elmo_cli.pretrained.domains import warn_about_domain
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
 from elmo_cli.text.lines import size_in_bytes
-from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Progress, Record
 from elmo_cli.text.shards import WHOLE, ShardReader
 
@@ -247,7 +246,7 @@ class _Run:
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
-            options=ReadOptions(token_limit=self.engine.options.token_limit),
+            options=replace(plan.options, token_limit=self.engine.options.token_limit),
         ) as read:
             self.has_ids = read.has_ids
             self.record_filter.begin()

@@ -216,7 +216,7 @@ def _checked(
     Raises:
         InputError: An entry is invalid, without `skip_errors`.
     """
-    for number, record, error in entries:
+    for number, record, error, _ in entries:
         if error is None:
             yield record
             continue

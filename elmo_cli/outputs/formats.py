@@ -51,6 +51,11 @@ class OutputFormat:
         """Return whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
 
+    @property
+    def names_datasets(self) -> bool:
+        """Return whether an id is the name of a dataset or a file in an archive."""
+        return self.name == "npz" or (self.name == "hdf5" and self.layout == "allennlp")
+
     def settings(self) -> dict[str, str]:
         """Return the attributes of an output that name its format."""
         return {

@@ -66,6 +66,21 @@ def warn_about_tokenizer(records: Iterable[Record]) -> Iterator[Record]:
     yield from records
 
 
+def warn_about_blank_lines(first: int, n_sentences: int) -> None:
+    """Log a warning about sentences of CoNLL-U without a blank line before them.
+
+    Args:
+        first: Number of the line where the first one begins.
+        n_sentences: Number of these sentences.
+    """
+    logger.warning(
+        "Warning: line %s: %s of CoNLL-U without a blank line before. Every line with the ID 1 "
+        "begins a new sentence.",
+        f"{first:,}",
+        "a sentence" if n_sentences == 1 else f"the first of {n_sentences:,} sentences",
+    )
+
+
 def _unspaced_language(tokens: Sentence) -> str | None:
     """Return the language of tokens that are phrases in a script without spaces, if any."""
     shortest = min(script.max_length for script in _SCRIPTS.values())

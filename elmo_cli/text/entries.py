@@ -24,7 +24,6 @@ fasta    one sequence per record, one token per residue; as in SeqVec, whitespac
 """
 
 import json
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -35,8 +34,6 @@ from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.paragraphs import Paragraph
 from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
-
-logger = logging.getLogger(__name__)
 
 LINE: Final = "line"
 """Attribute of a sentence that was split from a line: the number of the line, from 0."""
@@ -57,6 +54,8 @@ class Entry(NamedTuple):
     record: Record
     error: str | None = None
     """Error in the format of the record."""
+    has_no_blank_line: bool = False
+    """Whether a sentence of CoNLL-U begins without a blank line before it."""
 
 
 class Fields(NamedTuple):
@@ -95,21 +94,11 @@ _NumberedLines = list[tuple[int, str]]
 def conllu_entries(
     lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
 ) -> Iterator[Entry]:
-    """Yield the sentences of CoNLL-U, which is tokenized.
-
-    Log a warning if a sentence begins without a blank line before it.
-    """
-    is_warned = False
+    """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
         for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
-            if index and not is_warned:
-                is_warned = True
-                logger.warning(
-                    "Warning: line %s: a sentence of CoNLL-U begins without a blank line before "
-                    "it. Every line with the ID 1 begins a new sentence.",
-                    f"{sentence[0][0]:,}",
-                )
-            yield from _conllu_entry(sentence)
+            for entry in _conllu_entry(sentence):
+                yield entry._replace(has_no_blank_line=index > 0)
 
 
 def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:

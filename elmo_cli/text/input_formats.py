@@ -211,7 +211,10 @@ def open_records(
     with _open_parsed(source, input_format, on_bytes, skip_errors, should_stop) as opened:
         parsed, is_ready = opened
         if input_format.name == TEXT.name:
-            parsed = join_paragraphs(parsed) if options.paragraphs else warn_about_wrapping(parsed)
+            if options.paragraphs:
+                parsed = join_paragraphs(parsed)
+            elif not options.is_quiet:
+                parsed = warn_about_wrapping(parsed)
         if input_format.is_guess:
             parsed = _refuse_other_formats(parsed, name)
         if input_format.read_as == "file":
@@ -223,9 +226,10 @@ def open_records(
             place="line" if "line" in input_format.read_as else input_format.unit,
             options=options,
         )
-        if tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens:
+        is_split = tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens
+        if is_split and not options.is_quiet:
             records = warn_about_tokenizer(records)
-        has_ids, first = input_format.has_ids, []
+        has_ids, first = input_format.has_ids and not options.ignores_ids, []
         if has_ids is None:
             for record in records:
                 first.append(record)

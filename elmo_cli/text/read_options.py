@@ -24,13 +24,18 @@ class ReadOptions:
     """Length of a token that the model reads; a warning counts longer tokens."""
     ids_name_datasets: bool = True
     """Whether an id that cannot name a dataset of HDF5 is an error."""
+    ignores_ids: bool = False
+    """Whether records have no ids, because nothing is named after them."""
+    is_quiet: bool = False
+    """Whether no warning is logged, because the text has been read before."""
 
     @property
     def fields(self) -> Fields:
         """Columns that are read."""
         text = DEFAULT_FIELDS.text if self.text_column is None else (self.text_column,)
-        identifier = self.id_column or DEFAULT_FIELDS.id
-        return Fields(text, identifier, self.id_column is not None, self.keep_columns)
+        is_required = self.id_column is not None and not self.ignores_ids
+        identifier = None if self.ignores_ids else self.id_column or DEFAULT_FIELDS.id
+        return Fields(text, identifier, is_required, self.keep_columns)
 
     def check(self, format_name: str, *, has_columns: bool) -> None:
         """Raise an `InputError` if an option has no effect with a format."""

@@ -111,7 +111,7 @@ def plot(
         help="Maximum number of occurrences of a word to average, the first ones. [default: all]",
     ),
 )
-@options.text_options("whitespace", requires="--corpus")
+@options.text_options("whitespace", with_ids=False, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
@@ -171,6 +171,7 @@ def word_vectors(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
             tokenizer=tokenizer,
+            settings=text_settings,
             layers=layers,
             min_count=min_count,
             at_most=at_most,
