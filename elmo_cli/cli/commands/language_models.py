@@ -132,9 +132,10 @@ def surprisal(
     White space separates tokens, unless --tokenizer names another tokenizer. FILE may be
     compressed, a table, or - for standard input. The output is TSV with a header: the line
     number or the id of the record, the number of the token in it, both numbers from 1, the
-    token, its surprisal in bits, and whether the vocabulary contains it (1) or not (0). An unknown token has the surprisal of <UNK>,
-    which covers all unknown words and says little about this one. --entropy adds the entropy
-    over the whole vocabulary, in bits: the expected surprisal at this position.
+    token, its surprisal in bits, and whether the vocabulary contains it (1) or not (0).
+    An unknown token has the surprisal of <UNK>, which covers all unknown words and says little
+    about this one. --entropy adds the entropy over the whole vocabulary, in bits: the expected
+    surprisal at this position.
 
     \b
     $ elmo surprisal stimuli.txt > surprisal.tsv
