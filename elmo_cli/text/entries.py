@@ -41,8 +41,7 @@ ORIGINAL_ID: Final = "original_id"
 """Attribute of a sequence: its whole header. bio_embeddings uses the same name."""
 
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
-_RANGE: Final = re.compile(r"(\d+)-\d+")  # a multiword token
-_EMPTY_NODE: Final = re.compile(r"(\d+)\.\d+")
+_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")  # a multiword token, or an empty node
 _READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
@@ -146,22 +145,18 @@ def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
 def _conllu_error(columns: list[str], n_words: int) -> str | None:
     """Return the error of a line, if any. The sentence has `n_words` words before it."""
     identifier = columns[0]
-    span, node = _RANGE.fullmatch(identifier), _EMPTY_NODE.fullmatch(identifier)
     if len(columns) < 2:
         return f"expected 10 fields separated by tabs, found {identifier[:60]!r}. {_READ_AS_TEXT}"
-    if not (identifier.isdecimal() or span or node):
+    if _IGNORED_ID.fullmatch(identifier):
+        return None
+    if not identifier.isdecimal():
         return (
             f"field 1 (ID): expected a number such as 3, 3-4 or 3.1, found {identifier[:60]!r}. "
             f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
         )
-    found = span or node
-    first = int(found[1] if found else identifier)
-    expected = n_words if node else n_words + 1
-    if first != expected:
-        return f"field 1 (ID): expected {expected}, found {identifier[:60]}"
-    if identifier.isdecimal() and not columns[1]:
-        return "field 2 (FORM): expected a word, found none"
-    return None
+    if int(identifier) != n_words + 1:
+        return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
+    return None if columns[1] else "field 2 (FORM): expected a word, found none"
 
 
 def fasta_entries(

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, AnyStr, BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from elmo_cli.errors import InputError, first_line
 from elmo_cli.text.compression import decompressed, is_damage
@@ -163,7 +163,7 @@ class LineReader:
             # The limit grows with the line, so that a long line is copied only a few times.
             more = self._readline(max(_HEAD_BYTES, len(self._rest)))
         content, self._rest = self._rest + more, b""
-        pieces = split_lines(content)
+        pieces = content.splitlines(keepends=True)
         if more and not more.endswith(b"\n"):
             self._rest = pieces.pop()  # Its end may follow: also LF after CR.
         self._lines.extend(pieces)
@@ -179,11 +179,9 @@ class LineReader:
             raise InputError(f"{place}: cannot read on: {first_line(error)}") from None
 
 
-def split_lines(content: AnyStr) -> list[AnyStr]:
-    """Split text after each CR, LF and CRLF."""
-    if isinstance(content, bytes):
-        return [line for line in re.split(rb"(?<=\r)(?!\n)|(?<=\n)", content) if line]
-    return [line for line in re.split(r"(?<=\r)(?!\n)|(?<=\n)", content) if line]
+def _split_text(text: str) -> list[str]:
+    """Split text after each CR, LF and CRLF. The method `splitlines` also splits elsewhere."""
+    return [line for line in re.split(r"(?<=\r)(?!\n)|(?<=\n)", text) if line]
 
 
 def read_lines(
@@ -252,7 +250,7 @@ def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
             raise InputError("the input: expected a file that is open as text, found a binary file")
         line = line.removeprefix("" if number else "\ufeff")
         if "\r" in line and (splits_at_cr or not (number or line.endswith("\n"))):
-            yield from split_lines(line)
+            yield from _split_text(line)
         else:
             yield line
 
