@@ -38,7 +38,7 @@ Vectors = NDArray[np.float32]
 
 
 class Picture(NamedTuple):
-    """What was drawn."""
+    """Result of a drawing."""
 
     n_occurrences: int
     """Number of occurrences of the word."""
