@@ -1,1 +1,1 @@
-"""Analysis of vectors: cosine similarity, word vectors."""
+"""Analysis of vectors: similarity, neighbours, target words, change, pictures, word vectors."""

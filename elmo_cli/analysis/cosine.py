@@ -1,4 +1,4 @@
-"""Cosine similarity of a word's vectors in two sentences."""
+"""Cosine similarity of the vectors of a word in two sentences."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,42 +14,49 @@ from elmo_cli.text.records import Sentence
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A token of a sentence."""
+    """Token of a sentence."""
 
     sentence: Sentence
     index: int
-    """From 0."""
+    """Position of the token, from 0."""
 
     @property
     def token(self) -> str:
-        """The token itself."""
+        """Text of the token."""
         return self.sentence[self.index]
 
     @property
     def marked(self) -> str:
-        """The sentence with the token in brackets."""
+        """Text of the sentence, with the token in brackets."""
         before, after = self.sentence[: self.index], self.sentence[self.index + 1 :]
         return " ".join([*before, f"[{self.token}]", *after])
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """Cosine similarities of the vectors of two occurrences."""
+    """Cosine similarities of two occurrences."""
 
     first: Occurrence
     second: Occurrence
     layers: list[float]
-    """The cosine of each layer, from the token layer up."""
+    """Cosine of each layer, from the token layer up."""
     average: float
-    """The cosine of the averages of all layers."""
+    """Cosine of the averages of all layers."""
 
 
 def find_occurrence(
     sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word, exactly, among the tokens of a sentence.
+    """Find a word among the tokens of a sentence, as it is written.
 
-    Where it occurs several times, `number` says which, from 1; `option` is its name in messages.
+    Args:
+        sentence: Tokens.
+        word: Word to find.
+        number: Number of the occurrence, from 1; required if the word occurs several times.
+        option: Name of `number` in messages.
+
+    Raises:
+        InputError: There is no such occurrence, or there are several and `number` is missing.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"
@@ -57,8 +64,8 @@ def find_occurrence(
         raise InputError(f"{word!r} is not a token of: {tokens}{_near_miss(sentence, word)}")
     if number is None and len(found) > 1:
         raise InputError(
-            f"{word!r} occurs {len(found)} times in: {tokens}; choose one with {option}, "
-            f"1 to {len(found)}"
+            f"{word!r} occurs {len(found)} times in: {tokens}. Choose one with {option}, "
+            f"1 to {len(found)}."
         )
     if number is not None and not 1 <= number <= len(found):
         times = "once" if len(found) == 1 else f"{len(found)} times"
@@ -68,16 +75,27 @@ def find_occurrence(
 
 def find_pair(
     sentences: Sequence[str],
-    cut: Callable[[str], Sentence],
+    tokenize: Callable[[str], Sentence],
     word: str,
     word2: str | None = None,
     occurrence1: int | None = None,
     occurrence2: int | None = None,
 ) -> tuple[Occurrence, Occurrence]:
-    """Find the words to compare in two sentences, raw text; `word` in both without a `word2`."""
+    """Find the words to compare in two sentences of raw text.
+
+    Args:
+        sentences: Two texts.
+        tokenize: Function that splits a text into tokens.
+        word: Word in the first sentence.
+        word2: Word in the second sentence. None is `word`.
+        occurrence1, occurrence2: Number of the occurrence in each sentence, from 1.
+
+    Raises:
+        InputError: There are not two sentences, or see `find_occurrence`.
+    """
     if len(sentences) != 2:
         raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
-    first, second = map(cut, sentences)
+    first, second = map(tokenize, sentences)
     return (
         find_occurrence(first, word, occurrence1, option="--occurrence1"),
         find_occurrence(second, word2 or word, occurrence2, option="--occurrence2"),
@@ -85,15 +103,16 @@ def find_pair(
 
 
 def _near_miss(sentence: Sentence, word: str) -> str:
+    """Return a question that names a similar token, if there is one."""
     folded = {token.casefold(): token for token in reversed(sentence)}
     near = get_close_matches(word.casefold(), folded, n=1)
-    return f"; is {folded[near[0]]!r} meant?" if near else ""
+    return f". Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def similarities(
     embedder: ElmoEmbedder, pairs: Sequence[tuple[Occurrence, Occurrence]]
 ) -> list[Similarity]:
-    """Compare pairs of occurrences; all sentences are embedded together."""
+    """Compare pairs of occurrences. All sentences are embedded together."""
     occurrences = [occurrence for pair in pairs for occurrence in pair]
     embedded = embedder.embed_sentences(occurrence.sentence for occurrence in occurrences)
     vectors = [
@@ -112,7 +131,7 @@ def similarities(
 
 
 def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    """Compute the cosine of two vectors, shape (W,); 0 if one of them is zero."""
+    """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
     one, other = one.astype(np.float64), other.astype(np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / norms) if norms else 0.0

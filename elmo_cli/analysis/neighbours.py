@@ -1,4 +1,4 @@
-"""Nearest neighbours: the tokens in files whose vectors are nearest to that of a word.
+"""Nearest neighbours: tokens in files with vectors similar to the vector of a word.
 
 The search is exact, and compares blocks of vectors.
 """
@@ -71,7 +71,7 @@ def neighbours(
     device: Device = "cpu",
     is_excluded: Callable[[int, Neighbour], bool] = lambda query, found: False,
 ) -> Neighbours:
-    """Find the tokens whose vectors have the largest cosines with those of queries.
+    """Find the tokens whose vectors have the largest cosines with query vectors.
 
     All tokens are compared. Each file is read once, some MB at a time.
 

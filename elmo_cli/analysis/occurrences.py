@@ -53,7 +53,7 @@ class Vectors(NamedTuple):
     """Number of the record in the source, from 0."""
     record: Record
     positions: Sequence[int]
-    """Positions of the tokens that have a vector: all, or those of target words."""
+    """Positions of the tokens that have a vector: of all tokens, or of target words."""
     vectors: Array
     """float, shape (n, W); (1, W) where all tokens are pooled."""
     forms: Mapping[str, str]
@@ -229,8 +229,7 @@ def find_word(
 ) -> list[EmbeddedOccurrence]:
     """Find the occurrences of one word, in the order of the files.
 
-    Where the files have target words, `word` is one of them, with all its forms; or if there is
-    no such target word, one form.
+    A target word of the files is found in all its forms. Any other word is found as one form.
     """
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []

@@ -38,7 +38,7 @@ Vectors = NDArray[np.float32]
 
 
 class Picture(NamedTuple):
-    """Numbers of a picture: occurrences, points, variance of its axes."""
+    """Result of a drawing."""
 
     n_occurrences: int
     """Number of occurrences of the word."""

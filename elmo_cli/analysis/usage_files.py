@@ -45,7 +45,7 @@ class UsagesFile:
     """Reader for one file, which is opened again each time it is read."""
 
     has_sentences = True
-    """Whether the file has sentences and forms."""
+    """True if the file has sentences and forms."""
 
     def __init__(self, path: str | Path) -> None:
         """Check that a file has the occurrences of target words.

@@ -1,21 +1,22 @@
-"""One vector per word: of its spelling, of the softmax, or the mean over its occurrences.
+"""One vector per word: of the token encoder, of the softmax, or the mean over its occurrences.
 
 The suffix of a file chooses its format:
 
 .hdf5, .h5           a dataset `embedding`, float32, shape (V, W), one row per word: the format
                      of bilm-tf, and of the weights of a word-level model
-.txt, .vec, .w2v     word2vec's text format: V and W, then one word and its W values per line;
-                     compressed if `.gz` follows
+.txt, .vec, .w2v     word2vec's text format: V and W, then one line per word with the word and
+                     its W values; compressed if `.gz` follows
 .bin                 word2vec's binary format
 .npz                 arrays of NumPy: `words`, `vectors`, and `counts` if they are known
-.tsv                 for the Embedding Projector: the values of one word per line; the words, and
-                     counts if they are known, are in NAME.metadata.tsv
+.tsv                 for the Embedding Projector: one line per word with its values; the words,
+                     and counts if they are known, are in NAME.metadata.tsv
 """
 
 import gzip
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -48,6 +49,26 @@ Array = NDArray[np.float32]
 OnProgress = Callable[[int], object]
 
 
+@dataclass(frozen=True)
+class Averaging:
+    """Occurrences and layers whose vectors are averaged."""
+
+    layers: str | None = None
+    """Layers as in `ElmoEmbedder.embed_sentences`; the mean of several is taken. None is all
+    layers but the token layer."""
+    min_count: int = 1
+    """Minimum number of occurrences of a word."""
+    at_most: int | None = None
+    """Maximum number of occurrences that are averaged, the first ones. None is all."""
+
+    def __post_init__(self) -> None:
+        if self.at_most is not None and self.at_most < self.min_count:
+            raise InputError(
+                f"at most {self.at_most:,} occurrences: expected {self.min_count:,} or more, the "
+                "minimum"
+            )
+
+
 def write_token_vectors(
     words_file: str | Path,
     output: str | Path,
@@ -58,35 +79,36 @@ def write_token_vectors(
     overwrite: bool = False,
     on_progress: OnProgress = lambda n_words: None,
 ) -> int:
-    """Write the vectors of the words of a file.
+    """Write the vectors of the words in a file.
 
     Args:
-        words_file: File with one word per line; special tokens are not required.
-        output: Path whose suffix chooses the format. The file appears when it is complete.
-        softmax: Write the output vectors of the softmax; a word outside its vocabulary gets
-            the vector of `<UNK>`.
+        words_file: Path of the words, one per line; special tokens are not required.
+        output: Path of the vectors. The suffix chooses the format, and the file appears when it
+            is complete.
+        softmax: Write the output vectors of the softmax. A word outside its vocabulary gets the
+            vector of `<UNK>`.
         model: Name, folder or files of a model. None is the default model.
         device: Device of the token encoder, as in `ElmoEmbedder`.
-        overwrite: replace a file that is there.
-        on_progress: called with the number of words of each batch that is done.
+        overwrite: Replace an existing file.
+        on_progress: Called with the number of words in each batch after it is computed.
 
     Returns:
         The number of words.
 
     Raises:
-        InputError: the words cannot be read, or one has white space and the format is text.
+        InputError: The words cannot be read, or a word has white space and the format is text.
         OutputError: `output` has another suffix, exists already or cannot be written.
-        ElmoError: the model or its softmax is missing or invalid.
+        ElmoError: The model or its softmax is missing or invalid.
     """
     output = Path(output)
     _check_output(output, words_file, overwrite=overwrite)
     words = _read_words(words_file, output)
     files = choose_model(model, with_softmax=softmax)
     if softmax:
-        vectors = _of_softmax(words, files)
+        vectors = _softmax_vectors(words, files)
         on_progress(len(words))
     else:
-        vectors = _of_encoder(words, files, choose_device(device), on_progress)
+        vectors = _encoder_vectors(words, files, choose_device(device), on_progress)
     _WRITERS[_suffix(output)](output, words, vectors, None)
     return len(words)
 
@@ -94,21 +116,21 @@ def write_token_vectors(
 def _read_words(path: str | Path, output: Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
-        raise InputError(f"{path}: expected a word a line, found nothing")
+        raise InputError(f"{path}: no words. Write one word per line.")
     takes_white_space = _suffix(output) in (*HDF5_SUFFIXES, ".npz")
     for number, word in enumerate(words, start=1):
         if word.split() != [word] and not takes_white_space:
             raise InputError(
-                f"{path}, line {number}: expected one word without white space, found "
-                f"{word[:60]!r}; {output.suffix} has no way to write it, HDF5 and npz have"
+                f"{path}, line {number}: {word[:60]!r} has white space, which {output.suffix} "
+                "cannot hold. HDF5 and npz can."
             )
     return words
 
 
-def _of_encoder(
+def _encoder_vectors(
     words: list[str], files: ModelFiles, device: torch.device, on_progress: OnProgress
 ) -> Array:
-    """Compute the vectors of words by a model's token encoder, shape (V, P)."""
+    """Return the vectors of words from the token encoder of a model, shape (V, P)."""
     token_encoder = load_bilm(files).token_encoder
     encoder = prepare_token_encoder(token_encoder, compute_types("float32", device))
 
@@ -121,8 +143,8 @@ def _of_encoder(
     return encode_in_chunks(encode, words).cpu().numpy()
 
 
-def _of_softmax(words: list[str], files: ModelFiles) -> Array:
-    """Read the vectors of words from a model's softmax, shape (V, P)."""
+def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
+    """Return the vectors of words from the softmax of a model, shape (V, P)."""
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
@@ -139,32 +161,30 @@ def write_average_vectors(
     *,
     tokenizer: Tokenizer = WHITESPACE,
     settings: TextSettings | None = None,
-    layers: str | None = None,
-    min_count: int = 1,
-    at_most: int | None = None,
+    averaging: Averaging | None = None,
     overwrite: bool = False,
     on_progress: OnProgress = lambda n_tokens: None,
 ) -> int:
-    """Write the mean vectors of the words of a corpus over their occurrences.
+    """Write the mean vectors of words over their occurrences in a corpus.
 
     Args:
-        embedder: of the model that embeds it.
-        corpus: Text, one sentence per line.
-        output: Path whose suffix chooses the format. The file appears when it is complete.
-        words_file: File with one word per line, for the vectors of these words in this order.
-            None is all words, the most frequent first.
-        tokenizer: of the corpus; see `make_tokenizer`.
-        settings: How the corpus is read; `tokenizer` is made from them.
-        layers, min_count, at_most: as in `average_vectors`.
-        overwrite: replace a file that is there.
-        on_progress: called with the number of tokens of each sentence that is read.
+        embedder: Model.
+        corpus: Path of the text, one sentence per line.
+        output: As in `write_token_vectors`.
+        words_file: Path of the words, one per line, that get a vector, in this order. None is all
+            words, the most frequent first.
+        tokenizer: Tokenizer of the corpus; see `make_tokenizer`.
+        settings: How the corpus is read; the tokenizer is made from them.
+        averaging: Occurrences and layers. None is the default.
+        overwrite: Replace an existing file.
+        on_progress: Called with the number of tokens of each sentence that is read.
 
     Returns:
         The number of words.
 
     Raises:
-        InputError: the corpus or the words cannot be read, or no word is frequent enough.
-        OutputError: see `write_token_vectors`.
+        InputError: The corpus or the words cannot be read, or no word is frequent enough.
+        OutputError: See `write_token_vectors`.
     """
     output = Path(output)
     _check_output(output, words_file, corpus, overwrite=overwrite)
@@ -179,19 +199,21 @@ def write_average_vectors(
                 on_progress(len(record.tokens))
                 yield record.tokens
 
-    found = average_vectors(
-        *(embedder, sentences(), words), layers=layers, min_count=min_count, at_most=at_most
-    )
+    averaging = averaging or Averaging()
+    found = _average(embedder, sentences(), words, averaging)
     if not found.words:
-        raise InputError(f"{corpus}: expected words that occur {min_count:,} times, found none")
+        raise InputError(
+            f"{corpus}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
+        )
     _WRITERS[_suffix(output)](output, found.words, found.vectors, found.counts)
     return len(found.words)
 
 
 class AverageVectors(NamedTuple):
-    """Words, the most frequent first if none were asked for, and the means over their uses."""
+    """Mean vectors of words over their occurrences."""
 
     words: list[str]
+    """Words in the order that was given, or else the most frequent first."""
     counts: list[int]
     """Number of occurrences of each word."""
     vectors: Array
@@ -209,32 +231,38 @@ def average_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences without a word that still counts are not computed. Memory holds one window of
-    sentences, and one float64 vector per word.
+    Sentences whose words all have enough occurrences are not computed. In memory are one window
+    of sentences and one float64 vector per word.
 
     Args:
-        embedder: of the model that embeds them.
-        sentences: each a list of tokens.
-        words: those that get a vector, if they are frequent enough; all if not given.
-        layers: as in `ElmoEmbedder.embed_sentences`, the mean of several; all but the token
-            layer if not given.
-        min_count: minimum number of uses of a word.
-        at_most: maximum number of uses that are averaged, the first ones; all if not given.
+        embedder: Model.
+        sentences: Lists of tokens.
+        words: Words that get a vector, if they are frequent enough. None is all words.
+        layers, min_count, at_most: As in `Averaging`.
 
     Raises:
-        InputError: there are no such layers, or `at_most` is below `min_count`.
+        InputError: There are no such layers, or `at_most` is below `min_count`.
     """
-    if at_most is not None and at_most < min_count:
-        raise InputError(f"at most {at_most:,} uses: expected {min_count:,} or more, the minimum")
-    engine, n_layers = embedder.engine, embedder.options.n_layers
+    return _average(embedder, sentences, words, Averaging(layers, min_count, at_most))
+
+
+def _average(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[Sentence],
+    words: Sequence[str] | None,
+    averaging: Averaging,
+) -> AverageVectors:
+    """Average the vectors of words; see `average_vectors`."""
+    engine, n_layers, at_most = embedder.engine, embedder.options.n_layers, averaging.at_most
     lstm_layers = ",".join(map(str, range(1, n_layers)))
-    selection = Selection(lstm_layers if layers is None else layers).for_model(n_layers)
+    layers = lstm_layers if averaging.layers is None else averaging.layers
+    selection = Selection(layers).for_model(n_layers)
     counts: Counter[str] = Counter()
     sums: dict[str, NDArray[np.float64]] = {}
     for window, embedded in engine.run(
-        _uses(sentences, None if words is None else set(words), counts, at_most),
+        _count_occurrences(sentences, None if words is None else set(words), counts, at_most),
         partial(engine.embed_window, selection=selection),
-        sentence_of=lambda uses: uses[0],
+        sentence_of=lambda item: item[0],
     ):
         for (sentence, positions), values in zip(
             window, map(result_or_raise, embedded), strict=True
@@ -247,20 +275,20 @@ def average_vectors(
                 else:
                     sums[word] = vectors[position].astype(np.float64)
     ordered = (word for word, _ in counts.most_common()) if words is None else words
-    kept = [word for word in ordered if counts[word] >= max(1, min_count)]
+    kept = [word for word in ordered if counts[word] >= max(1, averaging.min_count)]
     means = np.empty((len(kept), len(sums[kept[0]]) if kept else 0), np.float32)
     for row, word in zip(means, kept, strict=True):
         row[:] = sums[word] / min(counts[word], at_most or counts[word])
     return AverageVectors(kept, [counts[word] for word in kept], means)
 
 
-def _uses(
+def _count_occurrences(
     sentences: Iterable[Sentence],
     words: set[str] | None,
     counts: Counter[str],
     at_most: int | None,
 ) -> Iterator[tuple[Sentence, list[int]]]:
-    """Count words; give the sentences with uses to average, and the places of these in them."""
+    """Count words; yield sentences with the positions of the occurrences that are averaged."""
     for sentence in sentences:
         positions = []
         for position, word in enumerate(sentence):
@@ -272,11 +300,8 @@ def _uses(
             yield sentence, positions
 
 
-# The formats.
-
-
 def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    """Raise an `OutputError` if a file of vectors cannot be written, or is one of the inputs."""
+    """Raise an `OutputError` if a file of vectors cannot be written, or is an input."""
     if _suffix(path) not in _WRITERS:
         raise OutputError(
             f"{path}: expected a name that ends in {', '.join(HDF5_SUFFIXES)} for HDF5, in "
@@ -289,7 +314,7 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
 
 
 def _suffix(path: Path) -> str:
-    """Return the suffix that chooses the format; `.gz` may follow the suffix of text."""
+    """Return the suffix that chooses the format; `.gz` may follow a suffix of text."""
     text = Path(path.name.removesuffix(".gz")).suffix
     return text if text in TEXT_SUFFIXES else path.suffix
 
@@ -305,7 +330,8 @@ def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> 
 def _write_text(path: Path, words: Sequence[str], vectors: Array, _counts: object) -> None:
     with replaced(path) as partial, open(partial, "wb") as plain:
         raw: Any = plain
-        if path.suffix == ".gz":  # no time in its header: equal vectors make equal files
+        if path.suffix == ".gz":
+            # Without the time in the header, equal vectors give equal files.
             raw = gzip.GzipFile("", "wb", compresslevel=6, fileobj=plain, mtime=0)
         with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
             file.write(f"{len(words)} {vectors.shape[1]}\n")
@@ -331,7 +357,7 @@ def _write_npz(
 def _write_tsv(
     path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
 ) -> None:
-    # The Projector takes a line of names for more than one column only.
+    # The Projector expects a header only if there is more than one column.
     rows = [*words] if counts is None else ["word\tcount", *map("{}\t{}".format, words, counts)]
     with replaced(path) as tensors, replaced(_metadata(path)) as metadata:
         np.savetxt(tensors, vectors, "%.6g", "\t")

@@ -63,14 +63,14 @@ def test_a_word_is_found_where_it_is() -> None:
     [
         (TWICE, "bench", None, "'bench' is not a token of: bank after bank"),
         (RIVER, "We", 2, "'We' occurs once, not 2 times, in: We sat by the river bank ."),
-        (["I", "sat"], "Sat", None, "'Sat' is not a token of: I sat; is 'sat' meant?"),
-        (["the", "banks"], "bank", 2, "'bank' is not a token of: the banks; is 'banks' meant?"),
+        (["I", "sat"], "Sat", None, "'Sat' is not a token of: I sat. Did you mean 'sat'?"),
+        (["the", "banks"], "bank", 2, "'bank' is not a token of: the banks. Did you mean 'banks'?"),
         ([], "bank", None, "'bank' is not a token of: an empty sentence"),
         (
             TWICE,
             "bank",
             None,
-            "'bank' occurs 2 times in: bank after bank; choose one with --occurrence1, 1 to 2",
+            "'bank' occurs 2 times in: bank after bank. Choose one with --occurrence1, 1 to 2.",
         ),
         (TWICE, "bank", 3, "'bank' occurs 2 times, not 3 times, in: bank after bank"),
     ],

@@ -138,13 +138,13 @@ def test_what_goes_wrong(folder: Path) -> None:
     Path("out.vec").touch()
     there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
     assert_fails(there, "out.vec exists already; --overwrite replaces it")
-    with pytest.raises(InputError, match=r"words.txt, line 2: .* white space, found 'New York'"):
+    with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
-    with pytest.raises(InputError, match=r"found '(a ){30}'; \.vec has no way to write it"):
+    with pytest.raises(InputError, match=r"'(a ){30}' has white space, which \.vec cannot hold"):
         write_token_vectors(words_file("a " * 99), "a.vec", model="model")
     Path("words.txt").write_bytes(b"")
-    with pytest.raises(InputError, match=r"words.txt: expected a word a line, found nothing"):
+    with pytest.raises(InputError, match=r"words.txt: no words"):
         write_token_vectors(words, "out.hdf5", model="model")
     missing = elmo("word-vectors", "no.txt", "out.hdf5", "--model", "none")
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
@@ -242,7 +242,7 @@ def test_rare_words_are_left_out_and_frequent_ones_cut_short() -> None:
     found = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
     assert (found.words, found.counts) == (["the", "cat", "dog"], [3, 2, 2])
     assert_allclose(found.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
-    with pytest.raises(InputError, match=r"^at most 1 uses: expected 2 or more, the minimum$"):
+    with pytest.raises(InputError, match=r"^at most 1 occurrences: expected 2 or more"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 
@@ -274,7 +274,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     elmo("word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2")
     assert_allclose(read("out.hdf5"), [mean_by_hand("dog", [2])], atol=1e-6)
     none = elmo("word-vectors", "-q", "none.vec", "--corpus", "corpus.txt", *MODEL)
-    assert_fails(none, "corpus.txt: expected words that occur 5 times, found none")
+    assert_fails(none, "corpus.txt: no word occurs 5 times or more. Lower --min-count.")
     Path("corpus.jsonl").write_text(json.dumps({"tokens": ["cat"]}) + "\n")
     elmo("word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL)
     with np.load("j.npz") as one:

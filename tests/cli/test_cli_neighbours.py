@@ -130,7 +130,7 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
 
 
 def test_layer_0_is_warned_of() -> None:
-    warning = "Warning: layer 0 is in these vectors; it finds words of like spelling.\n"
+    warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     )
     assert_fails(
         elmo("neighbours", "robber", NEW, "v.hdf5"),
-        f"'robber' is not a token of: {NEW}; is 'robbed' meant?",
+        f"'robber' is not a token of: {NEW}. Did you mean 'robbed'?",
     )
     assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
     assert_fails(
@@ -170,7 +170,10 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
 
     with h5py.File("v.hdf5", "r+") as file:
         file.attrs["model"] = "gone/model"
-    message = "the model of v.hdf5: gone/model: no such model folder or zip file; or --model"
+    message = (
+        "the model of v.hdf5: gone/model: no such model folder or zip file. --model names another "
+        "place."
+    )
     assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
     with h5py.File("v.hdf5", "r+") as file:

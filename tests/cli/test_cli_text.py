@@ -160,7 +160,7 @@ def test_the_language_may_be_named_where_the_model_does_not_say_it() -> None:
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
     english = elmo("cosine", "eau", *sentences, *TINY_MODEL)
-    message = "'eau' is not a token of: L 'eau est froide .; is \"'eau\" meant?"
+    message = "'eau' is not a token of: L 'eau est froide .. Did you mean \"'eau\"?"
     assert_fails(english, message)
 
 

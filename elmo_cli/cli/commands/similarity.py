@@ -57,8 +57,8 @@ def cosine(
 
     Prints the cosine similarity for each layer (0 is the token layer, which does not depend
     on the sentence) and for the average of all layers. With - in place of the sentences,
-    reads pairs from standard input, two tab-separated sentences per line, and prints one line
-    per pair: the cosine of each layer and of the average, separated by tabs.
+    reads pairs from standard input, two sentences per line separated by a tab, and prints
+    one line per pair: the cosine of each layer and of the average, separated by tabs.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
@@ -74,7 +74,7 @@ def cosine(
     def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
         return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
 
-    # A wrong word of the command line is found before a model is loaded.
+    # Find a wrong word on the command line before loading the model.
     pair = None if sentence2 is None else find([sentence1, sentence2])
     embedder = loading.load_embedder(model_settings)
     layers = [*map(str, range(embedder.options.n_layers)), "average"]
@@ -88,6 +88,7 @@ def cosine(
 
 
 def _shown(found: "Similarity", layer: str | None, as_json: bool, *, as_table: bool) -> str:
+    """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
     if as_json:
         pair = {"first": _place(found.first), "second": _place(found.second)}
         return as_json_line({**pair, "layers": found.layers, "average": found.average})
@@ -101,6 +102,7 @@ def _shown(found: "Similarity", layer: str | None, as_json: bool, *, as_table: b
 
 
 def _place(occurrence: "Occurrence") -> dict[str, Any]:
+    """Return an occurrence as JSON values."""
     return {"tokens": occurrence.sentence, "word": occurrence.token, "index": occurrence.index}
 
 
@@ -124,7 +126,7 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
 )
 @options.mean_layers_option("compared")
 @options.tokenizer_options("moses")
-@options.json_option("an object a query")
+@options.json_option("one object per query")
 @options.file_options
 @option_group("Speed", options.device_option())
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
@@ -172,7 +174,7 @@ def neighbours(
         for source in files.sources:
             check_pooling(source, pooled=sentence is not None)
         if any(has_token_layer(source, layers) for source in files.sources):
-            messages.say("Warning: layer 0 is in these vectors; it finds words of like spelling.")
+            messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
         model_settings = _model_of(files, model_settings)
         tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
         queries = _read_queries(arguments, sentence, occurrence, tokenize)
@@ -189,8 +191,8 @@ def neighbours(
             for query, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
                 if as_json:
-                    facts = {"query": _use(files, query), "mean_cosine": found.mean_cosine}
-                    hits = [_facts(files, near) for near in nearest]
+                    facts = {"query": _query(files, query), "mean_cosine": found.mean_cosine}
+                    hits = [_neighbour(files, near) for near in nearest]
                     click.echo(as_json_line({**facts, "neighbours": hits}))
                 else:
                     _print(files, nearest, number if n_before == 1 else None)
@@ -212,7 +214,7 @@ def _read_queries(
     occurrence: int | None,
     tokenize: "Callable[[str], Sentence]",
 ) -> "Iterable[list[Occurrence]]":
-    """Return the query, or yield those of standard input, in lists of lines that are ready."""
+    """Return the query, or the queries of standard input in lists of lines that are ready."""
     from elmo_cli.analysis.cosine import Occurrence, find_occurrence
 
     def find(word: str, text: str) -> Occurrence:
@@ -266,12 +268,15 @@ def _make_tokenizer(
 
 
 def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+    """Load the model of files; an error says that --model can name another."""
     try:
         return loading.load_embedder(settings)
     except ModelError as error:
         if given("--model", "--options-file"):
             raise
-        raise ModelError(f"the model of {files.paths[0]}: {error}; or --model") from None
+        raise ModelError(
+            f"the model of {files.paths[0]}: {error}. --model names another place."
+        ) from None
 
 
 def _print(files: "VectorFiles", nearest: "list[Neighbour]", number: int | None) -> None:
@@ -287,11 +292,13 @@ def _print(files: "VectorFiles", nearest: "list[Neighbour]", number: int | None)
             click.echo(as_row([number, found.cosine, name, text]))
 
 
-def _use(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
+def _query(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
+    """Return an occurrence, or a pooled sentence, as JSON values."""
     return {"tokens": found.sentence} if "pooling" in files.attributes else _place(found)
 
 
-def _facts(files: "VectorFiles", found: "Neighbour") -> dict[str, Any]:
+def _neighbour(files: "VectorFiles", found: "Neighbour") -> dict[str, Any]:
+    """Return a neighbour as JSON values."""
     path, number, record_id = found.location
     name = {"line": number} if record_id is None else {"id": record_id}
-    return {"cosine": found.cosine, "file": str(path)} | name | _use(files, found)
+    return {"cosine": found.cosine, "file": str(path)} | name | _query(files, found)

@@ -1,4 +1,4 @@
-"""`elmo plot` and `elmo word-vectors`: all occurrences of words together."""
+"""`elmo plot` and `elmo word-vectors`: all occurrences of words, drawn or averaged."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +33,7 @@ def plot(
 
     FILE is what `elmo usages` wrote, in any format, or what `elmo embed` wrote to HDF5, a
     folder of `elmo distribute`, or a pattern of such names. In files of `elmo usages`, WORD
-    stands for all its forms. Similar occurrences are close together, and different senses of
+    means all its forms. Similar occurrences are close together, and different senses of
     a word such as "bank" are apart. Some points have a label. In SVG and HTML each point
     shows its sentence under the mouse pointer. The legend has the FILEs in their order. At
     most 2,000 occurrences are drawn. Needs pip install "elmo-cli[plot]".
@@ -60,7 +60,7 @@ def plot(
         with open_vectors(*files, on_progress=bar.update) as opened:
             if any(has_token_layer(source, layers) for source in opened.sources):
                 messages.say(
-                    "Warning: layer 0 is in these vectors; it knows words by their spelling."
+                    "Warning: these vectors contain layer 0, which separates words by spelling."
                 )
             picture = plot_occurrences(
                 *(opened, word, output),
@@ -82,7 +82,7 @@ def plot(
 @options.flag(
     "--softmax",
     excludes="--corpus",
-    help="Write the output vectors of the softmax; that of <UNK> for unknown words.",
+    help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
 @options.overwrite_option
 @option_group(
@@ -91,7 +91,8 @@ def plot(
         "--corpus",
         type=options.PATH,
         metavar="TEXT",
-        help="Average the vectors of each word over its occurrences in TEXT.",
+        help="Average the vectors of each word over its occurrences in TEXT, one sentence per "
+        "line.",
     ),
     options.option(
         "--layers",
@@ -103,12 +104,13 @@ def plot(
         "--min-count",
         default=5,
         requires="--corpus",
-        help="Minimum number of occurrences; rarer words are skipped.",
+        help="Minimum number of occurrences of a word.",
     ),
     options.count(
         "--at-most",
         requires="--corpus",
-        help="Maximum number of occurrences of a word to average, the first ones. [default: all]",
+        help="Maximum number of occurrences of a word that are averaged, the first ones. "
+        "[default: all]",
     ),
 )
 @options.text_options("whitespace", with_ids=False, requires="--corpus")
@@ -129,15 +131,15 @@ def word_vectors(
 ) -> None:
     """Write one vector per word to OUT, for the words in VOCABULARY, one per line.
 
-    With --corpus, the vector of a word is the mean over its occurrences in a text. VOCABULARY
-    is optional then; the default is all words that are frequent enough, the most frequent
-    first. Without --corpus, the vector comes from the token encoder, which does not depend on
-    a sentence: layer 0 of `elmo embed`, which knows the spelling of a word and little else.
+    With --corpus, the vector of a word is the mean over its occurrences in a text, which
+    reflects its meaning there. Without VOCABULARY, OUT then has all words that are frequent
+    enough, the most frequent first. Without --corpus, the vectors come from the token
+    encoder, layer 0 of `elmo embed`, and reflect little more than the spelling of a word.
 
-    The suffix of OUT is its format: word2vec's text (.txt, .vec, .w2v, optionally followed by
-    .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for the Embedding
-    Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
-    "embedding", as in bilm-tf. OUT appears when it is complete.
+    The suffix of OUT chooses its format: word2vec's text (.txt, .vec, .w2v, optionally
+    followed by .gz) and binary (.bin), npz with the arrays "words" and "vectors", .tsv for
+    the Embedding Projector, with the words in OUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a
+    dataset "embedding", as in bilm-tf. OUT appears when it is complete.
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
@@ -149,10 +151,14 @@ def word_vectors(
         raise click.UsageError("expected VOCABULARY and OUT; or OUT alone, with --corpus")
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
-        check_input(source)  # Loading or downloading a model can take a while.
+        check_input(source)  # Loading the model can take a while.
     tokenizer = loading.make_tokenizer(text_settings, model_settings, corpus)
 
-    from elmo_cli.analysis.word_vectors import write_average_vectors, write_token_vectors
+    from elmo_cli.analysis.word_vectors import (
+        Averaging,
+        write_average_vectors,
+        write_token_vectors,
+    )
     from elmo_cli.cli.runs import progress_bar
 
     write: Callable[..., int]
@@ -166,15 +172,14 @@ def word_vectors(
             device=model_settings.device,
         )
     else:
+        averaging = Averaging(layers, min_count, at_most)
         embedder = loading.load_embedder(model_settings)
         write = partial(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
             tokenizer=tokenizer,
             settings=text_settings,
-            layers=layers,
-            min_count=min_count,
-            at_most=at_most,
+            averaging=averaging,
         )
     with progress_bar(" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.update)
