@@ -28,12 +28,12 @@ def main() -> None:
 
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
-    from elmo_cli.text import lines
+    from elmo_cli.text.lines import LineReader
 
     files = Stopwatch()
     for method in ("write", "checkpoint", "finish"):
         files.watch(ActivationsWriter, method)
-    files.watch(lines, "next_line")
+    files.watch(LineReader, "next_line")
 
     started = time.perf_counter()
     embedder = ElmoEmbedder(

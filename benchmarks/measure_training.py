@@ -67,7 +67,9 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     vocabulary = Vocabulary(names[:N_WORDS])
     content = PRESETS[preset]
     options = complete_options(GivenOptions(precision=precision), content)
-    objective = start_weights(Start(content, preset, None, vocabulary, None), vocabulary, options)
+    objective = start_weights(
+        Start(content, preset, None, vocabulary, None, None), vocabulary, options
+    )
     return Run(objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1)
 
 

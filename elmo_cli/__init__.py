@@ -23,6 +23,7 @@ from elmo_cli.version import __version__ as __version__
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import measure_change as measure_change
     from elmo_cli.analysis.change import read_occurrences as read_occurrences
+    from elmo_cli.analysis.change_plot import plot_changes as plot_changes
     from elmo_cli.analysis.neighbours import neighbours as neighbours
     from elmo_cli.analysis.occurrences import open_vectors as open_vectors
     from elmo_cli.analysis.plot import plot_occurrences as plot_occurrences
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "analysis.change": "measure_change read_occurrences",
+    "analysis.change_plot": "plot_changes",
     "analysis.neighbours": "neighbours",
     "analysis.occurrences": "open_vectors",
     "analysis.plot": "plot_occurrences",

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,9 +18,14 @@ logger = logging.getLogger(__name__)
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Error numbers of file systems without locks."""
+_OPEN_ELSEWHERE = (5, 32)
+"""Numbers of Windows for a file that another program has open: access denied, sharing violation."""
+_OPEN_SECONDS = 2.0
+_RETRY_SECONDS = 0.05
 _ADVICE = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room in your quota",
+    errno.EBUSY: "close the program that has it open",
     errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
 """Remedies for an output that cannot be written, by the number of the error."""
@@ -65,7 +71,7 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
         partial.unlink(missing_ok=True)  # It may be a link.
         yield partial
         sync(partial)
-        os.replace(partial, path)
+        replace_file(partial, path)
         sync(path.parent)
     finally:
         partial.unlink(missing_ok=True)
@@ -85,6 +91,26 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines of text to a file atomically."""
     with replaced(path) as partial:
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Rename a file over another. Wait until other programs have closed it, as Windows demands.
+
+    Raises:
+        OSError: The file cannot be replaced, or is still open after `_OPEN_SECONDS`.
+    """
+    ends = time.monotonic() + _OPEN_SECONDS
+    while True:
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError as error:
+            if getattr(error, "winerror", None) not in _OPEN_ELSEWHERE:
+                raise
+            if time.monotonic() >= ends:
+                reason = "another program has it open. Close it, and run the command again"
+                raise PermissionError(errno.EBUSY, reason, str(target)) from None
+            time.sleep(_RETRY_SECONDS)
 
 
 def sync(path: Path) -> None:

@@ -27,6 +27,7 @@ from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.pretrained.domains import warn_about_domain
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, FilePlan, Selection
 from elmo_cli.text.input_formats import open_records
 from elmo_cli.text.lines import size_in_bytes
@@ -245,10 +246,12 @@ class _Run:
             tokenizer=plan.tokenizer,
             skip_errors=plan.skip_errors,
             should_stop=self.should_stop,
+            options=replace(plan.options, token_limit=self.engine.options.token_limit),
         ) as read:
             self.has_ids = read.has_ids
             self.record_filter.begin()
-            records = ShardReader(read.records, plan.shard or WHOLE, self.record_filter.prepare)
+            checked = warn_about_domain(read.records, self.engine.files.name)
+            records = ShardReader(checked, plan.shard or WHOLE, self.record_filter.prepare)
             rest = self._resume(records)
             if self.summary.was_complete:
                 logger.info("%s is complete already", plan.output)

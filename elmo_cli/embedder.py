@@ -400,6 +400,9 @@ class ElmoEmbedder:
         dtype: str = "float32",
         shard: str | None = None,
         skip_errors: bool = False,
+        text_column: str | None = None,
+        id_column: str | None = None,
+        paragraphs: bool = False,
         overwrite: bool = False,
         on_progress: Callable[[Summary], object] = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
@@ -416,7 +419,8 @@ class ElmoEmbedder:
                 `normalize` are as in `embed_sentences`.
             forget_sentences: Omit `sentence_to_index`.
             use_sentence_keys: Name datasets by their sentence instead of their number.
-            input_format: `text`, `fasta`, `conllu` or `jsonl`. None goes by the suffix.
+            input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
+                None goes by the content and the suffix.
             tokenizer: Tokenizer of text: `whitespace`, `moses` or `spacy`. None is the tokenizer
                 that the model was trained with if it names one, else `whitespace`.
             language: Code of the language of the text. None is the language of the model.
@@ -429,6 +433,10 @@ class ElmoEmbedder:
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty
                 dataset, and name them in the attribute `skipped`.
+            text_column: Column of a table, or field of its rows, with the text or a list of
+                tokens. None is `tokens` or `text`.
+            id_column: Column or field with the ids. None is `id`, if there is one.
+            paragraphs: Join the lines of a text until a blank line.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.
@@ -445,7 +453,10 @@ class ElmoEmbedder:
             tokenizer = tokenizer or default
         else:
             tokenizer = self._choose_tokenizer(tokenizer, language, default)
-        text = TextSettings(input_format, tokenizer, language, split_sentences, skip_errors, shard)
+        text = TextSettings(
+            *(input_format, tokenizer, language, split_sentences, skip_errors, shard),
+            *(text_column, id_column, paragraphs),
+        )
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
             *(file_format, layout, compression, dtype),

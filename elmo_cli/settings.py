@@ -7,7 +7,8 @@ torch nor numpy, so that `elmo embed --help` is fast.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
@@ -20,7 +21,16 @@ from elmo_cli.outputs.formats import (
     OutputFormat,
     choose_output_format,
 )
-from elmo_cli.text.input_formats import FASTA, TEXT, InputFormat, find_format
+from elmo_cli.text.advice import TokenLimit
+from elmo_cli.text.input_formats import (
+    FASTA,
+    TEXT,
+    InputFormat,
+    Records,
+    find_format,
+    open_records,
+)
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
@@ -95,7 +105,7 @@ class TextSettings:
     """Settings of an input: its format, tokenizer and shard."""
 
     input_format: str | None = None
-    """Name of an input format. None goes by the suffix of the file."""
+    """Name of an input format. None goes by the content and the suffix of the file."""
     tokenizer: str = "whitespace"
     """`whitespace`, `moses` or `spacy`; the last two may name a language, as in `spacy:de`."""
     language: str | None = None
@@ -109,6 +119,8 @@ class TextSettings:
     """Column with the text or the tokens, of a format with columns. None is the usual name."""
     id_column: str | None = None
     """Column with the id of each record. None is the usual name, if there is such a column."""
+    paragraphs: bool = False
+    """Join the lines of a text until a blank line, before sentences are split."""
 
     def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
         """Make the tokenizer; `model_language` counts where neither setting names a language."""
@@ -120,6 +132,47 @@ class TextSettings:
         """Return the input format of a source, whose records are sentences if lines are split."""
         found = find_format(source, self.input_format, tokenizer)
         return found if tokenizer.splits_by is None else replace(found, unit="sentence")
+
+    def read_options(
+        self,
+        token_limit: TokenLimit | None = None,
+        *,
+        ids_name_datasets: bool = False,
+        ignores_ids: bool = False,
+        is_quiet: bool = False,
+    ) -> ReadOptions:
+        """Return the options for reading records; see `ReadOptions`."""
+        return ReadOptions(
+            text_column=self.text_column,
+            id_column=self.id_column,
+            paragraphs=self.paragraphs,
+            token_limit=token_limit,
+            ids_name_datasets=ids_name_datasets,
+            ignores_ids=ignores_ids,
+            is_quiet=is_quiet,
+        )
+
+    def open_records(
+        self,
+        source: IO[str] | str | Path,
+        tokenizer: Tokenizer,
+        options: ReadOptions | None = None,
+        on_bytes: Callable[[int], object] = lambda count: None,
+    ) -> AbstractContextManager[Records]:
+        """Open the records of a text; see `open_records`.
+
+        Args:
+            source: Path of the text, `-` for standard input, or an open text file.
+            tokenizer: Tokenizer from `make_tokenizer`.
+            options: Options from `read_options`.
+            on_bytes: Called with the number of bytes of each line.
+        """
+        return open_records(
+            *(source, self.find_format(source, tokenizer), on_bytes),
+            tokenizer=tokenizer,
+            skip_errors=self.skip_errors,
+            options=options or self.read_options(),
+        )
 
     def parse_shard(self) -> Shard | None:
         """Parse the shard; None is the whole input."""
@@ -255,7 +308,7 @@ class OutputSettings:
             self.compression,
             self.dtype,
             pooled=pooled,
-            forget_sentences=self.forget_sentences or input_format is FASTA,
+            forget_sentences=self.forget_sentences or input_format.name == FASTA.name,
             use_sentence_keys=self.use_sentence_keys,
         )
 
@@ -281,6 +334,8 @@ class FilePlan:
     tokenizer: Tokenizer
     shard: Shard | None
     skip_errors: bool
+    options: ReadOptions
+    """Options for reading the records. The model adds the length of its tokens."""
     selection: Selection
     """As given; not checked for a model."""
     output_format: OutputFormat
@@ -332,6 +387,7 @@ def plan_file(
         tokenizer,
         text.parse_shard(),
         text.skip_errors,
+        text.read_options(ids_name_datasets=output_format.names_datasets),
         selection,
         output_format,
         written.overwrite,

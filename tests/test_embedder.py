@@ -383,7 +383,7 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_pa
         output.write_bytes(b"old")
     with pytest.raises(InputError) as caught:
         ElmoEmbedder(OPTIONS, WEIGHTS, batch_tokens=8).embed_file(text, output, overwrite=True)
-    assert str(caught.value).startswith(f"{text}, line 100, column 4: expected UTF-8, found the")
+    assert str(caught.value).startswith(f"{text}, line 100, column 4: not valid UTF-8 (byte 0x")
     assert output.exists() == overwrites
     assert not overwrites or output.read_bytes() == b"old"
 

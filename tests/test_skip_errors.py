@@ -28,10 +28,10 @@ def test_lines_that_are_not_utf_8_get_an_empty_dataset_and_are_named(
     path.write_bytes(b"a b\ncaf\xe9 x\n\nc\n\xff\n")
     embed(path, output, layout=layout)
     faults = {
-        "1": f"{path}, line 2, column 4: expected UTF-8, found the byte 0xe9; convert it, for "
-        "instance with `iconv -f latin1 -t utf-8`",
-        "4": f"{path}, line 5, column 1: expected UTF-8, found the byte 0xff; convert it, for "
-        "instance with `iconv -f latin1 -t utf-8`",
+        "1": f"{path}, line 2, column 4: not valid UTF-8 (byte 0xe9). If it is "
+        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
+        "4": f"{path}, line 5, column 1: not valid UTF-8 (byte 0xff). If it is "
+        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
     }
     with open_activations(output) as found:
         assert [values.shape[1] for values in found] == [2, 0, 0, 1, 0]
@@ -64,7 +64,7 @@ def test_sequences_at_fault_are_skipped_with_a_dataset_if_their_id_is_good(tmp_p
         skipped = json.loads(file.attrs["skipped"])
         assert (file.attrs["records"], file.attrs["input_records"]) == ("3", "5")
     assert set(skipped) == {"b", "sequence 3", "sequence 4"}
-    assert skipped["b"].startswith(f"{path}, line 4, column 2: expected UTF-8")
+    assert skipped["b"].startswith(f"{path}, line 4, column 2: not valid UTF-8")
     assert skipped["sequence 3"] == f"{path}, line 5: the id 'a' is that of line 1 already"
     assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
 

@@ -9,7 +9,7 @@ clusters are those of Giulianelli et al. (2020): k-means with the number of clus
 best silhouette. Affinity propagation, which the former used, finds too many or does not converge.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,6 +29,9 @@ from elmo_cli.errors import InputError, check_choice, load_extra
 MEASURES: Final = ("apd", "prt", "jsd")
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer")
 """Attributes in which the files of both corpora agree, as far as they have attributes."""
+CORRECTIONS: Final = ("bh", "bonferroni")
+"""Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
+Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""
 MAX_CLUSTERS: Final = 10
@@ -53,6 +56,8 @@ class Change(NamedTuple):
     n_new: int
     p: float | None = None
     """Share of random divisions of all its occurrences with at least as much change."""
+    adjusted_p: float | None = None
+    """`p` adjusted for the number of words."""
 
 
 def read_occurrences(
@@ -67,7 +72,7 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
-        words: The word of each target form; in npz, these words. None is all target words
+        words: The word of each form that is wanted; in npz, these words. None is all target words
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.
@@ -108,34 +113,69 @@ def _read_matrices(
 
 
 def measure_change(
-    old: Occurrences, new: Occurrences, measure: str = "apd", *, permutations: int = 0
+    old: Occurrences,
+    new: Occurrences,
+    measure: str = "apd",
+    *,
+    permutations: int = 0,
+    correction: str | None = None,
+    on_progress: OnProgress = lambda n_words: None,
 ) -> list[Change]:
-    """Measure how much each word has changed.
+    """Measure the change of each word.
 
     Args:
-        old, new: the uses of each word, shape (n, W).
-        measure: one of `MEASURES`.
-        permutations: how often the uses of a word are divided at random, for `Change.p`; the same
-            divisions each time.
+        old, new: Vectors of the occurrences of each word, shape (n, W).
+        measure: One of `MEASURES`.
+        permutations: Number of random divisions of the occurrences of a word, for `Change.p`. The
+            divisions are the same in each call.
+        correction: One of `CORRECTIONS`, for `Change.adjusted_p`; requires `permutations`.
+        on_progress: Called with 1 after each word.
 
     Returns:
-        The words, those that changed most first, those with too few uses last.
+        The words in descending order of their change. Words with too few occurrences come last.
 
     Raises:
-        ElmoError: there is no such measure, or scikit-learn, which `jsd` takes, is missing.
+        ElmoError: The measure or the correction is unknown; or scikit-learn, which `jsd` needs,
+            is missing.
     """
     check_choice("measure", measure, MEASURES)
+    if correction is not None:
+        check_choice("correction", correction, CORRECTIONS)
+        if not permutations:
+            raise InputError(f"correction {correction!r}: requires permutations")
     if measure == "jsd":
         load_extra("measure jsd", "sklearn", "sklearn")
-    nothing = np.empty((0, 0))
-    changes = [
-        _change(word, old.get(word, nothing), new.get(word, nothing), measure, permutations)
-        for word in dict.fromkeys([*old, *new])
-    ]
+    no_rows, changes = np.empty((0, 0)), []
+    for word in dict.fromkeys([*old, *new]):
+        rows = old.get(word, no_rows), new.get(word, no_rows)
+        changes.append(_measure_word(word, *rows, measure, permutations))
+        on_progress(1)
+    if correction is not None:
+        changes = _with_adjusted_p(changes, correction)
     return sorted(changes, key=lambda found: (found.change is None, -(found.change or 0)))
 
 
-def _change(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
+def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
+    """Return the changes with p adjusted for the number of words that have one."""
+    adjusted = iter(adjust_p([found.p for found in changes if found.p is not None], correction))
+    return [
+        found if found.p is None else found._replace(adjusted_p=next(adjusted)) for found in changes
+    ]
+
+
+def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
+    """Return p values adjusted by one of `CORRECTIONS`, in their order."""
+    n, p = len(p_values), np.asarray(p_values, np.float64)
+    if correction == "bonferroni":
+        return list(map(float, np.minimum(1, p * n)))
+    order = np.argsort(-p, kind="stable")  # The largest p is first, with rank n.
+    scaled = p[order] * n / np.arange(n, 0, -1)
+    adjusted = np.empty(n)
+    adjusted[order] = np.minimum(1, np.minimum.accumulate(scaled))
+    return list(map(float, adjusted))
+
+
+def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutations: int) -> Change:
     n_old, n_new = len(old), len(new)
     if min(n_old, n_new) < MIN_OCCURRENCES:
         return Change(word, None, n_old, n_new)
@@ -147,18 +187,18 @@ def _change(word: str, old: Matrix, new: Matrix, measure: str, permutations: int
         features, is_old = _clusters(features, is_old)
     statistic = _STATISTICS[measure]
     sizes = is_old.sum(), (~is_old).sum()
-    found, *others = (
+    found, *random_changes = (
         statistic(chosen @ features, ~chosen @ features, *sizes)
         for chosen in _divisions(is_old, permutations)
     )
-    # Rounding must not make a division that is the same one less.
-    n_as_much = sum(int((changes >= found - 1e-12).sum()) for changes in others)
+    # Rounding must not make the change of an equal division smaller.
+    n_as_much = sum(int((changes >= found - 1e-12).sum()) for changes in random_changes)
     p = (1 + n_as_much) / (1 + permutations) if permutations else None
     return Change(word, float(found[0]), n_old, n_new, p)
 
 
 def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]:
-    """Yield the true division of occurrences into old and new, then n random ones, in blocks."""
+    """Yield the true division into old and new, then blocks of rows with n random divisions."""
     random = np.random.default_rng(_SEED)
     yield is_old[np.newaxis]
     for start in range(0, n, _PERMUTATIONS_AT_ONCE):
@@ -167,13 +207,13 @@ def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]
 
 
 def _apd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Compute the mean distance of all pairs from the sums of unit vectors, shape (P, W)."""
+    """Return the mean cosine distance of all pairs, from the sums of unit vectors, (P, W)."""
     distance: Matrix = 1 - (old * new).sum(axis=1) / (n_old * n_new)
     return distance
 
 
 def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Compute 1 / cosine of the means from the sums of vectors, shape (P, W)."""
+    """Return the inverse cosine of the means, from the sums of vectors, shape (P, W)."""
     norms = np.linalg.norm(old, axis=1) * np.linalg.norm(new, axis=1)
     with np.errstate(divide="ignore"):
         inverse: Matrix = norms / (old * new).sum(axis=1)
@@ -181,7 +221,7 @@ def _prt(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
 
 
 def _jsd(old: Matrix, new: Matrix, n_old: int, n_new: int) -> Matrix:
-    """Compute the divergence from the numbers of occurrences in each cluster, shape (P, K)."""
+    """Return the divergence, from the numbers of occurrences per cluster, shape (P, K)."""
     from scipy.special import rel_entr
 
     p, q = old / n_old, new / n_new
@@ -194,7 +234,7 @@ _STATISTICS: Final[dict[str, _Statistic]] = {"apd": _apd, "prt": _prt, "jsd": _j
 
 
 def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Return the cluster of each occurrence as a one-hot row, (n, K), and which ones are old."""
+    """Return the clusters as rows with a single 1, shape (n, K), and which rows are old."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
@@ -203,7 +243,7 @@ def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArr
         drawn = np.sort(random.choice(len(vectors), _MAX_CLUSTERED, replace=False))
         vectors, is_old = vectors[drawn], is_old[drawn]
     best, labels = -1.0, np.zeros(len(vectors), np.intp)
-    # k-means finds no more clusters than there are different vectors, and warns of fewer.
+    # k-means warns if there are fewer different vectors than clusters.
     n_distinct = len(np.unique(vectors, axis=0))
     for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct)):
         found = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)

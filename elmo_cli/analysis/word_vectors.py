@@ -35,10 +35,10 @@ from elmo_cli.language_model.softmax import check_softmax, read_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
+from elmo_cli.pretrained.domains import warn_about_domain
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.settings import Selection
-from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
@@ -138,6 +138,7 @@ def write_average_vectors(
     words_file: str | Path | None = None,
     *,
     tokenizer: Tokenizer = WHITESPACE,
+    settings: TextSettings | None = None,
     layers: str | None = None,
     min_count: int = 1,
     at_most: int | None = None,
@@ -153,6 +154,7 @@ def write_average_vectors(
         words_file: File with one word per line, for the vectors of these words in this order.
             None is all words, the most frequent first.
         tokenizer: of the corpus; see `make_tokenizer`.
+        settings: How the corpus is read; `tokenizer` is made from them.
         layers, min_count, at_most: as in `average_vectors`.
         overwrite: replace a file that is there.
         on_progress: called with the number of tokens of each sentence that is read.
@@ -167,11 +169,13 @@ def write_average_vectors(
     output = Path(output)
     _check_output(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
-    input_format = find_format(corpus, tokenizer=tokenizer)
+    settings = settings or TextSettings()
+    settings.find_format(corpus, tokenizer)  # An unknown format is an error before the model runs.
+    options = settings.read_options(embedder.options.token_limit, ignores_ids=True)
 
     def sentences() -> Iterator[Sentence]:
-        with open_records(corpus, input_format, tokenizer=tokenizer) as (records, *_):
-            for record in records:
+        with settings.open_records(corpus, tokenizer, options) as (records, *_):
+            for record in warn_about_domain(records, embedder.files.name):
                 on_progress(len(record.tokens))
                 yield record.tokens
 

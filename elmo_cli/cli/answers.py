@@ -8,6 +8,7 @@ from elmo_cli.errors import InputError
 from elmo_cli.text.lines import open_lines
 from elmo_cli.text.pipes import STANDARD_INPUT
 
+_Item = TypeVar("_Item")
 _Query = TypeVar("_Query")
 
 MAX_CHUNK = 64
@@ -20,23 +21,43 @@ def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
     Raises:
         InputError: A line cannot be parsed. The lines before it are yielded first.
     """
-    chunk: list[_Query] = []
     with open_lines(STANDARD_INPUT) as (lines, is_ready):
-        try:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    chunk.append(parse(line))
-                except InputError as error:
-                    raise InputError(f"standard input, line {number}: {error}") from None
-                if len(chunk) == MAX_CHUNK or not is_ready():
-                    yield chunk
-                    chunk = []
-        except InputError:
-            if chunk:
+        yield from in_chunks(lines, parse, is_ready, "standard input, line")
+
+
+def in_chunks(
+    items: Iterable[_Item],
+    parse: Callable[[_Item], _Query],
+    is_ready: Callable[[], bool],
+    place: str,
+) -> Iterator[list[_Query]]:
+    """Yield parsed items in lists of those that can be read without waiting.
+
+    Args:
+        items: Items of an input, such as lines.
+        parse: Function that parses an item.
+        is_ready: Function that returns whether the next item can be read without waiting.
+        place: Words before the number of an item in messages.
+
+    Raises:
+        InputError: an item cannot be parsed. The items before it have been yielded.
+    """
+    chunk: list[_Query] = []
+    try:
+        for number, item in enumerate(items, start=1):
+            try:
+                chunk.append(parse(item))
+            except InputError as error:
+                raise InputError(f"{place} {number}: {error}") from None
+            if len(chunk) == MAX_CHUNK or not is_ready():
                 yield chunk
-            raise
+                chunk = []
+    except InputError:
         if chunk:
             yield chunk
+        raise
+    if chunk:
+        yield chunk
 
 
 def as_json_line(answer: Any) -> str:

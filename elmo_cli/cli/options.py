@@ -198,15 +198,41 @@ batch_tokens_option = count(
 )
 
 
-def input_format_option(source: str, *formats: str) -> Decorator:
-    """Add --input-format with some of the formats."""
+def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
+    """Add the options for how the records of a text are found, as `TextSettings`."""
     suffixes = [
-        f"{name} for {', '.join(FORMATS[name].suffixes)}" for name in formats if name != "text"
+        f"{name} for {', '.join(found.suffixes)}"
+        for name, found in FORMATS.items()
+        if name != "text"
     ]
-    return choice(
-        "--input-format",
-        formats,
-        help=f"Format of {source}. [default: {', '.join(suffixes)}, also with .gz; else text]",
+    id_column = option(
+        *("--id-column", "id_column"),
+        metavar="NAME",
+        help="Column or field with the id of each record. [default: id, if there is one]",
+        **settings,
+    )
+    return option_group(
+        "Text",
+        choice(
+            "--input-format",
+            tuple(FORMATS),
+            help=f"Format of the text. [default: by its content, or by its suffix: "
+            f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
+            **settings,
+        ),
+        option(
+            "--text-column",
+            metavar="NAME",
+            help="Column or field with the text, or with a list of tokens. [default: tokens or "
+            "text]",
+            **settings,
+        ),
+        *([id_column] if with_ids else []),
+        flag(
+            "--paragraphs",
+            help="Join the lines of a text until a blank line: for hard-wrapped text.",
+            **settings,
+        ),
     )
 
 
@@ -233,14 +259,21 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
     )
 
 
-def text_options(default: str, **settings: Any) -> Decorator:
-    """Add the options of `tokenizer_options`, and --split-sentences."""
+def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Decorator:
+    """Add all options for how a text is read, as `TextSettings`.
+
+    Args:
+        default: Tokenizer if neither the user nor the model names one.
+        with_ids: Add --id-column; the ids of records have an effect.
+        settings: Settings of each option, such as `requires`.
+    """
     split = flag(
         "--split-sentences",
         help="Split lines of running text into sentences, which are numbered instead of lines.",
         **settings,
     )
-    return option_group("Text", tokenizer_options(default, **settings), split)
+    found = _input_options(with_ids=with_ids, **settings)
+    return option_group("Text", found, tokenizer_options(default, **settings), split)
 
 
 def run_options(function: Any) -> Any:

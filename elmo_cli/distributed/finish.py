@@ -16,6 +16,7 @@ from elmo_cli.outputs.parts import (
     PLAN_SHA256,
     PartFacts,
     complete_name,
+    find_done,
     numbers_of_parts,
     part_name,
 )
@@ -40,7 +41,8 @@ def finish(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
     complete = json.dumps(_attributes(plan, done)).encode()
     place = next_place(plan.sha256)
     with folder.locked(_LOCK):
-        if plan.is_next:
+        # Two other runs may have completed this plan and replaced it since.
+        if plan.is_next and find_done(folder, plan).keys() == done.keys():
             folder.write(complete_name(place), complete)
             folder.write(plan_name(), plan.encode())
         check_plan(folder, key_of(plan)._replace(place=""))

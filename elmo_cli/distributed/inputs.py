@@ -17,14 +17,13 @@ from functools import partial
 from itertools import accumulate, chain
 from typing import Any, Final
 
-from elmo_cli.distributed.line_reader import LineReader
+from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
 from elmo_cli.text.input_formats import FORMATS, find_format
-from elmo_cli.text.lines import is_compressed
 from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -122,13 +121,13 @@ _Stretch = tuple[int, int, int, int, str, str]
 
 def _cut_lines(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch]:
     """Yield stretches of lines."""
-    limit = math.inf if is_compressed(path) else n_bytes
     # Tokens are not counted, and a tokenizer takes longer than all the rest.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     input_format = format_name(text, path)
     is_record_per_line = input_format == "text" and tokenizer.splits_by is None
     with _open(path) as file:
-        lines = LineReader(path, file)
+        lines = HashingReader(path, file, splits_at_cr=input_format == "fasta")
+        limit = math.inf if lines.is_compressed else n_bytes
         while not lines.is_at_end:
             start, number = lines.position, lines.number
             if is_record_per_line:
@@ -186,8 +185,10 @@ def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
         yield from _checked(entries, part.path, "row", part.line, skip_errors=skip_errors)
         return
     with _open(part.path) as file:
-        file.seek(part.start)
-        lines = LineReader(part.path, file, part.line)
+        is_fasta = format_name(text, part.path) == "fasta"
+        lines = HashingReader(
+            *(part.path, file), start=part.start, number=part.line, splits_at_cr=is_fasta
+        )
         taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
         entries = _line_entries(part.path, text, taken, tokenizer)
         yield from _checked(entries, part.path, "line", part.line, skip_errors=skip_errors)
@@ -215,7 +216,7 @@ def _checked(
     Raises:
         InputError: An entry is invalid, without `skip_errors`.
     """
-    for number, record, error in entries:
+    for number, record, error, _ in entries:
         if error is None:
             yield record
             continue

@@ -12,7 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
 from elmo_cli.errors import OptionsError, shown
-from elmo_cli.model.vocabulary import N_CHARACTERS
+from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
+from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.lines import read_text
 
 
@@ -66,6 +67,13 @@ class ModelOptions:
         """Size of an activation: both directions side by side."""
         return 2 * self.lstm.projection_dim
 
+    @property
+    def token_limit(self) -> TokenLimit | None:
+        """Length of a token that the model reads; None for a word-level model."""
+        if self.char_cnn is None:
+            return None
+        return TokenLimit(self.char_cnn.max_characters_per_token - N_MARKS, "bytes")
+
 
 @dataclass(frozen=True)
 class ManyLangsOptions(ModelOptions):
@@ -75,6 +83,11 @@ class ManyLangsOptions(ModelOptions):
     """Size of a word's row; 0 if only characters are used."""
     max_characters_per_token: int
     """Number of character ids per token, including its two end marks; its word is cut too."""
+
+    @property
+    def token_limit(self) -> TokenLimit | None:
+        """Length of a token that the model reads."""
+        return TokenLimit(self.max_characters_per_token - N_MARKS, "characters")
 
 
 def read_options(path: str | Path) -> ModelOptions:

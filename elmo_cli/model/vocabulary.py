@@ -20,6 +20,8 @@ from elmo_cli.text.lines import not_utf8, read_text
 
 MAX_CHARACTERS: Final = 50
 """Number of ids per token, including its two end marks."""
+N_MARKS: Final = 2
+"""Number of ids of a token that mark its start and end."""
 
 SENTENCE_START: Final = 256
 SENTENCE_END: Final = 257
@@ -47,7 +49,7 @@ def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -
     """
     ids = np.full((len(tokens), max_characters), PADDING, dtype=np.int64)
     for row, token in zip(ids, tokens, strict=True):
-        codes = _codes(token, max_characters - 2)
+        codes = _codes(token, max_characters - N_MARKS)
         row[0] = WORD_START
         row[1 : 1 + len(codes)] = codes
         row[1 + len(codes)] = WORD_END

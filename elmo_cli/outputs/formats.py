@@ -25,6 +25,10 @@ DTYPES: Final = ("float32", "float16")
 Attributes = Mapping[str, str]
 """Attributes that record how a file was made."""
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
+_TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
+"""Suffixes of text, which need a format to be named: HDF5 under such a name is a mistake."""
+_FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
+"""Input formats whose tokens are stored beside the sentence."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class OutputFormat:
     def can_resume(self) -> bool:
         """Return whether an interrupted run resumes from its last checkpoint."""
         return self.name == "hdf5"
+
+    @property
+    def names_datasets(self) -> bool:
+        """Return whether an id is the name of a dataset or a file in an archive."""
+        return self.name == "npz" or (self.name == "hdf5" and self.layout == "allennlp")
 
     def settings(self) -> dict[str, str]:
         """Return the attributes of an output that name its format."""
@@ -81,7 +90,13 @@ def choose_output_format(
         ElmoError: A package that the format needs is missing.
     """
     check_choice("dtype", dtype, DTYPES)
-    name = name or _SUFFIXES.get(Path(path).suffix.lower(), "hdf5")
+    suffix = Path(path).suffix.lower()
+    if name is None and suffix in _TEXT_SUFFIXES:
+        raise InputError(
+            f"{path}: vectors are not written as {suffix}. Choose .hdf5, .jsonl, .npz, .npy or "
+            ".parquet, or name a format with --format."
+        )
+    name = name or _SUFFIXES.get(suffix, "hdf5")
     check_choice("format", name, OUTPUT_FORMATS)
     if str(path) == STANDARD_OUTPUT and name != "jsonl":
         raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
@@ -107,7 +122,7 @@ def choose_output_format(
 
 
 def has_unknown_suffix(path: str | Path) -> bool:
-    """Return whether a path has a suffix that is no supported format, such as `.csv` or `.gz`."""
+    """Return whether a path has a suffix that is no supported format, such as `.dat` or `.gz`."""
     return Path(path).suffix.lower() not in ("", *_SUFFIXES)
 
 
@@ -129,7 +144,7 @@ def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     """Return whether the tokens of an output are not those that white space separates."""
     is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
-    return is_cut or attributes.get("format") in ("conllu", "jsonl")
+    return is_cut or attributes.get("format") in _FORMATS_WITH_TOKENS
 
 
 class RecordFilter:

@@ -19,7 +19,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any, Final
 
-from elmo_cli.atomic import lock, renamed, sync, unlock
+from elmo_cli.atomic import lock, renamed, replace_file, sync, unlock
 from elmo_cli.errors import OutputError
 
 PAGE_BYTES: Final = 4096
@@ -163,7 +163,7 @@ class ResumableFile(FileIO):
     def _rename(self) -> None:
         super().close()  # Windows cannot rename an open file.
         try:
-            os.replace(self.path, self.final)
+            replace_file(self.path, self.final)
             self.log.unlink(missing_ok=True)
             sync(self.final.parent)
         finally:

@@ -237,10 +237,17 @@ def remove_model(name: str) -> tuple[Path, int]:
     return folder, n_bytes
 
 
+def _is_path(text: str) -> bool:
+    """Return whether a text looks like a path, on Windows also one with slashes or a drive."""
+    separators = [separator for separator in (os.sep, os.altsep) if separator]
+    has_drive = bool(os.path.splitdrive(text)[0])
+    return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
+
+
 def no_such_model(name: str | Path) -> str:
     """Return the message for a name of no model, with the nearest name."""
     text = str(name)
-    looks_like_path = isinstance(name, Path) or os.sep in text or text.startswith(("~", "."))
+    looks_like_path = isinstance(name, Path) or _is_path(text)
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
         return f"{text}: no such model folder or zip file"
     names = [model.name for model in MODELS]

@@ -3,7 +3,7 @@
 text     one sentence per line, raw or tokenized; or running text, which is split into sentences
 
 conllu   one sentence per record; its words are the tokens and its `sent_id` is the id; a blank
-         line ends it
+         line ends it, and so does the ID 1 of the next sentence
 
     # sent_id = fr-1
     1-2    Du    _    ...      a multiword token, which is ignored: its words follow
@@ -29,7 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
 from elmo_cli.text.lines import InvalidLine
+from elmo_cli.text.paragraphs import Paragraph
 from elmo_cli.text.records import Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -39,8 +41,9 @@ ORIGINAL_ID: Final = "original_id"
 """Attribute of a sequence: its whole header. bio_embeddings uses the same name."""
 
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
-_IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")
-_READ_AS_TEXT: Final = "--input-format text reads a sentence a line"
+_RANGE: Final = re.compile(r"(\d+)-\d+")  # a multiword token
+_EMPTY_NODE: Final = re.compile(r"(\d+)\.\d+")
+_READ_AS_TEXT: Final = "Use --input-format text to read one sentence per line."
 
 
 class Entry(NamedTuple):
@@ -51,11 +54,31 @@ class Entry(NamedTuple):
     record: Record
     error: str | None = None
     """Error in the format of the record."""
+    has_no_blank_line: bool = False
+    """Whether a sentence of CoNLL-U begins without a blank line before it."""
 
 
-def text_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
+class Fields(NamedTuple):
+    """Names of the columns of a table, or the fields of its rows, that are read."""
+
+    text: tuple[str, ...] = ("tokens", "text")
+    """Columns with a text or a list of tokens. The first one that a row has is read."""
+    id: str | None = "id"
+    is_id_required: bool = False
+    """Whether a row without the id is an error."""
+    kept: tuple[str, ...] | None = ()
+    """Columns that go into `Record.columns`; None for all others."""
+
+
+DEFAULT_FIELDS: Final = Fields()
+
+
+def text_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
     """Yield the sentences of raw or tokenized text."""
     for number, line in enumerate(lines):
+        number = line.number if isinstance(line, Paragraph) else number
         attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
         if isinstance(line, InvalidLine):
             yield Entry(number + 1, Record("", [], None, attributes, line.error))
@@ -65,28 +88,54 @@ def text_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
             yield Entry(number + 1, record)
 
 
-def conllu_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
+_NumberedLines = list[tuple[int, str]]
+
+
+def conllu_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
     """Yield the sentences of CoNLL-U, which is tokenized."""
     for is_sentence, group in groupby(enumerate(lines, start=1), lambda pair: pair[1] != ""):
-        if is_sentence:
-            yield from _conllu_entry(list(group))
+        for index, sentence in enumerate(_split_at_first_ids(group) if is_sentence else ()):
+            for entry in _conllu_entry(sentence):
+                yield entry._replace(has_no_blank_line=index > 0)
 
 
-def _conllu_entry(lines: list[tuple[int, str]]) -> Iterator[Entry]:
+def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
+    """Split numbered lines before the first ID of each sentence, or before its comments."""
+    sentence: _NumberedLines = []
+    comments: _NumberedLines = []
+    has_words = False
+    for number, line in lines:
+        identifier = line.partition("\t")[0]
+        if has_words and line.startswith("#"):
+            comments.append((number, line))
+            continue
+        if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
+            yield sentence
+            sentence, has_words = [], False
+        sentence += [*comments, (number, line)]
+        comments = []
+        has_words = has_words or identifier.isdecimal()
+    yield sentence + comments
+
+
+def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
     """Yield the entry of numbered lines. Comments alone have none."""
     tokens: Sentence = []
     identifier = unreadable = wrong = None
     for number, line in lines:
-        fields = line.split("\t")
         if isinstance(line, InvalidLine):
             unreadable = unreadable or line.error
         elif line.startswith("#"):
             found = _SENT_ID.match(line)
             identifier = found[1] if found else identifier
-        elif fields[0].isdecimal() and len(fields) > 1 and fields[1]:
-            tokens.append(fields[1])
-        elif not _IGNORED_ID.fullmatch(fields[0]):
-            wrong = wrong or (number, _conllu_error(fields))
+        elif not unreadable and not wrong:
+            columns = line.split("\t")
+            error = _conllu_error(columns, len(tokens))
+            wrong = (number, error) if error else None
+            if not error and columns[0].isdecimal():
+                tokens.append(columns[1])
     number, error = wrong or (lines[0][0], None)
     if tokens or error or unreadable:
         text = " ".join(tokens)
@@ -94,16 +143,30 @@ def _conllu_entry(lines: list[tuple[int, str]]) -> Iterator[Entry]:
         yield Entry(number, record, error)
 
 
-def _conllu_error(fields: list[str]) -> str:
-    """Return the error of the fields of a line."""
-    if len(fields) < 2:
-        return f"expected 10 fields with tabs between, found {fields[0][:60]!r}; {_READ_AS_TEXT}"
-    if not fields[0].isdecimal():
-        return f"field 1 (ID): expected a number such as 3, 3-4 or 3.1, found {fields[0][:60]!r}"
-    return "field 2 (FORM): expected a word, found none"
+def _conllu_error(columns: list[str], n_words: int) -> str | None:
+    """Return the error of a line, if any. The sentence has `n_words` words before it."""
+    identifier = columns[0]
+    span, node = _RANGE.fullmatch(identifier), _EMPTY_NODE.fullmatch(identifier)
+    if len(columns) < 2:
+        return f"expected 10 fields separated by tabs, found {identifier[:60]!r}. {_READ_AS_TEXT}"
+    if not (identifier.isdecimal() or span or node):
+        return (
+            f"field 1 (ID): expected a number such as 3, 3-4 or 3.1, found {identifier[:60]!r}. "
+            f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
+        )
+    found = span or node
+    first = int(found[1] if found else identifier)
+    expected = n_words if node else n_words + 1
+    if first != expected:
+        return f"field 1 (ID): expected {expected}, found {identifier[:60]}"
+    if identifier.isdecimal() and not columns[1]:
+        return "field 2 (FORM): expected a word, found none"
+    return None
 
 
-def fasta_entries(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[Entry]:
+def fasta_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
     """Yield the sequences of FASTA, which is tokenized."""
     start, group = 0, list[str]()
     for number, line in enumerate(lines, start=1):
@@ -125,30 +188,19 @@ def _fasta_entry(start: int, lines: list[str]) -> Entry:
     sequence = "".join("".join(lines[has_header:]).split()).upper()
     error = None
     if not has_header:
-        error = f"expected a header, `>` and an id, found {sequence[:60]!r}; {_READ_AS_TEXT}"
+        error = f"expected a header, `>` and an id, found {sequence[:60]!r}. {_READ_AS_TEXT}"
     elif not header:
         error = "expected an id after `>`, found none"
     elif "\0" in header:
-        error = f"the header of {identifier[:60]!r} holds a zero byte"
+        error = f"the header of {identifier[:60]!r} has a zero byte"
     unreadable = next((line.error for line in lines if isinstance(line, InvalidLine)), None)
     tokens = [] if unreadable else list(sequence)
     text = f"{header}\n{sequence}"
     return Entry(start, Record(text, tokens, identifier, {ORIGINAL_ID: header}, unreadable), error)
 
 
-class Fields(NamedTuple):
-    """Names of the fields of a row that are read."""
-
-    text: tuple[str, ...] = ("tokens", "text")
-    """Fields with a text or a list of tokens. The first one that a row has is read."""
-    id: str | None = "id"
-
-
-_DEFAULT_FIELDS: Final = Fields()
-
-
 def json_entries(
-    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = _DEFAULT_FIELDS
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
 ) -> Iterator[Entry]:
     """Yield the records of JSON lines. Blank lines are ignored."""
     for number, line in enumerate(lines, start=1):
@@ -176,6 +228,8 @@ def row_record(
     if identifier is not None and not _is_text(identifier):
         found = repr(identifier)[:60]
         return Record("", []), f"field {fields.id!r}: expected a text, found {found}"
+    if identifier is None and fields.is_id_required:
+        return Record("", []), f"field {fields.id!r}: expected an id, found none"
     name = next((name for name in fields.text if name in row), None)
     if name is None:
         wanted = " or ".join(map(repr, fields.text))
@@ -183,11 +237,17 @@ def row_record(
         return Record("", [], identifier), error
     text = row[name]
     if text is None or _is_text(text):
-        return Record(text or "", tokenizer.tokenize(text or ""), identifier), None
-    if isinstance(text, list) and all(map(_is_text, text)):
-        return Record(" ".join(text), text, identifier), None
-    error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
-    return Record("", [], identifier), error
+        record = Record(text or "", tokenizer.tokenize(text or ""), identifier)
+    elif isinstance(text, list) and all(map(_is_text, text)):
+        record = Record(" ".join(text), text, identifier)
+    else:
+        error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
+        return Record("", [], identifier), error
+    if fields.kept == ():
+        return record, None
+    kept = [each for each in row if each not in (name, fields.id)]
+    kept = kept if fields.kept is None else list(fields.kept)
+    return record._replace(columns={each: row.get(each) for each in kept}), None
 
 
 def _is_text(value: object) -> bool:

@@ -1,23 +1,56 @@
-"""Input formats: how the records of a file are found and read."""
+"""Input formats: how the format of a file is found, and how its records are read."""
 
+import codecs
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, Literal, NamedTuple, Protocol
 
 from elmo_cli.errors import InputError, check_choice
+from elmo_cli.text.advice import warn_about_tokenizer
+from elmo_cli.text.compression import decompressed
 from elmo_cli.text.entries import (
+    DEFAULT_FIELDS,
     Entry,
+    Fields,
     conllu_entries,
     fasta_entries,
     json_entries,
     text_entries,
 )
-from elmo_cli.text.lines import name_of, open_lines
+from elmo_cli.text.file_types import (
+    HEAD_BYTES,
+    begins_fasta,
+    binary_type,
+    text_type,
+    unread_suffix,
+    without_compression,
+)
+from elmo_cli.text.lines import name_of, open_lines, open_text
+from elmo_cli.text.paragraphs import join_paragraphs, warn_about_wrapping
+from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
+from elmo_cli.text.record_checks import checked_records
 from elmo_cli.text.records import Record
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, warn_about_tokenizer
+from elmo_cli.text.tables import (
+    csv_entries,
+    json_array_entries,
+    parquet_entries,
+    tsv_entries,
+)
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class Parser(Protocol):
+    """Function that parses the text of an input into entries."""
+
+    def __call__(
+        self, lines: Iterable[str], /, tokenizer: Tokenizer, fields: Fields = ...
+    ) -> Iterator[Entry]:
+        """Yield the entries of lines, or of pieces of any length."""
 
 
 @dataclass(frozen=True)
@@ -28,50 +61,124 @@ class InputFormat:
     unit: str
     """Word for a record in messages."""
     suffixes: tuple[str, ...]
-    """Suffixes of its files; `.gz` may follow."""
-    entries: Callable[[Iterable[str], Tokenizer], Iterator[Entry]]
-    """Function that parses lines into entries."""
+    """Suffixes of its files; the suffix of a compression may follow."""
+    entries: Parser
     has_ids: bool | None
     """True if all records have ids, False if none has, None if the first record decides."""
     has_tokens: bool
     """Whether its records are tokenized."""
+    read_as: Literal["lines", "raw lines", "chunks", "file"] = "lines"
+    """What `entries` parses: lines without or with the whitespace at their ends, pieces of any
+    length, or the file itself."""
+    splits_at_cr: bool = False
+    """Whether a lone CR ends a line in every file, not only in files without LF."""
+    has_columns: bool = False
+    """Whether the columns with texts and ids can be chosen."""
+    is_guess: bool = False
+    """Whether the format was chosen because nothing was known about the input."""
+
+
+def _no_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Raise an error, because a file of the format has no lines."""
+    raise InputError("Parquet has no lines. Name a file, and read it by `open_records`.")
 
 
 TEXT: Final = InputFormat("text", "line", (), text_entries, has_ids=False, has_tokens=False)
 CONLLU: Final = InputFormat(
-    "conllu", "sentence", (".conllu",), conllu_entries, has_ids=None, has_tokens=True
+    *("conllu", "sentence", (".conllu",), conllu_entries),
+    has_ids=None,
+    has_tokens=True,
+    splits_at_cr=True,
+)
+FASTA: Final = InputFormat(
+    *("fasta", "sequence", (".fasta", ".fa", ".faa", ".fas"), fasta_entries),
+    has_ids=True,
+    has_tokens=True,
+    splits_at_cr=True,
 )
 JSON_LINES: Final = InputFormat(
-    "jsonl", "record", (".jsonl", ".ndjson"), json_entries, has_ids=None, has_tokens=False
+    *("jsonl", "record", (".jsonl", ".ndjson"), json_entries),
+    has_ids=None,
+    has_tokens=False,
+    has_columns=True,
 )
-_FASTA_SUFFIXES: Final = (".fasta", ".fa", ".faa", ".fas")
-FASTA: Final = InputFormat(
-    "fasta", "sequence", _FASTA_SUFFIXES, fasta_entries, has_ids=True, has_tokens=True
+JSON_ARRAY: Final = replace(
+    JSON_LINES, name="json", suffixes=(".json",), entries=json_array_entries, read_as="chunks"
 )
-FORMATS: Final = {format_.name: format_ for format_ in (TEXT, FASTA, CONLLU, JSON_LINES)}
+CSV: Final = InputFormat(
+    *("csv", "row", (".csv",), csv_entries),
+    has_ids=None,
+    has_tokens=False,
+    read_as="raw lines",
+    splits_at_cr=True,
+    has_columns=True,
+)
+TSV: Final = replace(CSV, name="tsv", suffixes=(".tsv", ".tab"), entries=tsv_entries)
+PARQUET: Final = InputFormat(
+    *("parquet", "row", (".parquet", ".pq"), _no_entries),
+    has_ids=None,
+    has_tokens=False,
+    read_as="file",
+    has_columns=True,
+)
+FORMATS: Final = {
+    each.name: each for each in (TEXT, FASTA, CONLLU, JSON_LINES, JSON_ARRAY, CSV, TSV, PARQUET)
+}
 
 
 def find_format(
     source: object, name: str | None = None, tokenizer: Tokenizer = WHITESPACE
 ) -> InputFormat:
-    """Return the format of an input by its name, or by the suffix of its path.
-
-    The format is text where neither decides.
+    """Return the format of an input by its name, its content or the suffix of its path.
 
     Raises:
-        InputError: the name is unknown, or the tokenizer has no effect with the format.
+        InputError: the name is unknown, the type of the file is not read, or the tokenizer has no
+            effect with the format.
     """
     if name is None:
-        path = str(source).lower().removesuffix(".gz") if isinstance(source, (str, Path)) else ""
-        found = next((each for each in FORMATS.values() if path.endswith(each.suffixes)), TEXT)
+        found = _guess_format(source)
     else:
         check_choice("format", name, tuple(FORMATS))
         found = FORMATS[name]
     if tokenizer != WHITESPACE and found.has_tokens:
         raise InputError(f"--tokenizer has no effect with {found.name}, which has tokens")
-    if tokenizer.splits_by is not None and found is not TEXT:
+    if tokenizer.splits_by is not None and found.name != TEXT.name:
         raise InputError(f"--split-sentences requires text, found {found.name}")
     return found
+
+
+def _guess_format(source: object) -> InputFormat:
+    """Return the format of an input by the beginning of a file, or by its suffix; else text."""
+    if not isinstance(source, (str, Path)):
+        return replace(TEXT, is_guess=True)
+    head = _read_head(source)
+    content = text_type(head)
+    binary = None if content == PARQUET.name else binary_type(head)
+    if binary:
+        raise InputError(f"{source}: {binary[0]}, not UTF-8 text. {binary[1]}")
+    path = without_compression(str(source))
+    for each in FORMATS.values():
+        if path.endswith(each.suffixes):
+            return each
+    if content:
+        return FORMATS[content]
+    if unread := unread_suffix(path):
+        advice = f"{unread[1]} To read it as lines of text, use --input-format text."
+        raise InputError(f"{source}: {unread[0]} is not read. {advice}")
+    return replace(TEXT, is_guess=not head)
+
+
+def _read_head(source: str | Path) -> bytes:
+    """Return the first bytes of a file, decompressed, or nothing if it cannot be read."""
+    if not Path(source).is_file():
+        return b""
+    try:
+        with open(source, "rb") as file:
+            return decompressed(file).read(HEAD_BYTES)
+    except Exception:  # The reader of the whole file explains the error.
+        return b""
 
 
 class Records(NamedTuple):
@@ -93,18 +200,36 @@ def open_records(
     tokenizer: Tokenizer = WHITESPACE,
     skip_errors: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
+    options: ReadOptions = DEFAULT_OPTIONS,
 ) -> Iterator[Records]:
     """Open the records of a file, given by its path or already open as text: see `open_lines`.
 
     With `skip_errors`, an invalid record is yielded with its `error`.
     """
-    opened = open_lines(source, on_bytes, skip_errors=skip_errors, should_stop=should_stop)
-    with opened as (lines, is_ready):
-        entries = input_format.entries(lines, tokenizer)
-        records = checked_records(entries, name_of(source), skip_errors)
-        if tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens:
+    options.check(input_format.name, has_columns=input_format.has_columns)
+    name, fields = name_of(source), options.fields
+    with _open_parsed(source, input_format, on_bytes, skip_errors, should_stop) as opened:
+        parsed, is_ready = opened
+        if input_format.name == TEXT.name:
+            if options.paragraphs:
+                parsed = join_paragraphs(parsed)
+            elif not options.is_quiet:
+                parsed = warn_about_wrapping(parsed)
+        if input_format.is_guess:
+            parsed = _refuse_other_formats(parsed, name)
+        if input_format.read_as == "file":
+            entries = parquet_entries(Path(str(source)), tokenizer, fields, on_bytes)
+        else:
+            entries = input_format.entries(parsed, tokenizer, fields)
+        records = checked_records(
+            *(entries, name, skip_errors),
+            place="line" if "line" in input_format.read_as else input_format.unit,
+            options=options,
+        )
+        is_split = tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens
+        if is_split and not options.is_quiet:
             records = warn_about_tokenizer(records)
-        has_ids, first = input_format.has_ids, []
+        has_ids, first = input_format.has_ids and not options.ignores_ids, []
         if has_ids is None:
             for record in records:
                 first.append(record)
@@ -114,47 +239,72 @@ def open_records(
         yield Records(chain(first, records), is_ready, has_ids)
 
 
-def checked_records(entries: Iterable[Entry], name: str, skip_errors: bool) -> Iterator[Record]:
-    """Yield the records of entries after checking their ids.
+@contextmanager
+def _open_parsed(
+    source: IO[str] | str | Path,
+    input_format: InputFormat,
+    on_bytes: Callable[[int], object],
+    skip_errors: bool,
+    should_stop: Callable[[], bool],
+) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
+    """Open what a format parses: lines or chunks, and see `Records.is_ready`."""
+    if input_format.read_as == "file":
+        if not isinstance(source, (str, Path)) or not Path(source).is_file():
+            raise InputError(f"{name_of(source)}: {input_format.name} needs a file, not a stream")
+        yield iter(()), lambda: True
+    elif input_format.read_as == "chunks" and isinstance(source, (str, Path)):
+        with open_text(source, should_stop) as file:
+            yield _read_chunks(source, file, on_bytes), lambda: True
+    else:
+        opened = open_lines(
+            *(source, on_bytes),
+            skip_errors=skip_errors,
+            should_stop=should_stop,
+            splits_at_cr=input_format.splits_at_cr,
+            keep_ends=input_format.read_as == "raw lines",
+        )
+        with opened as lines:
+            yield lines
 
-    Args:
-        entries: Entries of an input.
-        name: Name of the input for error messages.
-        skip_errors: Yield an invalid record with its error and without tokens and id.
+
+def _read_chunks(
+    path: str | Path, file: BinaryIO, on_bytes: Callable[[int], object]
+) -> Iterator[str]:
+    """Yield the text of an open file in pieces, whatever its lines are."""
+    stream = decompressed(file)
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    position = n_chunks = 0
+    while True:
+        chunk = stream.readline(_CHUNK_BYTES)
+        if not n_chunks and (found := binary_type(chunk)):
+            raise InputError(f"{name_of(path)}: {found[0]}, not UTF-8 text. {found[1]}")
+        try:
+            yield decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            byte = chunk[min(error.start, len(chunk) - 1) :][:1].hex()
+            raise InputError(f"{name_of(path)}: not valid UTF-8 (byte 0x{byte})") from None
+        n_chunks += 1
+        before = position
+        position = position + len(chunk) if stream is file else file.tell()
+        on_bytes(position - before)
+        if not chunk:
+            return
+
+
+def _refuse_other_formats(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the lines of a text.
 
     Raises:
-        InputError: an entry is invalid. The records before it have been yielded.
+        InputError: the first line seems to belong to another format than text.
     """
-    lines: dict[str | None, int] = {}
-    for line, record, error in entries:
-        if error is None and (record.error is None or record.id is not None):
-            error = _id_error(record.id, line, lines)
-        if error is None:
-            yield record
-        elif skip_errors:
-            yield Record(record.text, [], error=f"{name}, line {line}: {error}")
-        else:
-            raise InputError(f"{name}, line {line}: {error}")
-
-
-def _id_error(identifier: str | None, line: int, lines: dict[str | None, int]) -> str | None:
-    """Return the error of an id, if any, and store its line in `lines`.
-
-    All records have an id, or none has. Ids are unique and can name a dataset.
-    """
-    if lines and (identifier is None) != (None in lines):
-        if identifier is None:
-            return "expected an id, as before, found none"
-        return f"expected no id, as before, found {identifier[:60]!r}"
-    if identifier is not None and not _can_name_dataset(identifier):
-        return (
-            f"the id {identifier[:60]!r} cannot name a dataset of HDF5; leave out / and zero bytes"
-        )
-    first = lines.setdefault(identifier, line)
-    if identifier is not None and first != line:
-        return f"the id {identifier[:60]!r} is that of line {first} already"
-    return None
-
-
-def _can_name_dataset(identifier: str) -> bool:
-    return identifier not in ("", ".") and "/" not in identifier and "\0" not in identifier
+    is_first = True
+    for number, line in enumerate(lines, start=1):
+        if is_first and line:
+            is_first = False
+            found = "fasta" if begins_fasta(line) else text_type(line.encode("utf-8", "replace"))
+            if found:
+                raise InputError(
+                    f"{name}, line {number}: it seems to be {found}, not text. Use --input-format "
+                    f"{found}, or --input-format text to read one sentence per line."
+                )
+        yield line

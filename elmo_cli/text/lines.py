@@ -1,36 +1,28 @@
 """Lines of a text file: from bytes to text.
 
-A file is plain or gzip, a pipe or standard input. Its encoding is UTF-8. A line ends in LF or
-CRLF.
+A file is plain or compressed, a pipe or standard input. Its encoding is UTF-8. A line ends in LF
+or CRLF. A file without any LF at its beginning has lines that end in CR.
 """
 
 import errno
-import gzip
 import io
 import os
-import zlib
+import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, AnyStr, BinaryIO, Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, first_line
+from elmo_cli.text.compression import decompressed, is_damage
+from elmo_cli.text.file_types import binary_type
 from elmo_cli.text.pipes import STANDARD_INPUT, Pipe, open_fifo, open_standard_input
 
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
-
-_OTHER_DATA: Final = {
-    b"\x1f\x8b": "it is gzip data, which is read from a file whose name ends in .gz; else pipe in "
-    "`zcat`",
-    b"\xfd7zXZ": "it is xz data, which is not read; pipe in `xzcat`",
-    b"\x28\xb5\x2f\xfd": "it is zstd data, which is not read; pipe in `zstdcat`",
-    b"\x89HDF": "it is HDF5, which is no text",
-    b"\xff\xfe": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
-    b"\xfe\xff": "it is UTF-16; convert it with `iconv -f utf-16 -t utf-8`",
-}
-"""First bytes of data that is no UTF-8 text, and the advice for it."""
+_HEAD_BYTES: Final = 1 << 16
+"""Number of bytes at the beginning of a file in which its line ends are looked for."""
 
 
 class InvalidLine(str):
@@ -44,7 +36,7 @@ def check_input(path: str | Path) -> None:
 
     A named pipe is not opened, because it can be opened only once.
     """
-    if str(path) != STANDARD_INPUT and (is_compressed(path) or not Path(path).is_fifo()):
+    if str(path) != STANDARD_INPUT and not Path(path).is_fifo():
         with open_text(path):
             pass
 
@@ -62,11 +54,9 @@ def open_text(
     if str(path) == STANDARD_INPUT:
         yield open_standard_input(should_stop)
         return
-    is_fifo = Path(path).is_fifo()
-    if is_fifo and is_compressed(path):
-        raise InputError(f"{path}: expected a file, found a named pipe; `zcat {path} | elmo ... -`")
     file: BinaryIO
     try:
+        is_fifo = Path(path).is_fifo()
         file = open_fifo(path, should_stop) if is_fifo else open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
@@ -74,45 +64,153 @@ def open_text(
         yield file
 
 
+class LineReader:
+    """Reader for the lines of an open text file, as bytes with their ends."""
+
+    def __init__(
+        self, path: str | Path, file: BinaryIO, *, first: int = 1, splits_at_cr: bool = False
+    ) -> None:
+        """Read the lines of a file. Compressed data is decompressed.
+
+        Args:
+            path: Name for error messages.
+            file: File from `open_text`, at its beginning.
+            first: Number of the first line.
+            splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
+        """
+        self.path, self.file = path, file
+        self.stream = decompressed(file)
+        """File with the decompressed lines."""
+        self.number = first - 1
+        """Number of the line that was read last."""
+        self._splits_at_cr = splits_at_cr
+        self._is_at_start = True
+        self._rest = b""  # bytes that were read, but not returned yet
+        self._lines: deque[bytes] = deque()  # lines that were split from such bytes
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is decompressed."""
+        return self.stream is not self.file
+
+    def seek(self, offset: int) -> None:
+        """Move from the beginning of the file to a line at an offset in decompressed bytes."""
+        if offset:
+            self._begin()
+            self._rest = b""
+            self.stream.seek(offset)
+
+    def next_line(self) -> bytes:
+        """Return the next line with its end, or empty bytes after the last line.
+
+        Raises:
+            InputError: the file is damaged, or is no text.
+        """
+        if self._is_at_start:
+            self._begin()
+        if self._splits_at_cr:
+            while not self._lines and self._split_more():
+                pass
+            line = self._lines.popleft() if self._lines else b""
+        elif self._rest:
+            line, self._rest = self._rest, b""
+            line += b"" if line.endswith(b"\n") else self._readline()
+        else:
+            line = self._readline()
+        self.number += 1
+        return line
+
+    def decode(self, line: bytes, *, skip_errors: bool = False, keep_ends: bool = False) -> str:
+        """Decode the line that was read last, without the whitespace at its ends.
+
+        Args:
+            line: Bytes of the line.
+            skip_errors: Return an `InvalidLine` if the line is not UTF-8.
+            keep_ends: Keep the whitespace at its ends.
+
+        Raises:
+            InputError: the line is not UTF-8.
+        """
+        try:
+            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
+            return text if keep_ends else text.strip()
+        except UnicodeDecodeError as error:
+            reason = not_utf8(self.path, error, self.number)
+        if not skip_errors:
+            raise reason
+        readable = line.decode("utf-8", "replace")
+        invalid = InvalidLine(readable if keep_ends else readable.strip())
+        invalid.error = str(reason)
+        return invalid
+
+    def is_ready(self) -> bool:
+        """Return whether the next line can be read without a long wait: see `Pipe.has_line`."""
+        return bool(self._lines) or not isinstance(self.file, Pipe) or self.file.has_line()
+
+    def _begin(self) -> None:
+        """Find the line ends of a file by its beginning. Refuse data that is no text."""
+        self._is_at_start = False
+        self._rest = self._readline(_HEAD_BYTES)
+        if found := binary_type(self._rest):
+            raise InputError(f"{name_of(self.path)}: {found[0]}, not UTF-8 text. {found[1]}")
+        if b"\n" not in self._rest and b"\r" in self._rest:
+            self._splits_at_cr = True
+
+    def _split_more(self) -> bool:
+        """Split the next bytes into lines. Return False at the end of the file."""
+        more = b""
+        if not self._rest.endswith(b"\n"):
+            # The limit grows with the line, so that a long line is copied only a few times.
+            more = self._readline(max(_HEAD_BYTES, len(self._rest)))
+        content, self._rest = self._rest + more, b""
+        pieces = split_lines(content)
+        if more and not more.endswith(b"\n"):
+            self._rest = pieces.pop()  # Its end may follow: also LF after CR.
+        self._lines.extend(pieces)
+        return content != b""
+
+    def _readline(self, limit: int = -1) -> bytes:
+        try:
+            return self.stream.readline(limit)
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            place = f"{name_of(self.path)}, line {self.number + 1}"
+            raise InputError(f"{place}: cannot read on: {first_line(error)}") from None
+
+
+def split_lines(content: AnyStr) -> list[AnyStr]:
+    """Split text after each CR, LF and CRLF."""
+    if isinstance(content, bytes):
+        return [line for line in re.split(rb"(?<=\r)(?!\n)|(?<=\n)", content) if line]
+    return [line for line in re.split(r"(?<=\r)(?!\n)|(?<=\n)", content) if line]
+
+
 def read_lines(
-    path: str | Path,
-    file: BinaryIO,
+    reader: LineReader,
     on_bytes: Callable[[int], object] = lambda count: None,
     *,
-    first: int = 1,
     skip_errors: bool = False,
+    keep_ends: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of an open text file, without the whitespace at their ends.
 
     Args:
-        path: Name for error messages. A file whose name ends in `.gz` is decompressed.
-        file: File from `open_text`.
+        reader: Reader of the file.
         on_bytes: Called with the number of bytes of each line in the file, compressed or not.
-        first: Number of the next line.
         skip_errors: Yield an `InvalidLine` for a line that is not UTF-8.
+        keep_ends: Keep the whitespace at the ends of lines.
     """
-    stream = decompressed(path, file)
     position = 0
-    for number in count(first):
-        line = next_line(path, stream, number)
-        before, position = position, position + len(line) if stream is file else file.tell()
+    while True:
+        line = reader.next_line()
+        before = position
+        position = reader.file.tell() if reader.is_compressed else position + len(line)
         if line:
-            yield decode_line(path, line, number, skip_errors=skip_errors)
+            yield reader.decode(line, skip_errors=skip_errors, keep_ends=keep_ends)
         on_bytes(position - before)  # Compressed data has bytes after its last line.
         if not line:
             return
-
-
-def is_compressed(path: str | Path) -> bool:
-    """Return whether a file is decompressed. Its name decides."""
-    return str(path).endswith(".gz")
-
-
-def decompressed(path: str | Path, file: BinaryIO) -> BinaryIO:
-    """Return an open file, or a reader that decompresses it if its name ends in `.gz`."""
-    if is_compressed(path):
-        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
-    return file
 
 
 @contextmanager
@@ -122,10 +220,13 @@ def open_lines(
     *,
     skip_errors: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
+    splits_at_cr: bool = False,
+    keep_ends: bool = False,
 ) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
-    """Open the lines of a file, given by its path or already open as text: see `read_lines`.
+    """Open the lines of a file, given by its path or already open as text.
 
-    `on_bytes` is not called for a file that is already open.
+    For the options see `read_lines`, `open_text` and `LineReader`. `on_bytes` is not called for a
+    file that is already open.
 
     Yields:
         The lines, and a function that returns whether the next line can be read without a long
@@ -133,71 +234,49 @@ def open_lines(
     """
     if isinstance(source, (str, Path)):
         with open_text(source, should_stop) as file:
-            is_ready = file.has_line if isinstance(file, Pipe) else lambda: True
-            yield read_lines(source, file, on_bytes, skip_errors=skip_errors), is_ready
+            reader = LineReader(source, file, splits_at_cr=splits_at_cr)
+            lines = read_lines(reader, on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
+            yield lines, reader.is_ready
     else:
-        yield _lines_of_open_file(source), lambda: True
+        lines = _lines_of_open_file(source, splits_at_cr)
+        yield (lines if keep_ends else map(str.strip, lines)), lambda: True
 
 
-def _lines_of_open_file(source: IO[str]) -> Iterator[str]:
+def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
+    """Yield the lines of a file that is open as text, with their ends."""
     # Only a real file that nobody has read from yet can be reconfigured.
     with suppress(AttributeError, io.UnsupportedOperation):
         source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     for number, line in enumerate(source):
-        yield line.removeprefix("" if number else "\ufeff").strip()
-
-
-def next_line(path: str | Path, stream: BinaryIO, number: int) -> bytes:
-    """Return the next line of an open file with its end, or empty bytes after the last line."""
-    try:
-        return stream.readline()
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{name_of(path)}, line {number}: cannot read on: {error}") from None
-
-
-def decode_line(path: str | Path, line: bytes, number: int, *, skip_errors: bool = False) -> str:
-    """Decode a line and remove the whitespace at its ends.
-
-    Args:
-        path: Name for error messages.
-        line: Bytes of the line.
-        number: Number of the line, from 1.
-        skip_errors: Return an `InvalidLine` if the line is not UTF-8.
-
-    Raises:
-        InputError: the line is not UTF-8.
-    """
-    if number == 1 and len(line) > 1 and not (any(line[::2]) and any(line[1::2])):
-        raise InputError(
-            f"{name_of(path)}, line 1: expected UTF-8, found every other byte zero, as in UTF-16; "
-            "convert it with `iconv -f utf-16le -t utf-8`, or utf-16be"
-        )
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-    except UnicodeDecodeError as error:
-        reason = not_utf8(path, error, number)
-    if not skip_errors:
-        raise reason
-    invalid = InvalidLine(line.decode("utf-8", "replace").strip())
-    invalid.error = str(reason)
-    return invalid
+        if not isinstance(line, str):
+            raise InputError("the input: expected a file that is open as text, found a binary file")
+        line = line.removeprefix("" if number else "\ufeff")
+        if "\r" in line and (splits_at_cr or not (number or line.endswith("\n"))):
+            yield from split_lines(line)
+        else:
+            yield line
 
 
 def read_text(path: str | Path) -> str:
-    """Read a whole UTF-8 file without its byte order mark. `.gz` files are decompressed.
+    """Read a whole UTF-8 file without its byte order mark. Compressed files are decompressed.
+
+    Lines that end in CR end in LF in the result.
 
     Raises:
         OSError: the file cannot be read, or has more than `MAX_TEXT_BYTES`.
         UnicodeDecodeError: the file is not UTF-8.
     """
-    try:
-        with open(path, "rb") as file:
-            content = decompressed(path, file).read(MAX_TEXT_BYTES + 1)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise OSError(errno.EIO, f"damaged gzip data: {error}", str(path)) from None
+    with open(path, "rb") as file:
+        try:
+            content = decompressed(file).read(MAX_TEXT_BYTES + 1)
+        except Exception as error:
+            if not is_damage(error) or (isinstance(error, OSError) and error.errno):
+                raise
+            raise OSError(errno.EIO, f"damaged data: {error}", str(path)) from None
     if len(content) > MAX_TEXT_BYTES:
         raise OSError(errno.EFBIG, f"more than {MAX_TEXT_BYTES:,} bytes", str(path))
-    return content.decode("utf-8-sig")
+    text = content.decode("utf-8-sig")
+    return text if "\n" in text else text.replace("\r", "\n")
 
 
 def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> InputError:
@@ -207,12 +286,15 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
     start = content.rfind(b"\n", 0, error.start) + 1
     line = number + content.count(b"\n", 0, start)
     column = len(content[start : error.start].decode("utf-8")) + 1
-    advice = "convert it, for instance with `iconv -f latin1 -t utf-8`"
-    for beginning, known in _OTHER_DATA.items() if number == 1 else ():
-        advice = known if content.startswith(beginning) else advice
+    found = binary_type(content) if number == 1 else None
+    if found:
+        return InputError(f"{name_of(path)}: {found[0]}, not UTF-8 text. {found[1]}")
+    advice = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
+    if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
+        advice = "It has control characters, so it seems to be no text."
     return InputError(
-        f"{name_of(path)}, line {line}, column {column}: expected UTF-8, found the byte "
-        f"0x{content[error.start]:02x}; {advice}"
+        f"{name_of(path)}, line {line}, column {column}: not valid UTF-8 (byte "
+        f"0x{content[error.start]:02x}). {advice}"
     )
 
 

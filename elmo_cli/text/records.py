@@ -22,6 +22,8 @@ class Record(NamedTuple):
     """Attributes of its dataset in the output."""
     error: str | None = None
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
+    columns: Mapping[str, object] = MappingProxyType({})
+    """Other columns of a table that are kept, by their names."""
 
 
 class Progress(NamedTuple):

@@ -2,33 +2,28 @@
 
 whitespace    for text that is already tokenized
 moses         the Moses rules of a language; ELMo's training data was tokenized by them
-spacy         spaCy's rules of a language (extra `spacy`)
+spacy         spaCy's rules of a language (extra `spacy`); in Chinese every character is a token,
+              unless a segmenter is named, as in spacy:zh:jieba
 """
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.lines import open_lines
-from elmo_cli.text.records import Record, Sentence
-
-logger = logging.getLogger(__name__)
+from elmo_cli.text.records import Sentence
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
+SEGMENTERS: Final = (["char"], ["jieba"])
+"""Segmenters of Chinese that may follow `spacy:zh:`."""
 DEFAULT_LANGUAGE: Final = "en"
 """Language if neither the caller nor the model names one."""
-
-_MARKS: Final = tuple('.,;:!?"')
-_SAMPLE_TOKENS: Final = 1000
-"""Number of tokens at the beginning of a text that `warn_about_tokenizer` checks."""
-_MAX_ATTACHED: Final = 0.05
-"""Share of these tokens that may end in a mark, as abbreviations do."""
-_MAX_EXAMPLES: Final = 3
 
 
 @dataclass(frozen=True)
@@ -74,17 +69,19 @@ def make_tokenizer(
     """Make a tokenizer.
 
     Args:
-        name: One of `TOKENIZERS`. Append a language code to the last two, as in `spacy:de`.
+        name: One of `TOKENIZERS`. Append a language code to the last two, as in `spacy:de`, and
+            a segmenter to Chinese, as in `spacy:zh:jieba`.
         language: Language code if the name has none; English by default.
         split_sentences: Split texts into sentences by the rules of that language.
     """
-    kind, _, code = name.partition(":")
-    if kind not in TOKENIZERS or name.startswith("whitespace:"):
+    kind, *codes = name.split(":")
+    is_segmented = kind == "spacy" and codes[:1] == ["zh"] and codes[1:] in SEGMENTERS
+    if kind not in TOKENIZERS or len(codes) > (kind != "whitespace") + is_segmented:
         raise InputError(
             f"tokenizer {name!r}: expected {', '.join(TOKENIZERS)}, or a language with one of the "
-            "last two, such as spacy:de"
+            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba"
         )
-    code = code or language or DEFAULT_LANGUAGE
+    code = (codes[0] if codes else "") or language or DEFAULT_LANGUAGE
     if not re.fullmatch("[a-z]{2,3}", code):
         raise InputError(f"language {code!r}: expected its code in ISO 639, such as fr")
     if split_sentences:
@@ -92,8 +89,8 @@ def make_tokenizer(
     splits_by = code if split_sentences else None
     if kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
-    function = _moses(code) if kind == "moses" else _spacy(code)
-    return Tokenizer(f"{kind}:{code}", function, splits_by)
+    function = _moses(code) if kind == "moses" else _spacy(code, *codes[1:])
+    return Tokenizer(":".join([kind, code, *codes[1:]]), function, splits_by)
 
 
 def tokenize(text: str, tokenizer: str = "moses", language: str | None = None) -> Sentence:
@@ -116,10 +113,13 @@ def _moses(language: str) -> Callable[[str], Sentence]:
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 
-def _spacy(language: str) -> Callable[[str], Sentence]:
+def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], Sentence]:
     spacy = load_extra("tokenizer spacy", "spacy", "spacy")
+    settings = {"nlp": {"tokenizer": {"segmenter": segmenter}}} if segmenter else {}
     try:
-        make_doc = spacy.blank(language).make_doc
+        if segmenter == "jieba":
+            import_module("jieba").setLogLevel(logging.WARNING)  # It logs to standard error.
+        make_doc = spacy.blank(language, config=settings).make_doc
     except ImportError as error:  # The language, or a package that it needs, is missing.
         reason = first_line(error)
         raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
@@ -135,24 +135,3 @@ def read_sentences(path: str | Path, tokenizer: Tokenizer = WHITESPACE) -> Itera
     with open_lines(path) as (lines, _):
         for line in lines:
             yield from tokenizer.tokenize_sentences(line)
-
-
-def warn_about_tokenizer(records: Iterable[Record]) -> Iterator[Record]:
-    """Yield the records. Log a warning if whitespace seems to be the wrong tokenizer."""
-    n_tokens, attached = 0, list[str]()
-    records = iter(records)
-    for record in records:
-        yield record
-        n_tokens += len(record.tokens)
-        attached += [token for token in record.tokens if token[:-1] and token.endswith(_MARKS)]
-        if n_tokens >= _SAMPLE_TOKENS:
-            break
-    if len(attached) > _MAX_ATTACHED * n_tokens:
-        logger.warning(
-            "Warning: %s of the first %s tokens end in punctuation (%s), which becomes part of the "
-            "word; --tokenizer moses splits it off",
-            f"{len(attached):,}",
-            f"{n_tokens:,}",
-            " ".join(attached[:_MAX_EXAMPLES]),
-        )
-    yield from records

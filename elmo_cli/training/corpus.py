@@ -1,7 +1,8 @@
 """Text files to batches: streamed, shuffled per window, and resumable anywhere.
 
-The progress in the text is a file and an offset, so that a run resumes without reading the text
-before it. Compressed files are decompressed up to the offset.
+The progress in a text is a file and an offset, so that a run resumes without reading the text
+before it. Compressed files are decompressed up to the offset. Other formats, such as CoNLL-U, are
+parsed from the beginning of the file.
 
 A direction reads a boundary and the tokens, and predicts the tokens and the other boundary. For
 T tokens there are T + 1 predictions:
@@ -20,7 +21,7 @@ import os
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -30,7 +31,8 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.lines import check_input, decode_line, decompressed, next_line, open_text
+from elmo_cli.text.input_formats import TEXT, InputFormat, find_format, open_records
+from elmo_cli.text.lines import LineReader, check_input, open_text
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
@@ -58,9 +60,10 @@ class TextProgress(NamedTuple):
     file: int = 0
     """Complete files of this pass, in the order of this pass."""
     offset: int = 0
-    """Bytes of the current file before the current window, decompressed."""
-    line: int = 0
-    """Lines of the current file before the current window."""
+    """Bytes of the current file before the current window, decompressed. It is 0 in other formats
+    than text, whose records are skipped by their number."""
+    n_records: int = 0
+    """Lines or other records of the current file before the current window."""
     n_windows: int = 0
     """Complete windows."""
     n_used: int = 0
@@ -70,6 +73,18 @@ class TextProgress(NamedTuple):
 
 Window = tuple[list[Sentence], TextProgress]
 """The part of the text that is in memory at once, and the progress after it."""
+
+
+class TextEntry(NamedTuple):
+    """A line of a text, or a record of another format."""
+
+    text: str
+    sentences: list[Sentence]
+    """Its sentences that have tokens."""
+    offset: int
+    """Offset after the line; 0 in other formats than text."""
+    n_records: int
+    """Number of this record in its file, from 1."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,7 @@ class TrainingText:
                 raise InputError(f"{self.names}: no sentence to train on.")
 
     def _rest_of_pass(self, start: TextProgress) -> Iterator[tuple[list[Sentence], TextProgress]]:
-        """Yield the sentences of each line until the end of the pass, with the progress after it.
+        """Yield the sentences of each record until the end of the pass, with the progress after it.
 
         Each pass goes through the files in an order of its own.
         """
@@ -115,33 +130,79 @@ class TrainingText:
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         for number in range(start.file, len(order)):
             begin = start if number == start.file else TextProgress(start.epoch, number)
-            for line, offset, n_lines in read_lines_from(order[number], begin.offset, begin.line):
-                sentences = [] if self.is_validation(line) else self.sentences(line)
-                if sentences:
-                    yield sentences, TextProgress(start.epoch, number, offset, n_lines)
+            for entry in self.read_file(order[number], begin.offset, begin.n_records):
+                if entry.sentences and not self.is_validation(entry.text):
+                    after = TextProgress(start.epoch, number, entry.offset, entry.n_records)
+                    yield entry.sentences, after
 
     @property
     def names(self) -> str:
         """Names of the files, for messages."""
         return ", ".join(map(str, self.paths))
 
-    def sentences(self, line: str) -> list[Sentence]:
+    @property
+    def is_plain(self) -> bool:
+        """True if all files are text, and false if one has another format."""
+        return all(find_format(path).name == TEXT.name for path in self.paths)
+
+    def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:
+        """Yield the lines of a text or the records of another format, after the first `n_records`.
+
+        Args:
+            path: A file of any input format.
+            offset: Offset of the next line of a text; 0 for other formats.
+            n_records: Number of records to skip.
+        """
+        input_format = find_format(path, tokenizer=self.tokenizer)
+        if input_format.name != TEXT.name:
+            return self._read_records(path, input_format, n_records)
+        return (
+            TextEntry(line, self._tokenize(line), after, number)
+            for line, after, number in read_lines_from(path, offset, n_records)
+        )
+
+    def _read_records(
+        self, path: Path, input_format: InputFormat, n_records: int
+    ) -> Iterator[TextEntry]:
+        """Yield the records of a file after the first `n_records`."""
+        number = 0
+
+        def tokenize(text: str) -> Sentence:
+            # The tokens of skipped records are not needed.
+            return self.tokenizer.tokenize(text) if number >= n_records else []
+
+        tokenizer = replace(self.tokenizer, tokenize=tokenize)
+        with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
+            for record in records:
+                number += 1
+                if number > n_records:
+                    sentences = [record.tokens] if record.tokens else []
+                    yield TextEntry(record.text, sentences, 0, number)
+
+    def _tokenize(self, line: str) -> list[Sentence]:
         """Return the sentences of a line that have tokens."""
         return [sentence for sentence in self.tokenizer.tokenize_sentences(line) if sentence]
 
-    def is_validation(self, line: str) -> bool:
-        """Return whether a line is validation text. Equal lines have equal answers."""
-        return zlib.crc32(line.encode()) < self.validation_share * 2**32
+    def is_validation(self, text: str) -> bool:
+        """Return whether a record is validation text. Equal texts have equal answers."""
+        return zlib.crc32(text.encode()) < self.validation_share * 2**32
 
 
 def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tuple[str, int, int]]:
     """Yield the lines of a file from an offset on, with the offset and line number after each."""
     with open_text(path) as file:
-        stream = decompressed(path, file)
-        stream.seek(offset)
-        while line := next_line(path, stream, number + 1):
+        reader = LineReader(path, file, first=number + 1)
+        reader.seek(offset)
+        while line := reader.next_line():
             offset, number = offset + len(line), number + 1
-            yield decode_line(path, line, number), offset, number
+            yield reader.decode(line), offset, number
+
+
+def read_sentences(path: str | Path, tokenizer: Tokenizer) -> Iterator[Sentence]:
+    """Yield the sentences of a file of any input format that have tokens."""
+    input_format = find_format(path, tokenizer=tokenizer)
+    with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
+        yield from (record.tokens for record in records if record.tokens)
 
 
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:

@@ -17,10 +17,10 @@ from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import Tokenizer, read_sentences
+from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.training.card import make_record, write_record
 from elmo_cli.training.checkpoint import Signature
-from elmo_cli.training.corpus import TrainingText
+from elmo_cli.training.corpus import TrainingText, read_sentences
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import VOCABULARY_FILE, Start
 

@@ -1,7 +1,9 @@
 """The start of a run: architecture, vocabulary, and weights that are random or a model's."""
 
+import json
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,20 +14,24 @@ from elmo_cli.errors import InputError, ModelError, OptionsError, counted
 from elmo_cli.language_model.softmax import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
-from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary
+from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words
 from elmo_cli.model.weights import SUFFIXES
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.training.corpus import TrainingText, read_lines_from
+from elmo_cli.text.records import Sentence
+from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.loss import Objective, Softmax
 from elmo_cli.training.options import PRESETS, StartOptions, TrainingOptions
 
 logger = logging.getLogger(__name__)
 
-VALIDATION_FILE = "validation.txt"
 VOCABULARY_FILE = "vocab.txt"
 _VOCABULARY_SIZE = 25_000
 """Default number of words to predict."""
+_MAX_COLUMNS_SHARE = 0.5
+"""Maximum share of the words of a vocabulary that may have whitespace inside."""
+_MIN_COVERAGE = 0.5
+"""Minimum share of the tokens of a text that a vocabulary covers without a warning."""
 
 
 class Start(NamedTuple):
@@ -39,6 +45,8 @@ class Start(NamedTuple):
     """Files of the model whose weights are the start; None for random weights."""
     vocabulary: Vocabulary | None
     """Words to predict; None if they are the most frequent words of the text."""
+    vocabulary_file: str | Path | None
+    """File with these words, if it is not the model's own vocabulary."""
     n_words: int | None
     """Maximum number of words to predict, if the text gives them."""
 
@@ -49,7 +57,7 @@ def choose_start(options: StartOptions) -> Start:
     Together with a model, an options.json is allowed only for a single file of weights.
     """
     given = options.vocabulary_file
-    vocabulary = None if given is None else read_vocabulary(given)
+    vocabulary = None if given is None else _read_words(given)
     if options.preset is not None:
         name, content, files = options.preset, PRESETS[options.preset], None
     else:
@@ -71,7 +79,51 @@ def choose_start(options: StartOptions) -> Start:
             given or name,
         )
     n_words = None if vocabulary else options.vocabulary_size or _VOCABULARY_SIZE
-    return Start(content, name, files, vocabulary, n_words)
+    return Start(content, name, files, vocabulary, given, n_words)
+
+
+def _read_words(path: str | Path) -> Vocabulary:
+    """Read a vocabulary file, and check that its lines are words without further columns."""
+    words = read_words(path)
+    others = [number for number, word in enumerate(words, start=1) if len(word.split()) > 1]
+    if len(others) > _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS)):
+        line = others[0]
+        raise InputError(
+            f"{path}, line {line}: expected one word per line, found {words[line - 1][:60]!r}. "
+            f"Remove the other columns, for example with `awk '{{print $1}}' {path}`."
+        )
+    return read_vocabulary(path)
+
+
+def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> None:
+    """Log how much of the beginning of a text a vocabulary covers; warn if it is little.
+
+    Args:
+        start: Start with a vocabulary; nothing happens without one.
+        path: Text, for messages.
+        sentences: Sentences at the beginning of the text.
+
+    Raises:
+        InputError: A vocabulary file has no token of the text.
+    """
+    vocabulary, name = start.vocabulary, start.vocabulary_file or start.name
+    tokens = [token for sentence in sentences for token in sentence]
+    if vocabulary is None or not tokens:
+        return
+    n_known = sum(token in vocabulary for token in tokens)
+    part = f"the first {counted(len(tokens), 'token')} of {path}"
+    if n_known == 0 and start.vocabulary_file is not None:
+        words = ", ".join(map(repr, vocabulary.words[3:6]))
+        raise InputError(
+            f"{name}: none of {part} is in this vocabulary, whose words begin with {words}. Give "
+            "the words as they are in the text, one per line."
+        )
+    level = logging.INFO if n_known >= _MIN_COVERAGE * len(tokens) else logging.WARNING
+    prefix = "" if level == logging.INFO else "Warning: "
+    share = n_known / len(tokens)
+    logger.log(
+        level, "%sthe vocabulary of %s covers %.1f %% of %s", prefix, name, 100 * share, part
+    )
 
 
 def _find_files(options: StartOptions) -> ModelFiles | None:
@@ -111,13 +163,15 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
     """
     logger.info("counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
-    validation_lines, n_sentences = [], 0
-    lines = (line for path in text.paths for line, _, _ in read_lines_from(path))
-    for line in filter(None, lines):
-        if text.is_validation(line):
-            validation_lines.append(line)
+    validation_lines: list[str] = []
+    n_sentences = 0
+    is_plain = text.is_plain
+    for entry in (entry for path in text.paths for entry in text.read_file(path)):
+        if entry.sentences and text.is_validation(entry.text):
+            rows = (json.dumps({"tokens": sentence}) for sentence in entry.sentences)
+            validation_lines += [entry.text] if is_plain else rows
         else:
-            for sentence in text.sentences(line):
+            for sentence in entry.sentences:
                 words.update(sentence)
                 n_sentences += 1
     if n_sentences == 0:
@@ -128,12 +182,20 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
                 f"--validation-share {text.validation_share}: no line chosen among "
                 f"{counted(n_sentences, 'sentence')}. Use a larger share or --validation-file."
             )
-        write_lines(folder / VALIDATION_FILE, validation_lines)
+        write_lines(folder / validation_name(text), validation_lines)
     sizes = {"sentence": n_sentences, "token": words.total(), "word": len(words)}
     logger.info(", ".join(counted(number, unit) for unit, number in sizes.items()))
     most_common = [word for word, _ in words.most_common(n_words) if word not in SPECIAL_TOKENS]
     frequent = [] if n_words is None else [*SPECIAL_TOKENS, *most_common][:n_words]
     return TextCounts(words.total(), frequent)
+
+
+def validation_name(text: TrainingText) -> str:
+    """Return the name of the file with the validation lines of a text.
+
+    Text is written as it is, and tokens of other formats as JSON lines.
+    """
+    return "validation.txt" if text.is_plain else "validation.jsonl"
 
 
 def start_weights(start: Start, vocabulary: Vocabulary, options: TrainingOptions) -> Objective:

@@ -12,8 +12,7 @@ from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.input_formats import TEXT, open_records
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.text.input_formats import find_format
 from elmo_cli.training.card import find_finished_run
 from elmo_cli.training.checkpoint import (
     Signature,
@@ -24,7 +23,7 @@ from elmo_cli.training.checkpoint import (
     remove_checkpoint,
     save_checkpoint,
 )
-from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
+from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches, read_sentences
 from elmo_cli.training.identity import Identity, identify
 from elmo_cli.training.options import (
     GivenOptions,
@@ -38,18 +37,19 @@ from elmo_cli.training.processes import Processes, join_processes
 from elmo_cli.training.report import Report, load_summary_writer, measure
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import (
-    VALIDATION_FILE,
     Start,
     TextCounts,
+    check_coverage,
     choose_start,
     count_text,
     start_weights,
+    validation_name,
 )
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_LINES = 1000
-"""Lines at the beginning of the text that are checked for a fitting tokenizer."""
+_SAMPLE_SENTENCES = 1000
+"""Sentences at the beginning of the text that are checked before training."""
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10
@@ -86,20 +86,17 @@ def train_model(
         load_summary_writer()
     folder = Path(folder)
     start = choose_start(start_options)
-    if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        raise ModelError(
-            f"{folder}: the model to start from is in this folder. Choose another one."
-        )
+    _check_other_folder(start, folder)
     options = complete_options(given, start.content)
-    text = _open_text(text_options, options.seed)
+    text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
         processes = stack.enter_context(join_processes(run_options.device))
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        validation = (
-            folder / VALIDATION_FILE if text.validation_share else text_options.validation_file
-        )
+        validation = text_options.validation_file
+        if text.validation_share:
+            validation = folder / validation_name(text)
         words = None if start.vocabulary is None else start.vocabulary.words
         signature = Signature(identify(start, text), asdict(options), words)
         if _is_finished(folder, signature):
@@ -127,19 +124,30 @@ def train_model(
         return perplexity
 
 
+def _check_other_folder(start: Start, folder: Path) -> None:
+    """Raise a `ModelError` if the model to start from is in the folder of the run."""
+    if start.files and start.files.weights.parent.resolve() == folder.resolve():
+        raise ModelError(
+            f"{folder}: the model to start from is in this folder. Choose another one."
+        )
+
+
 def _check_validation_file(options: TextOptions) -> None:
     """Read the whole validation file, to report its errors before training."""
     path = options.validation_file
-    if path and not sum(map(bool, read_sentences(path, options.tokenizer))):
+    if path and not sum(1 for _ in read_sentences(path, options.tokenizer)):
         raise InputError(f"{path}: no sentence to measure perplexity on.")
 
 
-def _open_text(options: TextOptions, seed: int) -> TrainingText:
-    """Find the files of the text, and warn if the tokenizer does not seem to fit."""
-    paths = find_text_files(options.files)
-    with open_records(paths[0], TEXT, tokenizer=options.tokenizer) as (records, *_):
-        list(islice(records, _SAMPLE_LINES))
-    return TrainingText(paths, options.validation_share, seed, options.tokenizer)
+def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
+    """Find the files of the text, and check that the tokenizer and the vocabulary fit them."""
+    paths, tokenizer = find_text_files(options.files), options.tokenizer
+    for path in paths:
+        find_format(path, tokenizer=tokenizer)
+    # Reading logs a warning if the tokenizer does not seem to fit.
+    sample = list(islice(read_sentences(paths[0], tokenizer), _SAMPLE_SENTENCES))
+    check_coverage(start, paths[0], sample)
+    return TrainingText(paths, options.validation_share, seed, tokenizer)
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:
@@ -186,7 +194,8 @@ def _start_run(
         text_tokens = checkpoint["text_tokens"]
         vocabulary = vocabulary or Vocabulary(checkpoint["words"])
     is_needed = vocabulary is None or options.steps is None or text.validation_share
-    if is_needed and text_tokens is None:
+    lacks_validation = text.validation_share and not (folder / validation_name(text)).exists()
+    if lacks_validation or (is_needed and text_tokens is None):
         n_words = start.n_words
         counts = count_text(text, folder, n_words) if processes.is_first else TextCounts(0, [])
         counts = processes.gather(counts)[0]

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import elmo
+from commands import assert_misused, elmo
 from hypothesis import given
 from hypothesis import strategies as st
 from layouts import Corpus, layouts, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import measure_change, read_occurrences
+from elmo_cli.analysis.change import Change, adjust_p, measure_change, read_occurrences
 from elmo_cli.analysis.target_words import read_targets
 
 Array = NDArray[Any]
@@ -45,10 +45,11 @@ def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: fl
 
 @given(n_old=st.integers(3, 8), n_new=st.integers(3, 8), seed=st.integers(0, 99))
 def test_distances_are_those_of_the_formulas(n_old: int, n_new: int, seed: int) -> None:
-    old, new = matrix(n_old, seed), matrix(n_new, seed + 1, centre=seed % 2)
+    old = matrix(n_old, seed)
+    new = matrix(n_new, seed + 1, centre=seed % 2).astype(np.float32)
     for measure, formula in (("apd", apd), ("prt", prt)):
-        (found,) = measure_change({"w": old}, {"w": new.astype(np.float32)}, measure)
-        assert found.change == pytest.approx(formula(old, new), rel=1e-5)
+        (found,) = measure_change({"w": old}, {"w": new}, measure)
+        assert found.change == pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
         assert (found.word, found.n_old, found.n_new, found.p) == ("w", n_old, n_new, None)
 
 
@@ -82,8 +83,8 @@ def test_a_word_that_changed_comes_first_and_chance_does_not_explain_it(measure:
     assert mouse.p == pytest.approx(1 / 200)
     assert house.p is not None
     assert house.p > 0.05
-    assert rare == ("rare", None, 2, 9, None)
-    assert absent == ("new", None, 0, 9, None)
+    assert rare == Change("rare", None, 2, 9)
+    assert absent == Change("new", None, 0, 9)
     assert changes == measure_change(old, new, measure, permutations=199)
 
 
@@ -185,6 +186,52 @@ def test_targets_that_contradict_each_other_or_are_none_are_refused(tmp_path: Pa
     assert read_targets(path) == {",": ","}
 
 
+@given(p=st.lists(st.floats(0, 1), max_size=12))
+def test_adjusted_p_are_those_of_scipy(p: list[float]) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.false_discovery_control(p) if p else []
+    np.testing.assert_allclose(adjust_p(p, "bh"), expected, atol=1e-12)
+    np.testing.assert_allclose(adjust_p(p, "bonferroni"), [min(1, len(p) * each) for each in p])
+
+
+def test_correction_adjusts_p_for_the_words_that_have_one() -> None:
+    old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
+    new = {"mouse": matrix(20, 4, centre=1), "house": matrix(20, 5), "rare": matrix(9, 6)}
+    plain = measure_change(old, new, permutations=99)
+    for correction in ("bh", "bonferroni"):
+        found = measure_change(old, new, permutations=99, correction=correction)
+        assert [each._replace(adjusted_p=None) for each in found] == plain
+        assert found[0].adjusted_p == pytest.approx(0.02)
+        assert found[2].adjusted_p is None
+    with pytest.raises(ElmoError, match="correction 'bh': requires permutations"):
+        measure_change(old, new, correction="bh")
+    with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
+        measure_change(old, new, permutations=9, correction="holm")
+
+
+def test_the_command_adjusts_p_and_warns_of_few_permutations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new = ({"mouse": matrix(9, n), "house": matrix(9, n + 2)} for n in (0, 1))
+    new["mouse"] = matrix(9, 9, centre=1)
+    for name, uses in (("old.npz", old), ("new.npz", new)):
+        np.savez(name, **{word: uses[word] for word in uses})  # type: ignore[arg-type]
+    command = ("change", "old.npz", "new.npz", "--correction", "bonferroni", "--permutations")
+    result = elmo(*command, "9")
+    assert result.stdout.splitlines()[0] == "word\tchange\tn_old\tn_new\tp\tadjusted_p"
+    assert result.stdout.splitlines()[1].split("\t")[4:] == ["0.100000", "0.200000"]
+    assert result.stderr == (
+        "Warning: with 9 permutations of 2 words, the adjusted p of a single changed word is at "
+        "least 0.2. Use --permutations 40 or more.\n"
+    )
+    assert elmo(*command, "40").stderr == ""
+    assert_misused(
+        elmo("change", "old.npz", "new.npz", "--correction", "bh"),
+        "--correction requires --permutations",
+    )
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     old, new = matrix(4), matrix(5, 1, centre=1)
@@ -195,7 +242,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         0,
         "rare: skipped: 1 occurrence in OLD and 9 in NEW; 3 are needed in each\n",
     )
-    assert result.stdout == f"mouse\t{apd(old, new):.6f}\t4\t5\t0.010000\n"
+    assert result.stdout == (
+        f"word\tchange\tn_old\tn_new\tp\nmouse\t{apd(old, new):.6f}\t4\t5\t0.010000\n"
+    )
     answer = elmo("change", "old.npz", "new.npz", "--measure", "prt", "--json")
     found = json.loads(answer.stdout)
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}

@@ -8,13 +8,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from commands import TINY, assert_fails, assert_misused, elmo
+from commands import TINY, Terminal, assert_fails, assert_misused, elmo
 from layouts import Corpus, line_record, write
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, open_vectors, write_usages
 from elmo_cli.analysis import plot as module
 from elmo_cli.analysis.plot import Picture, plot_occurrences
+from elmo_cli.cli import main
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
@@ -123,6 +124,15 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     if not name.endswith(".npz"):
         with pytest.raises(ElmoError, match="'banks': expected 3 or more occurrences, found 2"):
             plot("banks.svg", name, word="banks")
+
+
+def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
+    steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
+    assert [step for step in steps if step not in stream.getvalue()] == [], stream.getvalue()
+    assert stream.getvalue().splitlines()[-1].startswith("bank.svg: 40 of 40 occurrences")
 
 
 def test_files_of_other_widths_are_refused() -> None:

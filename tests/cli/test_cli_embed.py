@@ -265,8 +265,8 @@ def test_text_that_is_not_utf_8_is_an_error_with_its_place(source: str) -> None:
     name = "standard input" if source == "-" else "text"
     assert_fails(
         result,
-        f"{name}, line 100, column 7: expected UTF-8, found the byte 0xe9; convert it, for "
-        "instance with `iconv -f latin1 -t utf-8`",
+        f"{name}, line 100, column 7: not valid UTF-8 (byte 0xe9). If it is "
+        "Latin-1, convert it with `iconv -f latin1 -t utf-8`.",
         loads=True,
     )
     assert not Path("out.hdf5").exists()

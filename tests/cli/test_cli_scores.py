@@ -155,7 +155,7 @@ def test_what_goes_wrong(command: str) -> None:
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     Path("latin.txt").write_bytes(b"the caf\xe9\n")
     latin = elmo(command, "latin.txt", *MODEL)
-    assert "latin.txt, line 1, column 8: expected UTF-8" in latin.stderr
+    assert "latin.txt, line 1, column 8: not valid UTF-8" in latin.stderr
     without = elmo(command, "text.txt", "--model", TINY)
     assert without.exit_code == 1
     assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr

@@ -194,7 +194,7 @@ def test_word_vectors_are_those_of_the_tokens() -> None:
         (
             ("--tokenizer", "words"),
             "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
-            "last two, such as spacy:de",
+            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba",
         ),
         (
             ("--tokenizer", "moses", "--language", "French"),
@@ -233,7 +233,7 @@ def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
     result = elmo(
         *("embed", "raw.txt", "out.hdf5", *TINY_MODEL, "--split-sentences", "--skip-errors")
     )
-    assert "Skipped: raw.txt, line 2, column 1: expected UTF-8" in result.stderr
+    assert "Skipped: raw.txt, line 2, column 1: not valid UTF-8" in result.stderr
     with open_activations("out.hdf5") as activations:
         lines = [record.attributes["line"] for record, _ in activations.records()]
         assert lines == ["0", "0", "1", "2"]

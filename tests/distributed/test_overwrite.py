@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,6 +175,25 @@ def test_two_runs_that_overwrite_end_one_after_the_other() -> None:
     distribute(WARM, at_part(5, lambda: distribute(top, overwrite=True)), overwrite=True)
     assert_equal_to_embed("--state", "warm")
     assert not list(Path("out/_elmo").glob("next-*"))
+
+
+def test_a_run_that_ends_after_its_plan_was_replaced_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    top = replace(ZERO, dtype="float16")
+    distribute()
+    locked = Folder.locked
+
+    def lock_late(self: Folder, name: str) -> AbstractContextManager[None]:
+        monkeypatch.setattr(Folder, "locked", locked)
+        distribute(WARM, overwrite=True)
+        distribute(top, overwrite=True)
+        return locked(self, name)
+
+    monkeypatch.setattr(Folder, "locked", lock_late)
+    with pytest.raises(OutputError, match="another run has replaced the plan of this run"):
+        distribute(WARM, overwrite=True)
+    assert_equal_to_embed("--dtype", "float16")
 
 
 def test_tasks_of_a_job_array_may_all_overwrite() -> None:

@@ -86,7 +86,8 @@ from elmo_cli.outputs.plan_file import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import Resources, embed_on_ray
 from elmo_cli.distributed.run import AtWork
-ray_engine._SILENT_SECONDS = 3
+# A slow worker gets little of a busy machine, and one that sleeps uses nearly nothing.
+ray_engine._SILENT_SECONDS, ray_engine._BUSY_SECONDS = 8, 0.3
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 def embed(part, device, on_tokens):
     on_tokens(7)
@@ -94,10 +95,10 @@ def embed(part, device, on_tokens):
     while part.number == 0 and time.process_time() < end:  # slow, not hung
         pass
     if part.number == 1 and sys_argv[2] == "stops":
-        subprocess.Popen(["sh", "-c", f"sleep 15; kill -CONT {os.getpid()}"])
+        subprocess.Popen(["sh", "-c", f"sleep 30; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), 19)
     elif part.number == 1:
-        time.sleep(15)
+        time.sleep(30)
     return PartResult(part.number, "")
 sys_argv = sys.argv
 parts = [Part(number, number, "a.txt", 0, 1, 1, 1) for number in range(2)]
@@ -238,9 +239,11 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
 
 def test_a_worker_that_hangs_is_named_and_a_slow_one_is_not(address: str) -> None:
     for way in ("sleeps", "stops"):
-        first, *rest = output_of(HUNG, address, way).splitlines()
+        lines = output_of(HUNG, address, way).splitlines()
+        # On a busy machine the worker starts late, and the run says so.
+        first, *rest = [line for line in lines if "no worker runs" not in line]
         expected = (
-            r"Warning: worker .*-\d+ has not moved for \d seconds in part 1 \(a.txt, 1 records .*"
+            r"Warning: worker .*-\d+ has not moved for \d+ seconds in part 1 \(a.txt, 1 records .*"
         )
         assert re.fullmatch(expected, first)
         assert rest == ["True 2"]

@@ -166,7 +166,7 @@ def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n")
     result = elmo(*RUN)
     assert result.exit_code == 1
-    assert "text.txt, line 41, column 5: expected UTF-8" in result.stderr
+    assert "text.txt, line 41, column 5: not valid UTF-8" in result.stderr
     assert result.stderr.endswith("out: 1 part missing. The same command tries again.\n")
     status = elmo("distribute", "--status", "out")
     assert (status.exit_code, status.stderr) == (1, "")

@@ -219,13 +219,22 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
 
 
 def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
-    warning = "Warning: out.csv will be HDF5; --format or the suffix names another format.\n"
-    result = elmo("embed", text, "out.csv", "--model", TINY)
+    warning = "Warning: out.dat will be HDF5; --format or the suffix names another format.\n"
+    result = elmo("embed", text, "out.dat", "--model", TINY)
     assert (result.exit_code, warning in result.stderr) == (0, True)
-    assert h5py.is_hdf5("out.csv")
+    assert h5py.is_hdf5("out.dat")
     assert "Warning" not in elmo("embed", text, "v", "--model", TINY).stderr
     options = ("--format", "jsonl")
     assert "Warning" not in elmo("embed", text, "out.txt", "--model", TINY, *options).stderr
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".TSV", ".txt", ".json"])
+def test_a_name_of_text_needs_a_format(suffix: str, text: Path) -> None:
+    message = (
+        f"out{suffix}: vectors are not written as {suffix.lower()}. Choose .hdf5, .jsonl, .npz, "
+        ".npy or .parquet, or name a format with --format."
+    )
+    assert_misused(elmo("embed", text, f"out{suffix}"), message)
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,44 @@ def test_options_that_have_no_effect_are_wrong_usage(
 def test_a_text_that_is_called_a_treebank_is_named() -> None:
     Path("a.conllu").write_text("Oui .\n")
     message = (
-        "a.conllu, line 1: expected 10 fields with tabs between, found 'Oui .'; --input-format "
-        "text reads a sentence a line"
+        "a.conllu, line 1: expected 10 fields separated by tabs, found 'Oui .'. Use --input-format "
+        "text to read one sentence per line."
     )
     assert_fails(elmo("embed", "a.conllu", "out.hdf5", *TINY_MODEL), message, loads=True)
     assert not list(Path().glob("out*"))
+
+
+# Tables
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.json"])
+def test_a_table_is_embedded_by_its_ids(name: str) -> None:
+    rows = [{"id": "x", "text": "De vin ."}, {"id": "y", "text": 'a "b"'}]
+    csv = 'id,text\nx,De vin .\ny,"a ""b"""\n'
+    Path(name).write_text(csv if name.endswith("csv") else json.dumps(rows))
+    assert elmo("embed", name, "out.hdf5", *TINY_MODEL).exit_code == 0
+    with open_activations("out.hdf5") as activations:
+        for row in rows:
+            assert activations.tokens(activations.number_of(row["id"])) == row["text"].split()
+
+
+# Warnings
+
+
+def test_long_tokens_are_warned_of_once() -> None:
+    Path("urls.txt").write_text(f"a\nb {'x' * 49} {'y' * 99}\n{'x' * 49}\n")
+    result = elmo("embed", "urls.txt", "out.hdf5", *TINY_MODEL)
+    message = (
+        "Warning: 3 tokens are longer than the 48 bytes that the model reads; the rest is "
+        "ignored. The first is in line 2.\n"
+    )
+    assert result.stderr.count(message) == 1
+
+
+def test_proteins_for_a_model_of_english_are_warned_of() -> None:
+    Path("q.fasta").write_text(">a\n" + "MKVLAGH" * 5 + "\n")
+    message = (
+        "Warning: the input seems to be proteins, but the model mini was trained on English text. "
+        "--model seqvec was trained on proteins.\n"
+    )
+    assert elmo("embed", "q.fasta", "out.h5", "--model", "mini").stderr.count(message) == 1

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.input_formats import FORMATS, checked_records, find_format
+from elmo_cli.text.input_formats import FORMATS, find_format, open_records
+from elmo_cli.text.record_checks import checked_records
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
@@ -97,14 +98,21 @@ def test_fasta_that_is_written_is_read(
         (
             "conllu",
             "# sent_id = a\nThe cat\n",
-            "line 2: expected 10 fields with tabs between, found 'The cat'; --input-format text "
-            "reads a sentence a line",
+            "line 2: expected 10 fields separated by tabs, found 'The cat'. Use --input-format "
+            "text to read one sentence per line.",
         ),
         (
             "conllu",
             "1\ta\nx\tb\n",
-            "line 2: field 1 (ID): expected a number such as 3, 3-4 or 3.1, found 'x'",
+            "line 2: field 1 (ID): expected a number such as 3, 3-4 or 3.1, found 'x'. If this is "
+            'another kind of CoNLL, write one sentence per line: `awk \'NF {printf "%s ", $1; '
+            'next} {print ""}\' FILE > FILE.txt` takes the words in column 1.',
         ),
+        ("conllu", "1\ta\n3\tb\n2\tc\n", "line 2: field 1 (ID): expected 2, found 3"),
+        ("conllu", "1\ta\n2\tb\n2\tc\n", "line 3: field 1 (ID): expected 3, found 2"),
+        ("conllu", "2\ta\n", "line 1: field 1 (ID): expected 1, found 2"),
+        ("conllu", "1\ta\n3-4\tb\n", "line 2: field 1 (ID): expected 2, found 3-4"),
+        ("conllu", "1\ta\n2.1\tb\n", "line 2: field 1 (ID): expected 1, found 2.1"),
         ("conllu", "1\ta\n2\t\t_\n", "line 2: field 2 (FORM): expected a word, found none"),
         (
             "conllu",
@@ -149,17 +157,17 @@ def test_fasta_that_is_written_is_read(
         (
             "fasta",
             "\nThe cat\nsat\n>a\nM\n",
-            "line 2: expected a header, `>` and an id, found 'THECATSAT'; "
-            "--input-format text reads a sentence a line",
+            "line 2: expected a header, `>` and an id, found 'THECATSAT'. "
+            "Use --input-format text to read one sentence per line.",
         ),
         ("fasta", ">a\nM\n> \nM\n", "line 3: expected an id after `>`, found none"),
         (
             "fasta",
             ">a/1-9\nM\n",
-            "line 1: the id 'a/1-9' cannot name a dataset of HDF5; leave out / and zero bytes",
+            "line 1: the id 'a/1-9' cannot name a dataset of HDF5. Remove / and zero bytes.",
         ),
         ("fasta", ">a b\nM\n>a c\nK\n", "line 3: the id 'a' is that of line 1 already"),
-        ("fasta", ">a \0\nM\n", "line 1: the header of 'a' holds a zero byte"),
+        ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
     ],
 )
 def test_an_error_is_one_line_that_says_where(name: str, text: str, message: str) -> None:
@@ -175,6 +183,44 @@ def test_an_entry_in_error_may_be_skipped() -> None:
     assert str(records[0].error).startswith("file, line 2: expected 10 fields")
 
 
+NO_BLANK = """\
+# sent_id = a
+1\tik\t_
+2\tzie\t_
+# sent_id = b
+1-2\tzum\t_
+1\tzu\t_
+2\tdem\t_
+1\tdes\t_
+"""
+
+
+def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture) -> None:
+    text = NO_BLANK.replace("1\tdes", "# sent_id = c\n0.1\t_\n1\tdes")
+    records = read("conllu", text)
+    assert [record.tokens for record in records] == [["ik", "zie"], ["zu", "dem"], ["des"]]
+    assert [record.id for record in records] == ["a", "b", "c"]
+    assert caplog.messages == [
+        "Warning: line 4: a sentence of CoNLL-U begins without a blank line before it. Every line "
+        "with the ID 1 begins a new sentence."
+    ]
+
+
+def test_cr_ends_the_lines_of_fasta_and_conllu(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.fasta", b">p1\rMKV\r>p2\rAAA\r"),
+        ("b.fasta", b">p1\rMKV\n>p2\rAAA\n"),
+        ("c.conllu", b"1\tMKV\r\r1\tAAA\r"),
+        ("d.conllu", b"1\tMKV\r\r1\tAAA\n"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with open_records(path, find_format(path)) as (records, *_):
+            assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
+        with path.open() as file, open_records(file, find_format(path)) as (records, *_):
+            assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
+
+
 # Formats
 
 
@@ -184,6 +230,13 @@ def test_an_entry_in_error_may_be_skipped() -> None:
         *(("a.fasta", "fasta"), ("b.fa", "fasta"), ("c.faa", "fasta"), ("d.FAS", "fasta")),
         *(("x/f.fa.GZ", "fasta"), ("a.jsonl", "jsonl"), ("b.NDJSON.gz", "jsonl")),
         *(("a.conllu", "conllu"), ("a.fasta.txt", "text"), ("-", "text")),
+        *(("a.json", "json"), ("a.csv.gz", "csv"), ("b.TSV", "tsv"), ("c.parquet", "parquet")),
+        *(
+            ("a.txt.xz", "text"),
+            ("b.fa.zst", "fasta"),
+            ("c.jsonl.bz2", "jsonl"),
+            ("news.en", "text"),
+        ),
     ],
 )
 def test_a_suffix_says_the_format(name: str, expected: str) -> None:
@@ -192,6 +245,6 @@ def test_a_suffix_says_the_format(name: str, expected: str) -> None:
 
 
 def test_a_format_that_is_not_there_is_named() -> None:
-    message = r"^format 'fastq': expected text or fasta or conllu or jsonl$"
+    message = r"^format 'fastq': expected text or fasta or conllu or jsonl or json or csv or tsv"
     with pytest.raises(InputError, match=message):
         find_format("a", "fastq")

@@ -1,6 +1,5 @@
 import gzip
 import io
-import lzma
 from pathlib import Path
 
 import pytest
@@ -8,12 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
-from elmo_cli.text.lines import check_input, open_lines, open_text, read_lines, size_in_bytes
+from elmo_cli.text.lines import (
+    LineReader,
+    check_input,
+    open_lines,
+    open_text,
+    read_lines,
+    read_text,
+    size_in_bytes,
+)
 from elmo_cli.text.tokenizers import read_sentences
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
-    return list(read_lines(name, io.BytesIO(content)))
+    return list(read_lines(LineReader(name, io.BytesIO(content))))
 
 
 def message_of(content: bytes, name: str = "input.txt") -> str:
@@ -44,15 +51,46 @@ def test_line_ends_of_all_systems_and_none_at_the_end_give_the_same_lines(conten
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
-def test_only_a_line_feed_ends_a_line(separator: str) -> None:
-    assert lines_of(f"a{separator}b\nc\n".encode()) == [f"a{separator}b", "c"]
+def test_only_lf_ends_a_line_of_a_file_with_lf(separator: str) -> None:
+    assert lines_of(f"a{separator}b\nc{separator}d\n".encode()) == [
+        f"a{separator}b",
+        f"c{separator}d",
+    ]
 
 
-def test_only_a_line_feed_ends_a_line_of_an_open_file(tmp_path: Path) -> None:
+def test_only_lf_ends_a_line_of_an_open_file_with_lf(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_bytes(b"a\rb\r\nc\n")
     with path.open() as file, open_lines(file) as (lines, _):
         assert list(lines) == ["a\rb", "c"]
+
+
+@pytest.mark.parametrize("content", [b"a\r\rb", b"a\r\rb\r"])
+def test_cr_ends_the_lines_of_a_file_without_lf(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "input.txt"
+    for stored in (content, gzip.compress(content)):
+        path.write_bytes(stored)
+        assert list(read_sentences(path)) == [["a"], [], ["b"]]
+    path.write_bytes(content)
+    with path.open() as file, open_lines(file) as (lines, _):
+        assert list(lines) == ["a", "", "b"]
+    assert read_text(path).splitlines() == ["a", "", "b"]
+
+
+def test_long_files_with_cr_are_read_in_pieces() -> None:
+    lines = [f"{'ab' * (i % 7)}{i}" for i in range(40_000)] + ["x" * 300_000, "end"]
+    for end in ("\r", "\r\n"):
+        content = end.join(lines).encode()
+        reader = LineReader("x", io.BytesIO(content), splits_at_cr=True)
+        found = list(read_lines(reader))
+        assert found == lines
+
+
+def test_a_reader_may_begin_in_the_middle() -> None:
+    for content, expected in ((b"a\nb\rc", ["b\rc"]), (b"a\rb\rc", ["b", "c"])):
+        reader = LineReader("x", io.BytesIO(content), first=2)
+        reader.seek(2)
+        assert list(read_lines(reader)) == expected
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
@@ -86,28 +124,13 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_place(
     content: bytes, place: str, byte: str
 ) -> None:
     assert message_of(content) == (
-        f"input.txt, {place}: expected UTF-8, found the byte {byte}; convert it, for instance "
-        "with `iconv -f latin1 -t utf-8`"
+        f"input.txt, {place}: not valid UTF-8 (byte {byte}). If it is Latin-1, convert it with "
+        "`iconv -f latin1 -t utf-8`."
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "advice"),
-    [
-        (gzip.compress(b"a b\n"), "it is gzip data, which is read from a file whose name ends in"),
-        (b"\x89HDF\r\n", "it is HDF5, which is no text"),
-        (lzma.compress(b"a b\n"), "it is xz data, which is not read; pipe in `xzcat`"),
-        (b"\x28\xb5\x2f\xfd\x04", "it is zstd data, which is not read; pipe in `zstdcat`"),
-        ("\ufeffa b\n".encode("utf-16le"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
-        ("\ufeffa b\n".encode("utf-16be"), "it is UTF-16; convert it with `iconv -f utf-16 -t"),
-        ("a b\n".encode("utf-16le"), "every other byte zero, as in UTF-16; convert it with"),
-        ("a b\n".encode("utf-16be"), "every other byte zero, as in UTF-16; convert it with"),
-    ],
-)
-def test_other_data_in_place_of_text_is_named_with_the_way_to_read_it(
-    content: bytes, advice: str
-) -> None:
-    assert advice in message_of(content)
+def test_control_characters_are_not_taken_for_latin1() -> None:
+    assert message_of(b"\x01\x02\xff\n").endswith("so it seems to be no text.")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +159,7 @@ def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
 
 def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
     content = gzip.compress(noise(8000))
-    lines = read_lines("input.gz", io.BytesIO(content[: len(content) * 3 // 4]))
+    lines = read_lines(LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])))
     read: list[str] = []
     with pytest.raises(InputError, match=r"^input\.gz, line \d+: cannot read on: ") as caught:
         read.extend(lines)
@@ -150,9 +173,8 @@ def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
     [
         (gzip.compress(noise(100))[:20] + b"\xff" * 40, "line 1: cannot read on: Error -3 while "),
         (gzip.compress(b"a\n")[:-8] + bytes(8), "line 2: cannot read on: CRC check failed"),
-        (b"The cat\n", "line 1: cannot read on: Not a gzipped file (b'Th')"),
     ],
-    ids=["damaged", "another checksum", "plain text"],
+    ids=["damaged", "another checksum"],
 )
 def test_what_is_no_gzip_is_named(content: bytes, message: str) -> None:
     assert message_of(content, "input.gz").startswith(f"input.gz, {message}")
@@ -172,7 +194,7 @@ def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: 
         path.write_bytes(stored)
         counts: list[int] = []
         with open_text(path) as file:
-            n_lines = len(list(read_lines(path, file, counts.append)))
+            n_lines = len(list(read_lines(LineReader(path, file), counts.append)))
         assert sum(counts) == size_in_bytes(path) == len(stored)
         assert len(counts) >= n_lines
 

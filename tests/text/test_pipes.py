@@ -1,5 +1,6 @@
 """Text from pipes: all of it, as it comes, whether they block or not."""
 
+import gzip
 import logging
 import os
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors import InputError, StoppedError
-from elmo_cli.text.lines import check_input, open_lines
+from elmo_cli.text.lines import LineReader, check_input, open_lines, read_lines
 from elmo_cli.text.pipes import Pipe
 
 
@@ -118,7 +119,26 @@ def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
         next(lines)
 
 
-def test_a_named_pipe_of_compressed_data_is_refused(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "text.gz")
-    with pytest.raises(InputError, match=r"found a named pipe; `zcat .*text\.gz \| elmo"):
-        check_input(tmp_path / "text.gz")
+def test_a_pipe_of_compressed_data_is_refused(fifo: Path) -> None:
+    writer = threading.Thread(target=fifo.write_bytes, args=(gzip.compress(b"a\n"),))
+    writer.start()
+    with open_lines(fifo) as (lines, _), pytest.raises(InputError) as caught:
+        next(lines)
+    writer.join()
+    assert str(caught.value) == (
+        f"{fifo}: gzip data, not UTF-8 text. Pipe in `zcat FILE`, or name the file."
+    )
+
+
+def test_lines_that_end_in_cr_come_from_a_pipe() -> None:
+    reading, writing = os.pipe()
+    with Pipe(reading, lambda: False) as file:
+        os.write(writing, b">a\rMK\n>b\r")
+        reader = LineReader("-", file, splits_at_cr=True)
+        assert [reader.next_line(), reader.is_ready(), reader.next_line()] == [
+            b">a\r",
+            True,
+            b"MK\n",
+        ]
+        os.close(writing)
+        assert list(read_lines(reader)) == [">b"]

@@ -48,6 +48,27 @@ def test_punctuation_is_split_off_by_the_rules_of_the_language(
     assert tokenize(text, name, language) == expected.split()
 
 
+def test_chinese_may_be_told_its_segmenter() -> None:
+    require("spacy")
+    text = "我们一起去公园散步吧。"
+    assert tokenize(text, "spacy:zh") == tokenize(text, "spacy:zh:char") == list(text)
+    with pytest.raises(InputError, match="expected whitespace, moses, spacy"):
+        make_tokenizer("spacy:zh:words")
+    with pytest.raises(InputError, match="expected whitespace, moses, spacy"):
+        make_tokenizer("spacy:de:jieba")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_jieba_splits_chinese_into_words(capfd: pytest.CaptureFixture[str]) -> None:
+    require("spacy")
+    pytest.importorskip("jieba")
+    tokenizer = make_tokenizer("spacy:zh:jieba")
+    assert tokenizer.to_attributes() == {"tokenizer": "spacy:zh:jieba"}
+    assert tokenizer.tokenize("我们去公园。") == ["我们", "去", "公园", "。"]
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("name", ALL)
 @given(text=texts)
 def test_no_character_is_lost_but_white_space(name: str, text: str) -> None:
@@ -94,7 +115,7 @@ def test_settings_name_the_tokenizer_with_its_language(
             "words",
             None,
             "tokenizer 'words': expected whitespace, moses, spacy, or a language with one of the "
-            "last two, such as spacy:de",
+            "last two, such as spacy:de, or spacy:zh with a segmenter, such as spacy:zh:jieba",
         ),
         ("whitespace:fr", None, "tokenizer 'whitespace:fr': expected whitespace, moses"),
         ("moses", "French", "language 'French': expected its code in ISO 639, such as fr"),

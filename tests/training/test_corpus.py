@@ -125,5 +125,5 @@ def test_errors_name_their_line_after_a_resume(tmp_path: Path) -> None:
     text = TrainingText((path,))
     windows = text.windows(TextProgress(0, 0, 2, 1), 1)
     assert next(windows)[0] == [["b"]]
-    with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: expected UTF-8"):
+    with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: not valid UTF-8"):
         next(windows)

@@ -97,3 +97,12 @@ def test_training_refuses_the_folder_of_another_model() -> None:
     with pytest.raises(ModelError, match=r"^model: weights\.hdf5 is there, but no checkpoint\.pt"):
         train("model", steps=1, vocabulary_size=9)
     assert content("model") == before
+
+
+def test_resume_restores_missing_validation_lines() -> None:
+    settings: dict[str, Any] = {"validation_file": None, "validation_share": 0.2}
+    train("model", steps=2, **settings)
+    lines = Path("model/validation.txt").read_text()
+    Path("model/validation.txt").unlink()
+    train("model", steps=3, **settings)
+    assert Path("model/validation.txt").read_text() == lines

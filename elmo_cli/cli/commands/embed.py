@@ -24,7 +24,7 @@ from elmo_cli.outputs.formats import (
     has_unknown_suffix,
 )
 from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
-from elmo_cli.text.input_formats import FORMATS, TEXT
+from elmo_cli.text.input_formats import TEXT
 from elmo_cli.text.lines import check_input, size_in_bytes
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
@@ -35,7 +35,6 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
 @click.argument("output_file", metavar="OUTPUT", type=options.PATH)
 @option_group(
     "Input",
-    options.input_format_option("INPUT", *FORMATS),
     options.text_options("whitespace"),
     flag(
         "--skip-errors",
@@ -102,7 +101,7 @@ def embed(
     """Embed a text file INPUT, one sentence per line, to OUTPUT, HDF5 or another format.
 
     White space separates tokens, unless --tokenizer names a tokenizer; in FASTA a residue is a
-    token. INPUT may be gzip (by its suffix .gz), or - for standard input. OUTPUT contains one
+    token. INPUT may be compressed, a table, or - for standard input. OUTPUT contains one
     dataset per line, named "0", "1", ... (or by the ids of records), float32 of shape
     (layers, tokens, width), without the axes that --layers, --mix and --pooling remove. JSON
     lines can go to standard output: OUTPUT -, with --format jsonl. A file appears when it is
@@ -150,7 +149,7 @@ def embed(
     ):
         done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if plan.input_format is TEXT else plan.input_format.unit
+        unit = "sentence" if plan.input_format.name == TEXT.name else plan.input_format.unit
         messages.say(
             f"{'standard output' if output_file == STANDARD_OUTPUT else output_file}: "
             f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}, "

@@ -2,8 +2,9 @@
 
 import os
 import shlex
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -11,20 +12,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line, as_row, read_queries
-from elmo_cli.cli.command import command, receives
+from elmo_cli.cli.answers import as_json_line, as_row, in_chunks
+from elmo_cli.cli.command import command, given, receives
 from elmo_cli.errors import InputError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.lines import check_input, size_in_bytes
+from elmo_cli.text.lines import check_input, name_of, size_in_bytes
 from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.perplexity import Perplexity, Surprisals
     from elmo_cli.language_model.prediction import Candidate, Prediction, Substitutes
-    from elmo_cli.language_model.scoring import SentenceScore
-    from elmo_cli.text.records import Sentence
+    from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
+    from elmo_cli.text.records import Record, Sentence
     from elmo_cli.text.tokenizers import Tokenizer
 
+_READING = ("--input-format", "--text-column", "--paragraphs", "--split-sentences")
+"""Options of `predict` that have no effect on a text that is an argument."""
 _OF_SENTENCES = (
     *("sentence", "tokens", "unknown", "log_p_forward", "log_p_backward"),
     *("forward", "backward", "average"),
@@ -60,9 +63,9 @@ def perplexity(
 
     White space separates tokens, unless --tokenizer names another tokenizer.
 
-    FILE may be gzip (.gz), or - for standard input. The forward direction predicts every token
-    and the end of the sentence. The backward direction predicts every token and the start of
-    the sentence. Both predict over the whole vocabulary; the average is over both log
+    FILE may be compressed, a table, or - for standard input. The forward direction predicts
+    every token and the end of the sentence. The backward direction predicts every token and
+    the start of the sentence. Both predict over the whole vocabulary; the average is over both log
     probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank lines are not
     predicted.
 
@@ -84,12 +87,13 @@ def perplexity(
     columns, rows_of = (_OF_TOKENS, _token_rows) if per_token else (_OF_SENTENCES, _sentence_rows)
     if has_rows and not as_json:
         click.echo(as_row(columns))
-    scores = _score_file(text, tokenizer, partial(model.score, batch_size=batch_size))
+    score_all = partial(model.score, batch_size=batch_size)
+    scores = _score_file(text, text_settings, tokenizer, model, score_all)
 
     def printed() -> "Iterator[SentenceScore]":
-        for number, score in enumerate(scores):
+        for name, score in scores:
             if has_rows:
-                _print_rows(columns, rows_of(number, score), as_json)
+                _print_rows(columns, rows_of(name, score), as_json)
             yield score
 
     result = perplexity_of_scores(printed())
@@ -125,12 +129,13 @@ def surprisal(
 ) -> None:
     """Print the surprisal of each token of FILE: text, one sentence per line.
 
-    White space separates tokens, unless --tokenizer names another tokenizer. FILE may be gzip
-    (.gz), or - for standard input. The output is TSV with a header: the line number and the
-    number of the token in the line, both from 1, the token, its surprisal in bits, and whether
-    the vocabulary contains it (1) or not (0). An unknown token has the surprisal of <UNK>,
-    which covers all unknown words and says little about this one. --entropy adds the entropy
-    over the whole vocabulary, in bits: the expected surprisal at this position.
+    White space separates tokens, unless --tokenizer names another tokenizer. FILE may be
+    compressed, a table, or - for standard input. The output is TSV with a header: the line
+    number or the id of the record, the number of the token in it, both numbers from 1, the
+    token, its surprisal in bits, and whether the vocabulary contains it (1) or not (0).
+    An unknown token has the surprisal of <UNK>, which covers all unknown words and says little
+    about this one. --entropy adds the entropy over the whole vocabulary, in bits: the expected
+    surprisal at this position.
 
     \b
     $ elmo surprisal stimuli.txt > surprisal.tsv
@@ -153,28 +158,44 @@ def surprisal(
     if not as_json:
         click.echo(as_row(columns))
     n_tokens = n_unknown = 0
-    for number, found in enumerate(_score_file(text, tokenizer, measure), start=1):
-        _print_rows(columns, _surprisal_rows(number, found), as_json)
+    for name, found in _score_file(text, text_settings, tokenizer, model, measure, first=1):
+        _print_rows(columns, _surprisal_rows(name, found), as_json)
         n_tokens += len(found.tokens)
         n_unknown += int((~found.known).sum())
     messages.say(f"{counted(n_tokens, 'token')}, {n_unknown:,} of them unknown")
 
 
 def _score_file(
-    text: str, tokenizer: "Tokenizer", score: Callable[..., Iterator[Any]]
-) -> Iterator[Any]:
-    """Yield the results of `score` for the sentences of a file, with a progress bar."""
-    from elmo_cli.cli.runs import progress_bar, show_rate
-    from elmo_cli.text.input_formats import find_format, open_records
+    text: str,
+    settings: TextSettings,
+    tokenizer: "Tokenizer",
+    model: "LanguageModel",
+    score: Callable[..., Iterator[Any]],
+    first: int = 0,
+) -> Iterator[tuple[str | int, Any]]:
+    """Yield the id of each record of a file, and what `score` yields for its tokens.
 
-    input_format = find_format(text, tokenizer=tokenizer)
+    Records without ids have numbers, the first of which is `first`.
+    """
+    from elmo_cli.cli.runs import progress_bar, show_rate
+    from elmo_cli.pretrained.domains import warn_about_domain
+
+    names: deque[str | int] = deque()
+
+    def sentences(records: "Iterable[Record]") -> "Iterator[Sentence]":
+        checked = warn_about_domain(records, model.files.name)
+        for number, record in enumerate(checked, start=first):
+            names.append(number if record.id is None else record.id)
+            yield record.tokens
+
+    options = settings.read_options(model.engine.options.token_limit)
     with (
         progress_bar(total=size_in_bytes(text)) as bar,
-        open_records(text, input_format, bar.update, tokenizer=tokenizer) as (records, is_ready, _),
+        settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, _),
     ):
         n_tokens = 0
-        for found in score((record.tokens for record in records), is_ready=is_ready):
-            yield found
+        for found in score(sentences(records), is_ready=is_ready):
+            yield names.popleft(), found
             n_tokens += len(found.tokens)
             show_rate(bar, n_tokens)
 
@@ -189,7 +210,7 @@ def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]], as_json: 
         click.echo("\n".join(lines))
 
 
-def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
+def _sentence_rows(number: int | str, score: "SentenceScore") -> Iterator[Sequence[Any]]:
     from elmo_cli.language_model.perplexity import perplexity_of_scores
 
     n_unknown = int((~score.known).sum())
@@ -198,7 +219,7 @@ def _sentence_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any
     yield number, len(score.tokens), n_unknown, *log_p, *of_sentence
 
 
-def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
+def _token_rows(number: int | str, score: "SentenceScore") -> Iterator[Sequence[Any]]:
     from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN
 
     if not score.tokens:
@@ -211,7 +232,7 @@ def _token_rows(number: int, score: "SentenceScore") -> Iterator[Sequence[Any]]:
         yield number, position, *values
 
 
-def _surprisal_rows(number: int, score: "Surprisals") -> Iterator[Sequence[Any]]:
+def _surprisal_rows(number: int | str, score: "Surprisals") -> Iterator[Sequence[Any]]:
     columns = [score.tokens, score.surprisal.tolist(), score.known.tolist()]
     if score.entropy is not None:
         columns.append(score.entropy.tolist())
@@ -235,7 +256,13 @@ def _table(found: "Perplexity") -> str:
 
 
 @command()
-@click.argument("text")
+@click.argument("text", required=False)
+@options.option(
+    "--file",
+    metavar="FILE",
+    type=options.PATH,
+    help="File with one text per line, or - for standard input, in place of TEXT.",
+)
 @options.count("--top", default=10, excludes="--sample", help="Number of words.")
 @options.flag("--backward", help="Predict the word before TEXT.")
 @options.flag(
@@ -263,11 +290,12 @@ def _table(found: "Perplexity") -> str:
 )
 @options.count("--seed", least=0, default=0, requires="--sample", help="Seed of --sample.")
 @options.json_option("an object a line")
-@options.tokenizer_options("moses")
+@options.text_options("moses", with_ids=False)
 @options.language_model_options
 @receives(model_settings=ModelSettings, text_settings=TextSettings)
 def predict(
-    text: str,
+    text: str | None,
+    file: str | None,
     top: int,
     backward: bool,
     with_unknown: bool,
@@ -284,23 +312,22 @@ def predict(
 
     Prints the most probable words of the vocabulary with their probabilities; </S> is the end
     of the sentence. Both directions together fill a gap. With --each they predict substitutes
-    for each token. With - in place of TEXT, reads texts from standard input (`< FILE`), one per
-    line, and prints one tab-separated line per word: the number of the text, with --each the
-    number of the token and the token, the probability and the word.
+    for each token. With --file FILE, or - in place of TEXT for standard input, reads one text
+    per line, or another input format. It prints one tab-separated line per word: the number of
+    the text, with --each the number of the token and the token, the probability and the word.
 
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river ."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 --json < texts.txt
+    $ elmo predict --file items.csv --text-column sentence --top 3
     """
-    if os.path.isfile(text):
-        raise click.UsageError(
-            f"{text} is a file, and TEXT the text itself; `elmo predict - < {shlex.quote(text)}` "
-            "reads a text a line from it"
-        )
-    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
-    texts = _read_texts(text, tokenize, each=each)
+    source = _find_texts(text, file)
+    if source is not None:
+        check_input(source)
+    tokenizer = loading.make_tokenizer(text_settings, model_settings, source)
+    texts = _read_texts(text or "", source, text_settings, tokenizer, each=each)
     model = loading.load_language_model(model_settings)
     if n_samples is not None:
         from elmo_cli.language_model.prediction import sample_sentences
@@ -326,7 +353,7 @@ def predict(
     )
     shares = []
     for number, found in enumerate(chain.from_iterable(map(find, texts))):
-        lines = _lines(found, number if text == STANDARD_INPUT else None)
+        lines = _lines(found, None if source is None else number)
         for line in [as_json_line(_facts(found))] if as_json else lines:
             click.echo(line)
         if isinstance(found, Prediction) and found.place != "gap":
@@ -338,19 +365,43 @@ def predict(
         )
 
 
+def _find_texts(text: str | None, file: str | None) -> str | None:
+    """Return the file of the texts, or None if the argument is the text."""
+    if (text is None) == (file is None):
+        raise click.UsageError("expected TEXT or --file FILE")
+    if text is not None and os.path.isfile(text):
+        raise click.UsageError(
+            f"{text}: TEXT is the text itself, but there is a file of this name. Use `elmo predict "
+            f"--file {shlex.quote(text)}` to read the texts in it."
+        )
+    if text is not None and text != STANDARD_INPUT and given(*_READING):
+        raise click.UsageError(f"{given(*_READING)[0]} requires --file FILE, or - as TEXT")
+    return file or (STANDARD_INPUT if text == STANDARD_INPUT else None)
+
+
 def _read_texts(
-    text: str, tokenize: "Callable[[str], Sentence]", *, each: bool
-) -> "Iterable[list[Sentence]]":
-    """Yield the tokens of the text, or of lines of standard input that are ready together."""
+    text: str, source: str | None, settings: TextSettings, tokenizer: "Tokenizer", *, each: bool
+) -> "Iterator[list[Sentence]]":
+    """Yield the tokens of the text, or of the texts in a file that can be read without waiting."""
     from elmo_cli.language_model.prediction import GAP, check_text, cut_around_gaps
 
-    def read(line: str) -> "Sentence":
-        tokens = check_text(cut_around_gaps(line, tokenize))
+    def check(tokens: "Sentence") -> "Sentence":
         if each and GAP in tokens:
             raise InputError(f"--each goes without a gap ({GAP})")
-        return tokens
+        return check_text(tokens)
 
-    return read_queries(read) if text == STANDARD_INPUT else [[read(text)]]
+    tokenize = partial(cut_around_gaps, cut=tokenizer.tokenize)
+    if source is None:
+        yield [check(tokenize(text))]
+        return
+    options = settings.read_options(ignores_ids=True)
+    input_format = settings.find_format(source, tokenizer)
+    if not input_format.has_tokens:
+        tokenizer = replace(tokenizer, tokenize=tokenize)
+    with settings.open_records(source, tokenizer, options) as (records, is_ready, _):
+        sentences = (record.tokens for record in records)
+        place = f"{name_of(source)}, {input_format.unit}"
+        yield from in_chunks(sentences, check, is_ready, place)
 
 
 def _print_samples(tokens: "Sentence", samples: "list[Sentence]", as_json: bool) -> None:

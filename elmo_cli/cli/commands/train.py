@@ -195,11 +195,11 @@ def train(
 ) -> None:
     """Train a model on text, one sentence per line, or resume a run.
 
-    TEXT are files, plain or gzip, or patterns in quotes. White space separates tokens, unless
-    --tokenizer names another tokenizer. FOLDER becomes a model for --model: options.json,
-    weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says how it was made. After
-    Ctrl-C or anything else that ends it, the same command resumes it. The perplexity of the
-    validation text goes to standard output as JSON.
+    TEXT are files, or patterns in quotes, in any format that `elmo embed` reads. White space
+    separates tokens, unless --tokenizer names another tokenizer. FOLDER becomes a model for
+    --model: options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which says how
+    it was trained. After Ctrl-C or anything else that ends it, the same command resumes it. The
+    perplexity of the validation text goes to standard output as JSON.
 
     \b
     $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output my-model

@@ -32,7 +32,6 @@ from elmo_cli.text.lines import check_input, size_in_bytes
         required=True,
         help="Target words, one per line, or with their forms: lemma,form,form.",
     ),
-    options.input_format_option("TEXT", "text", "conllu", "jsonl"),
     options.text_options("whitespace"),
     flag("--skip-errors", help="Skip a line that cannot be read, or is too long for memory."),
     option(

@@ -1,4 +1,4 @@
-"""`elmo plot`, `elmo word-vectors` and `elmo change`: all occurrences of words together."""
+"""`elmo plot` and `elmo word-vectors`: all occurrences of words together."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +6,6 @@ from functools import partial
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line, as_row
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.errors import counted
 from elmo_cli.settings import ModelSettings, TextSettings
@@ -48,25 +47,29 @@ def plot(
         raise click.UsageError("expected WORD FILE... OUT")
     word, *files, output = arguments
 
-    from elmo_cli.analysis.occurrences import open_vectors
-    from elmo_cli.analysis.plot import plot_occurrences
-    from elmo_cli.analysis.sources import has_token_layer
     from elmo_cli.cli.runs import progress_bar
 
-    with (
-        progress_bar(" records") as bar,
-        open_vectors(*files, on_progress=bar.update) as opened,
-    ):
-        if any(has_token_layer(source, layers) for source in opened.sources):
-            messages.say("Warning: layer 0 is in these vectors; it knows words by their spelling.")
-        picture = plot_occurrences(
-            *(opened, word, output),
-            method=method,
-            clusters=clusters,
-            layers=layers,
-            overwrite=overwrite,
-            on_step=bar.set_description,
-        )
+    with progress_bar(" records") as bar:
+        bar.leave = False
+        bar.set_description_str("loading")
+
+        from elmo_cli.analysis.occurrences import open_vectors
+        from elmo_cli.analysis.plot import plot_occurrences
+        from elmo_cli.analysis.sources import has_token_layer
+
+        with open_vectors(*files, on_progress=bar.update) as opened:
+            if any(has_token_layer(source, layers) for source in opened.sources):
+                messages.say(
+                    "Warning: layer 0 is in these vectors; it knows words by their spelling."
+                )
+            picture = plot_occurrences(
+                *(opened, word, output),
+                method=method,
+                clusters=clusters,
+                layers=layers,
+                overwrite=overwrite,
+                on_step=bar.set_description_str,
+            )
     shares = " and ".join(f"{share:.0%}" for share in picture.variance)
     messages.say(
         f"{output}: {picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
@@ -108,7 +111,7 @@ def plot(
         help="Maximum number of occurrences of a word to average, the first ones. [default: all]",
     ),
 )
-@options.text_options("whitespace", requires="--corpus")
+@options.text_options("whitespace", with_ids=False, requires="--corpus")
 @options.file_options
 @option_group("Model", options.softmax_option(requires="--softmax"))
 @option_group("Speed", options.device_option(excludes="--softmax"))
@@ -168,6 +171,7 @@ def word_vectors(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
             tokenizer=tokenizer,
+            settings=text_settings,
             layers=layers,
             min_count=min_count,
             at_most=at_most,
@@ -175,66 +179,3 @@ def word_vectors(
     with progress_bar(" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.update)
     messages.say(f"{output}: {counted(n_words, 'word')}")
-
-
-@command()
-@click.argument("old")
-@click.argument("new")
-@options.choice(
-    "--measure",
-    ["apd", "prt", "jsd"],
-    default="apd",
-    help="Mean cosine distance of all pairs of uses; inverse cosine of the means; or "
-    "Jensen-Shannon divergence over clusters.",
-)
-@options.count(
-    "--permutations",
-    help="Number of random divisions of the uses of a word, to tell change from noise. "
-    "[default: none]",
-)
-@options.option(
-    "--words",
-    metavar="FILE",
-    help="Words to compare, one a line, with their forms: lemma,form,form. [default: those of "
-    "`elmo embed --words`]",
-)
-@options.mean_layers_option("compared", "Layers")
-@options.json_option("an object a word")
-def change(
-    old: str,
-    new: str,
-    measure: str,
-    permutations: int | None,
-    words: str | None,
-    layers: str | None,
-    as_json: bool,
-) -> None:
-    """Measure how much words have changed from OLD to NEW, the most changed first.
-
-    OLD and NEW are what `elmo embed --words` wrote for two corpora, npz or HDF5; or with
-    --words, HDF5 of all tokens. Prints a line a word, separated by tabs: the word, its
-    change, the number of its uses in OLD and in NEW; with --permutations also p, the share
-    of random divisions of all its uses that change as much. Words with fewer than 3 uses in
-    one of them are left out.
-
-    \b
-    $ elmo embed old.txt old.npz --words targets.txt --layers top
-    $ elmo embed new.txt new.npz --words targets.txt --layers top
-    $ elmo change old.npz new.npz --permutations 1000
-    $ elmo change old.hdf5 new.hdf5 --words targets.txt --measure prt --json
-    """
-    from elmo_cli.analysis.change import MIN_OCCURRENCES, measure_change, read_occurrences
-    from elmo_cli.analysis.target_words import read_targets
-
-    targets = None if words is None else read_targets(words)
-    changes = measure_change(
-        *read_occurrences(old, new, targets, layers), measure, permutations=permutations or 0
-    )
-    for found in changes:
-        if found.change is None:
-            numbers = f"{counted(found.n_old, 'occurrence')} in OLD and {found.n_new:,} in NEW"
-            messages.say(f"{found.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
-            continue
-        facts = {name: value for name, value in found._asdict().items() if value is not None}
-        first = {"word": found.word, "measure": measure}
-        click.echo(as_json_line(first | facts) if as_json else as_row(facts.values()))

@@ -1,0 +1,144 @@
+"""`elmo change`: change of words between two corpora."""
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import messages, options
+from elmo_cli.cli.answers import as_json_line, as_row
+from elmo_cli.cli.command import command
+from elmo_cli.errors import counted
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.change import Change
+
+_LEVEL = 0.05
+
+
+@command()
+@click.argument("old", type=options.PATH)
+@click.argument("new", type=options.PATH)
+@options.choice(
+    "--measure",
+    ["apd", "prt", "jsd"],
+    default="apd",
+    help="Mean cosine distance of all pairs of occurrences; inverse cosine of the means; or "
+    "Jensen-Shannon divergence over clusters.",
+)
+@options.count(
+    "--permutations",
+    help="Number of random divisions of the occurrences of a word, for p. [default: none]",
+)
+@options.choice(
+    "--correction",
+    ["bh", "bonferroni"],
+    requires="--permutations",
+    help="Adjustment of p for the number of words: bh (false discovery rate) or bonferroni. "
+    "[default: none]",
+)
+@options.option(
+    "--words",
+    type=options.PATH,
+    metavar="FILE",
+    help="Words to compare, one per line, with their forms: lemma,form,form. [default: the target "
+    "words of OLD and NEW]",
+)
+@options.mean_layers_option("compared", "Layers")
+@options.option(
+    "--plot",
+    type=options.PATH,
+    metavar="OUT",
+    help="Draw the list to OUT: .svg, .png, .pdf or .html.",
+)
+@options.flag("--overwrite", requires="--plot", help="Replace OUT if it exists.")
+@options.json_option("one object per word")
+def change(
+    old: str,
+    new: str,
+    measure: str,
+    permutations: int | None,
+    correction: str | None,
+    words: str | None,
+    layers: str | None,
+    plot: str | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Measure the change of words from OLD to NEW, and list the most changed word first.
+
+    OLD and NEW are what `elmo usages` wrote for two corpora, in any format, or patterns of
+    such names; or with --words, HDF5 of all tokens. Prints a header and one line per word,
+    separated by tabs: the word, its change, and the number of its occurrences in OLD and in
+    NEW. With --permutations also p, the share of random divisions of all its occurrences
+    that change as much; with --correction also the adjusted p, because among many words some
+    have a small p by chance. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+
+    \b
+    $ elmo usages old.txt old.parquet --words targets.txt
+    $ elmo usages new.txt new.parquet --words targets.txt
+    $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
+    $ elmo change old.npz new.npz --measure prt --plot change.svg
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --json
+    """
+    from elmo_cli.analysis.change import measure_change, read_occurrences
+    from elmo_cli.analysis.target_words import read_targets
+    from elmo_cli.cli.runs import progress_bar
+
+    if plot is not None:
+        from elmo_cli.analysis.figures import check_figure
+
+        check_figure(plot, overwrite=overwrite)
+    targets = None if words is None else read_targets(words)
+    with progress_bar(" records") as bar:
+        bar.leave = False
+        occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
+    with progress_bar(" words") as bar:
+        bar.leave = False
+        changes = measure_change(
+            *occurrences,
+            measure,
+            permutations=permutations or 0,
+            correction=correction,
+            on_progress=bar.update,
+        )
+    _print(changes, measure, as_json=as_json)
+    if correction is not None:
+        _check_permutations(changes, permutations or 0)
+    if plot is not None:
+        from elmo_cli.analysis.change_plot import plot_changes
+
+        n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
+        messages.say(f"{plot}: {counted(n_drawn, 'word')}")
+
+
+def _print(changes: "list[Change]", measure: str, *, as_json: bool) -> None:
+    """Print the words with a change, and name the others on standard error."""
+    from elmo_cli.analysis.change import MIN_OCCURRENCES
+
+    measured = [found for found in changes if found.change is not None]
+    for number, found in enumerate(measured):
+        # All words have the same columns.
+        facts = {name: value for name, value in found._asdict().items() if value is not None}
+        if as_json:
+            click.echo(as_json_line({"word": found.word, "measure": measure} | facts))
+            continue
+        if number == 0:
+            click.echo(as_row(facts))
+        click.echo(as_row(facts.values()))
+    for found in changes[len(measured) :]:
+        numbers = f"{counted(found.n_old, 'occurrence')} in OLD and {found.n_new:,} in NEW"
+        messages.say(f"{found.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")
+
+
+def _check_permutations(changes: "list[Change]", permutations: int) -> None:
+    """Print a warning if a single changed word cannot have a small adjusted p."""
+    n_words = sum(found.p is not None for found in changes)
+    least = n_words / (permutations + 1)
+    if least >= _LEVEL:
+        needed = math.ceil(n_words / _LEVEL)
+        messages.say(
+            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, the "
+            f"adjusted p of a single changed word is at least {min(1.0, least):.2g}. Use "
+            f"--permutations {needed} or more."
+        )

@@ -1,0 +1,126 @@
+"""Types of files that are not read as text: how they are recognized, and what to do with them."""
+
+import json
+import re
+from pathlib import PurePath
+from typing import Final
+
+from elmo_cli.text.compression import COMMANDS, COMPRESSED_SUFFIXES, compression_of
+
+_ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
+_AS_TEXT: Final = "Write its text into a file with one sentence per line."
+_UNPACK: Final = "Unpack it and name a file in it."
+_MAGICS: Final = (
+    (b"\xff\xfe\0\0", "UTF-32", _ICONV.format("utf-32")),
+    (b"\0\0\xfe\xff", "UTF-32", _ICONV.format("utf-32")),
+    (b"\xff\xfe", "UTF-16", _ICONV.format("utf-16")),
+    (b"\xfe\xff", "UTF-16", _ICONV.format("utf-16")),
+    (b"PAR1\x15", "Parquet", "Use --input-format parquet, and name a file: it cannot be piped."),
+    (b"PK\x03\x04", "a zip file", "Unpack it, for example with `unzip -p FILE | elmo ... -`."),
+    (b"PK\x05\x06", "an empty zip file", _UNPACK),
+    (b"%PDF-", "PDF", "Convert it, for example with `pdftotext FILE`."),
+    (b"\x89HDF\r\n", "HDF5", _AS_TEXT),
+    (b"\x93NUMPY", "a NumPy array", _AS_TEXT),
+    (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
+    (b"\xd0\xcf\x11\xe0", "an Office document", "Convert it with `soffice --convert-to txt FILE`."),
+    (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
+    (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
+    (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
+    *((bytes([0x80, protocol]), "a pickle", _AS_TEXT) for protocol in (2, 3, 4, 5)),
+)
+"""First bytes, type and advice. The more specific type comes first. LF ends the bytes."""
+_TAR_OFFSET: Final = 257
+HEAD_BYTES: Final = 4096
+"""Number of bytes at the beginning of a file that show its type."""
+
+_PANDOC: Final = "Convert it, for example with `pandoc FILE -t plain --wrap=none -o FILE.txt`."
+_COLUMN: Final = """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt`"""
+TO_ONE_SENTENCE_PER_LINE: Final = (
+    f"write one sentence per line: {_COLUMN} takes the words in column 1."
+)
+_CONLL: Final = (
+    "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use --input-format conllu. "
+    f"Otherwise {TO_ONE_SENTENCE_PER_LINE}"
+)
+_FASTQ: Final = """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
+_SUFFIXES: Final = {
+    ".conll": ("CoNLL other than CoNLL-U", _CONLL),
+    ".iob": ("CoNLL other than CoNLL-U", _CONLL),
+    ".bio": ("CoNLL other than CoNLL-U", _CONLL),
+    ".fastq": ("FASTQ", f"Convert it to FASTA with {_FASTQ}."),
+    ".fq": ("FASTQ", f"Convert it to FASTA with {_FASTQ}."),
+    ".xml": ("XML", _AS_TEXT),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("HTML", _PANDOC)),
+}
+
+
+def binary_type(content: bytes) -> tuple[str, str] | None:
+    """Return the type of data that is no UTF-8 text by its first bytes, and the advice for it."""
+    if compression := compression_of(content):
+        return f"{compression} data", f"Pipe in `{COMMANDS[compression]} FILE`, or name the file."
+    if content[_TAR_OFFSET : _TAR_OFFSET + 5] == b"ustar":
+        return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
+    for magic, name, advice in _MAGICS:
+        if content.startswith(magic):
+            return name, advice
+    return _unmarked_utf(content)
+
+
+def _unmarked_utf(content: bytes) -> tuple[str, str] | None:
+    """Recognize UTF-32 and UTF-16 without a byte order mark by the zero bytes of Latin letters."""
+    if len(content) < 2 or (any(content[::2]) and any(content[1::2])):
+        return None
+    if len(content) >= 4 and not any(content[1::2]) and not any(content[2::4]):
+        return "UTF-32", _ICONV.format("utf-32le")
+    if len(content) >= 4 and not any(content[::2]) and not any(content[1::4]):
+        return "UTF-32", _ICONV.format("utf-32be")
+    order = "le" if any(content[::2]) else "be"
+    return "UTF-16", _ICONV.format(f"utf-16{order}")
+
+
+def unread_suffix(path: str) -> tuple[str, str] | None:
+    """Return the type of a file that is not read by its suffix, and the advice for it."""
+    return _SUFFIXES.get(PurePath(without_compression(path)).suffix.lower())
+
+
+def without_compression(path: str) -> str:
+    """Return a path in lower case without the suffix of a compression."""
+    path = path.lower()
+    for suffix in COMPRESSED_SUFFIXES:
+        path = path.removesuffix(suffix)
+    return path
+
+
+def text_type(content: bytes) -> str | None:
+    """Return the input format of a text by its first lines, or None for plain text.
+
+    Only beginnings that are unlikely in plain text are recognized.
+    """
+    if content.startswith(b"PAR1\x15"):
+        return "parquet"
+    text = content.decode("utf-8-sig", "replace")
+    lines = [line.strip() for line in re.split("\r\n|\r|\n", text) if line.strip()]
+    if not lines:
+        return None
+    if begins_fasta(lines[0]) and len(lines) > 1 and re.fullmatch(r"[A-Za-z*-]+", lines[1]):
+        return "fasta"
+    if re.match(r"\[\s*\{\s*\"", text.lstrip()):
+        return "json"
+    if lines[0].startswith('{"') and _has_text_field(lines[0]):
+        return "jsonl"
+    first = next((line for line in lines if not line.startswith("#")), "")
+    return "conllu" if re.match(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}", first) else None
+
+
+def begins_fasta(line: str) -> bool:
+    """Return whether a line may be the header of a sequence in FASTA."""
+    return re.match(r">[^\s>]", line) is not None
+
+
+def _has_text_field(line: str) -> bool:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):  # A long line is cut off, so it is no valid JSON.
+        return re.match(r'\{"(text|tokens|id)":', line) is not None
+    return isinstance(row, dict) and ("text" in row or "tokens" in row)

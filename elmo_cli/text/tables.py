@@ -1,0 +1,238 @@
+"""Tables: rows of CSV, TSV, JSON arrays and Parquet.
+
+csv, tsv    a header, then one row per record; quotes as in Python's csv
+json        an array of objects; each is one row
+parquet     one row per record
+
+A row has a text or a list of tokens, and optionally an id. Names of columns are in `Fields`.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.errors import first_line, load_extra
+from elmo_cli.text.entries import DEFAULT_FIELDS, Entry, Fields, row_record
+from elmo_cli.text.lines import InvalidLine
+from elmo_cli.text.records import Record
+from elmo_cli.text.tokenizers import Tokenizer
+
+_BATCH_ROWS: Final = 1024
+_BUFFER_BYTES: Final = 1 << 20
+_CHUNK: Final = 1 << 16
+_MAX_NAMES: Final = 20
+
+
+class TableError(ValueError):
+    """Error of a whole table. The reader of the file adds its name."""
+
+
+def csv_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the rows of CSV, given as lines with their ends."""
+    return _delimited_entries(lines, ",", tokenizer, fields)
+
+
+def tsv_entries(
+    lines: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the rows of TSV, given as lines with their ends."""
+    return _delimited_entries(lines, "\t", tokenizer, fields)
+
+
+def _delimited_entries(
+    lines: Iterable[str], delimiter: str, tokenizer: Tokenizer, fields: Fields
+) -> Iterator[Entry]:
+    names: list[str] | None = None
+    for line, values, error, unreadable in _delimited_rows(lines, delimiter):
+        if names is None:
+            if error or unreadable:
+                raise TableError(unreadable or f"the header is {error}")
+            names = values
+            fields = choose_columns(names, fields)
+        elif unreadable:
+            yield Entry(line, Record("", [], error=unreadable))
+        elif error or len(values) != len(names):
+            found = f"expected {len(names)} fields, as in the header, found {len(values)}"
+            yield Entry(line, Record("", []), error or found)
+        else:
+            row = dict(zip(names, values, strict=True))
+            yield Entry(line, *row_record(row, fields, tokenizer))
+
+
+class _DelimitedRow(NamedTuple):
+    """Row of CSV or TSV."""
+
+    line: int
+    """Number of its first line."""
+    values: list[str]
+    error: str | None
+    """Error in its format."""
+    unreadable: str | None
+    """Error of a line that is not UTF-8."""
+
+
+def _delimited_rows(lines: Iterable[str], delimiter: str) -> Iterator[_DelimitedRow]:
+    """Yield the rows of CSV or TSV that are not blank."""
+    unreadable: list[str] = []  # errors of the lines of the current row
+
+    def noted_lines() -> Iterator[str]:
+        for line in lines:
+            if isinstance(line, InvalidLine):
+                unreadable.append(line.error)
+            yield line
+
+    reader = csv.reader(noted_lines(), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        unreadable.clear()
+        error, values = None, list[str]()
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as reason:
+            error = f"not valid {'CSV' if delimiter == ',' else 'TSV'}: {reason}"
+        if values or error:
+            yield _DelimitedRow(line, values, error, unreadable[0] if unreadable else None)
+
+
+def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
+    """Return the columns of a table that are read.
+
+    Raises:
+        TableError: a column is missing or ambiguous. The error lists the columns.
+    """
+    text = next((name for name in fields.text if name in names), None)
+    shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
+    found = f"The columns are {shown or 'missing'}."
+    if text is None:
+        wanted = " or ".join(map(repr, fields.text))
+        raise TableError(f"no column {wanted}. {found} Name the text with --text-column.")
+    has_id = fields.id in names
+    if fields.is_id_required and not has_id:
+        raise TableError(f"no column {fields.id!r}. {found} Name the ids with --id-column.")
+    kept = fields.kept
+    if kept is None:
+        kept = tuple(name for name in names if name not in (text, fields.id))
+    for name in (text, *([fields.id] if has_id else []), *kept):
+        if name not in names:
+            raise TableError(f"no column {name!r}. {found} See --keep-columns.")
+        if names.count(name) > 1:
+            raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
+    return Fields((text,), fields.id if has_id else None, False, kept)
+
+
+def json_array_entries(
+    chunks: Iterable[str], tokenizer: Tokenizer, fields: Fields = DEFAULT_FIELDS
+) -> Iterator[Entry]:
+    """Yield the objects of a JSON array, given in pieces of any length."""
+    for number, row in enumerate(_json_values(_JsonText(chunks)), start=1):
+        if isinstance(row, dict):
+            yield Entry(number, *row_record(row, fields, tokenizer))
+        else:
+            error = f"expected a JSON object, found {json.dumps(row)[:60]}"
+            yield Entry(number, Record("", []), error)
+
+
+class _JsonText:
+    """JSON that is read in pieces."""
+
+    def __init__(self, chunks: Iterable[str]) -> None:
+        self._chunks = iter(chunks)
+        self._text, self._position = "", 0
+        self._decode = json.JSONDecoder().raw_decode
+
+    def peek(self) -> str:
+        """Return the next character that is no whitespace, or an empty string at the end."""
+        while True:
+            while self._text[self._position : self._position + 1].isspace():
+                self._position += 1
+            if self._position < len(self._text) or not self._read_more():
+                return self._text[self._position : self._position + 1]
+
+    def skip(self) -> None:
+        """Go to the next character."""
+        self._position += 1
+
+    def value(self) -> Any:
+        """Return the next value."""
+        self.peek()
+        while True:
+            try:
+                value, self._position = self._decode(self._text, self._position)
+            except RecursionError:
+                raise ValueError("too many nested brackets") from None
+            except ValueError:
+                if not self._read_more():
+                    raise
+            else:
+                return value
+
+    def _read_more(self) -> bool:
+        """Read as much again as is left, so that a long value is parsed only a few times."""
+        text = [self._text[self._position :]]
+        wanted = max(_CHUNK, len(text[0]))
+        for chunk in self._chunks:
+            text.append(chunk)
+            wanted -= len(chunk)
+            if wanted <= 0:
+                break
+        self._text, self._position = "".join(text), 0
+        return len(text) > 1
+
+
+def _json_values(text: _JsonText) -> Iterator[Any]:
+    """Yield the values of an array."""
+    if text.peek() != "[":
+        raise TableError(
+            f"expected a JSON array of objects, found {text.peek()!r}. If each line is an object, "
+            "use --input-format jsonl."
+        )
+    text.skip()
+    for number in range(1, 1 << 62):
+        if number == 1 and text.peek() == "]":
+            return
+        try:
+            yield text.value()
+        except ValueError as error:
+            raise TableError(f"record {number}: not valid JSON: {error}") from None
+        separator = text.peek()
+        text.skip()
+        if separator == "]":
+            return
+        if separator != ",":
+            found = repr(separator) if separator else "the end of the file"
+            raise TableError(f"record {number}: expected `,` or `]` after it, found {found}")
+
+
+def parquet_entries(
+    path: str | Path,
+    tokenizer: Tokenizer,
+    fields: Fields = DEFAULT_FIELDS,
+    on_bytes: Callable[[int], object] = lambda count: None,
+) -> Iterator[Entry]:
+    """Yield the rows of a Parquet file, which are read in batches.
+
+    `on_bytes` is called after each batch with its share of the size of the file.
+    """
+    parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
+    from pyarrow import ArrowException
+
+    try:
+        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            fields = choose_columns(file.schema_arrow.names, fields)
+            size = Path(path).stat().st_size
+            n_rows, n_read, n_told = file.metadata.num_rows, 0, 0
+            names = [*fields.text, *([fields.id] if fields.id else []), *(fields.kept or ())]
+            for batch in file.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(names))):
+                for row in batch.to_pylist():
+                    n_read += 1
+                    yield Entry(n_read, *row_record(row, fields, tokenizer))
+                on_bytes(size * n_read // n_rows - n_told)
+                n_told = size * n_read // n_rows
+    except (ArrowException, OSError) as error:
+        raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None

@@ -1,0 +1,35 @@
+"""Proteins and text for models of the other."""
+
+import pytest
+
+from elmo_cli.pretrained.domains import warn_about_domain
+from elmo_cli.text.records import Record, Sentence
+
+PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")
+TEXT = ["The", "river", "rose", "in", "a", "night", "."] * 4
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "expected"),
+    [
+        ("original", TEXT, None),
+        ("seqvec", PROTEIN, None),
+        ("seqvec", TEXT[:7], None),
+        ("my-model", PROTEIN, None),
+        (
+            "pt",
+            PROTEIN,
+            "proteins, but the model pt was trained on Portuguese text. --model s",
+        ),
+        ("SeqVec", TEXT, "text, but the model SeqVec was trained on proteins. --model original"),
+    ],
+)
+def test_the_other_domain_is_warned_of_once(
+    model: str, tokens: Sentence, expected: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = [Record("", tokens)] * 3
+    if len(tokens) < 8:
+        records = records[:1]
+    assert list(warn_about_domain(records, model)) == records
+    assert len(caplog.messages) == (expected is not None)
+    assert all(expected in message for message in caplog.messages if expected)

@@ -1,0 +1,60 @@
+"""Processors without kernels, and the metadata of a release."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+HAS_KERNEL = """
+import torch
+from elmo_cli.compiled.kernels import kernel
+from elmo_cli import ElmoEmbedder
+assert torch.backends.cpu.get_cpu_capability() == "DEFAULT"
+assert kernel("product_float32", int, int, int, *[torch.float32] * 4) is None
+print(ElmoEmbedder(model="tests/golden/relu").embed_sentence(["a"]).shape)
+"""
+
+
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="needs an x86-64"
+)
+def test_processor_without_avx2_uses_no_kernels() -> None:
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
+    command = [sys.executable, "-c", HAS_KERNEL]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT
+    )
+    assert result.stdout == "(3, 1, 32)\n"
+
+
+def test_links_of_the_readme_become_absolute() -> None:
+    pytest.importorskip("hatchling")
+    absolute_links = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))["absolute_links"]
+    text = "[a](docs/a.md#b) ![p](docs/p.svg) [w](https://example.org) [h](#here) [L](LICENSE)"
+    assert absolute_links(text, "https://example.org/x/blob/v1") == (
+        "[a](https://example.org/x/blob/v1/docs/a.md#b) "
+        "![p](https://example.org/x/raw/v1/docs/p.svg) [w](https://example.org) [h](#here) "
+        "[L](https://example.org/x/blob/v1/LICENSE)"
+    )
+
+
+def test_release_is_refused_until_it_is_ready() -> None:
+    find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
+    problems = find("v0.0.1")
+    assert re.fullmatch(r"elmo_cli/version.py: version \S+, but the tag is v0.0.1", problems[0])
+
+
+def test_recipe_has_the_requirements_of_the_package() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = project.partition("\ndependencies = [")[2].partition("]")[0]
+    needed = {line.replace(">=", " >=", 1) for line in re.findall(r'"(.+?)"', block)}
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    listed = {line.strip(" -").replace("pytorch", "torch") for line in run.splitlines()}
+    assert listed - {"python >=3.10"} == needed

@@ -1,0 +1,245 @@
+"""Types of files: recognized by content, read if compressed, else refused by name."""
+
+import bz2
+import gzip
+import io
+import lzma
+import pickle
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elmo_cli.errors import ElmoError, InputError
+from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.lines import open_lines
+from elmo_cli.text.records import Record
+
+TEXT = "The cat sat .\n\nThe end .\n"
+
+
+def zstd(content: bytes) -> bytes:
+    """Compress bytes; skip the test where zstd is not installed."""
+    module: Any = pytest.importorskip("backports.zstd")
+    compressed: bytes = module.compress(content)
+    return compressed
+
+
+COMPRESSIONS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd}
+compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=COMPRESSIONS)
+
+
+def records_of(path: Path) -> list[Record]:
+    """The records of a file whose format is found."""
+    with open_records(path, find_format(path)) as (records, *_):
+        return list(records)
+
+
+# Compressed files
+
+
+@compressions
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.txt.gz", "a.jsonl.xz"])
+def test_compressed_files_are_read(
+    compress: Callable[[bytes], bytes], name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    is_json = "jsonl" in name
+    path.write_bytes(compress(b'{"text": "a b"}' if is_json else TEXT.encode()))
+    tokens = [record.tokens for record in records_of(path)]
+    assert tokens == ([["a", "b"]] if is_json else [line.split() for line in TEXT.splitlines()])
+
+
+@compressions
+def test_bytes_of_compressed_files_are_counted(
+    compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(compress(b"".join(b"%x\n" % pow(3, i, 2**61 - 1) for i in range(9000))))
+    counts: list[int] = []
+    with open_lines(path, counts.append) as (lines, _):
+        assert len(list(lines)) == 9000
+    assert sum(counts) == path.stat().st_size
+
+
+@compressions
+def test_damaged_files_are_named(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(compress(TEXT.encode())[:-6])
+    with (
+        open_lines(path) as (lines, _),
+        pytest.raises(InputError, match=r"line \d: cannot read on"),
+    ):
+        list(lines)
+
+
+def test_compressed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class StandardInput:
+        buffer = io.BufferedReader(io.BytesIO(gzip.compress(b"a b\n")))
+
+    monkeypatch.setattr("sys.stdin", StandardInput())
+    with open_lines("-") as (lines, _):
+        assert list(lines) == ["a b"]
+
+
+def test_zstd_without_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.version_info", (3, 11))
+    monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
+    (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd\x04")
+    with (
+        pytest.raises(ElmoError, match=r'zstd data needs a package .*\[zstd\]"'),
+        open_lines(tmp_path / "a.zst") as (lines, _),
+    ):
+        list(lines)
+
+
+def test_a_plain_file_named_gz_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_text(TEXT)
+    assert len(records_of(tmp_path / "a.txt.gz")) == 3
+
+
+# Files that are not read
+
+
+def zip_file() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        file.writestr("a.txt", TEXT)
+    return content.getvalue()
+
+
+def tar_file() -> bytes:
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as file:
+        file.addfile(tarfile.TarInfo("a.txt"), io.BytesIO())
+    return content.getvalue()
+
+
+def array() -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.zeros(3))
+    return content.getvalue()
+
+
+OTHER = {
+    "zip": (zip_file(), "a zip file, not UTF-8 text. Unpack it, for example with `unzip -p FILE |"),
+    "tar": (tar_file(), "a tar archive, not UTF-8 text. Unpack it"),
+    "tar.gz": (gzip.compress(tar_file()), "a tar archive, not UTF-8 text. Unpack it"),
+    "pdf": (
+        b"%PDF-1.7\n%\xe2",
+        "PDF, not UTF-8 text. Convert it, for example with `pdftotext",
+    ),
+    "npy": (array(), "a NumPy array, not UTF-8 text."),
+    "pickle": (pickle.dumps(["a"]), "a pickle, not UTF-8 text."),
+    "HDF5": (b"\x89HDF\r\n\x1a\n", "HDF5, not UTF-8 text."),
+    "rtf": (b"{\\rtf1 a}", "RTF, not UTF-8 text. Convert it, for example with `pandoc"),
+    "UTF-16": (
+        TEXT.encode("utf-16"),
+        "UTF-16, not UTF-8 text. Convert it with `iconv -f utf-16",
+    ),
+    "UTF-16be": (b"\xfe\xff" + TEXT.encode("utf-16be"), "UTF-16, not UTF-8 text. Convert it with"),
+    "UTF-32": (
+        TEXT.encode("utf-32"),
+        "UTF-32, not UTF-8 text. Convert it with `iconv -f utf-32",
+    ),
+    **{
+        f"unmarked {name}": (
+            TEXT.encode(name),
+            f"{name[:6].upper()}, not UTF-8 text. Convert it with `iconv -f {name} -t utf-8`.",
+        )
+        for name in ("utf-16le", "utf-16be", "utf-32le", "utf-32be")
+    },
+}
+
+
+@pytest.mark.parametrize(("content", "message"), OTHER.values(), ids=OTHER)
+def test_other_data_is_refused_by_name(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        find_format(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    for name in ("text", "json", "csv"):  # The data is refused even if a format is named.
+        with (
+            pytest.raises(InputError) as caught,
+            open_records(path, find_format(path, name)) as (records, *_),
+        ):
+            list(records)
+        assert str(caught.value).startswith(f"{path}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.conll", "CoNLL other than CoNLL-U is not read. If its columns 1 and 2 are those of"),
+        ("a.html", "HTML is not read. Convert it, for example with `pandoc"),
+        ("a.xml.gz", "XML is not read. Write its text into a file with one sentence per line."),
+        ("a.fq", "FASTQ is not read. Convert it to FASTA with `awk"),
+    ],
+)
+def test_suffixes_that_are_not_read_are_refused(name: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text("a b\n")
+    with pytest.raises(InputError) as caught:
+        find_format(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+    assert str(caught.value).endswith("To read it as lines of text, use --input-format text.")
+    assert find_format(path, "text").name == "text"
+
+
+# Formats by content
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (">sp|P1 a\nMKV\n", "fasta"),
+        (">p1\rMKV\r", "fasta"),
+        ('{"text": "a", "n": 1}\n', "jsonl"),
+        ('[\n {"text": "a"}]', "json"),
+        ("# sent_id = 1\n1\ta\ta\tX\t_\t_\t0\troot\t_\t_\n", "conllu"),
+        (">>> import this\n", "text"),
+        ("> said he .\nMKV\n", "text"),
+        ("[ Music ]\n", "text"),
+        ("[\nx\n", "text"),
+        ('{"a": 1}\n', "text"),
+        ("PAR1 is a protein .\n", "text"),
+        ("BZh is not bzip2 .\n", "text"),
+        ("1\ta\n", "text"),
+        ("", "text"),
+    ],
+)
+def test_content_tells_the_format_without_a_suffix(
+    content: str, expected: str, tmp_path: Path
+) -> None:
+    for name in ("input", "input.txt"):
+        (tmp_path / name).write_text(content)
+        assert find_format(tmp_path / name).name == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [(">p1\nMK\n", "fasta"), ('{"text": "a"}\n', "jsonl"), ('[{"text": "a"}]\n', "json")],
+)
+def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
+    with (
+        pytest.raises(InputError) as caught,
+        open_records(io.StringIO(content), find_format(None)) as (records, *_),
+    ):
+        list(records)
+    assert str(caught.value) == (
+        f"the input, line 1: it seems to be {name}, not text. Use --input-format {name}, or "
+        "--input-format text to read one sentence per line."
+    )
+    with open_records(io.StringIO(content), find_format("-", "text")) as (records, *_):
+        assert [record.text for record in records] == content.splitlines()
+
+
+def test_a_file_that_is_open_as_bytes_is_refused() -> None:
+    source: Any = io.BytesIO(b"a\n")
+    with open_lines(source) as (lines, _), pytest.raises(InputError, match="found a binary file"):
+        list(lines)

@@ -1,0 +1,134 @@
+"""Training on every input format, and vocabularies that do not fit the text."""
+
+import gzip
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import elmo
+from runs import stop_after
+from training_runs import assert_same_weights, prepare_folder, train
+
+from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.model.vocabulary import read_vocabulary
+from elmo_cli.text.tokenizers import make_tokenizer
+from elmo_cli.training.corpus import TextProgress, TrainingText
+
+SPECIAL = "<S>\n</S>\n<UNK>\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    prepare_folder(tmp_path, monkeypatch)
+    lines = [line.split() for line in Path("text.txt").read_text().splitlines() if line]
+    json_lines = [json.dumps({"id": number, "tokens": line}) for number, line in enumerate(lines)]
+    conllu = ["\n".join(f"{n}\t{t}\t_" for n, t in enumerate(line, 1)) for line in lines]
+    Path("text.jsonl").write_text("\n".join(json_lines))
+    Path("text.conllu").write_text("\n\n".join(conllu) + "\n")
+    Path("text.conllu.gz").write_bytes(gzip.compress(Path("text.conllu").read_bytes()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "conllu", "conllu.gz"])
+def test_formats_give_the_weights_of_equal_text(suffix: str) -> None:
+    expected = train("text", steps=9)
+    found = train("other", steps=9, files=(f"text.{suffix}",))
+    assert found == expected
+    assert_same_weights("text", "other")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
+def test_formats_resume_to_equal_weights(suffix: str) -> None:
+    settings: dict[str, Any] = {"files": (f"text.{suffix}", "text.txt"), "epochs": 2}
+    expected = train("whole", **settings)
+    for step in (1, 5):
+        with pytest.raises(StoppedError):
+            train("parts", should_stop=stop_after(step), **settings)
+    assert train("parts", **settings) == expected
+    assert_same_weights("whole", "parts")
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "conllu", "fasta"])
+def test_windows_resume_in_every_format(suffix: str) -> None:
+    Path("text.fasta").write_text("".join(f">s{n}\n{'ACDEF'[: n % 6]}\n" for n in range(9)))
+    text = TrainingText((Path(f"text.{suffix}"),))
+    windows = list(islice(text.windows(TextProgress(), 20), 12))
+    for number in (1, 2, 5, 9):
+        progress = windows[number - 1][1]
+        assert list(islice(text.windows(progress, 20), 2)) == windows[number : number + 2]
+
+
+def test_resume_skips_records_without_their_tokens() -> None:
+    Path("raw.jsonl").write_text("".join(json.dumps({"text": f"a {n}"}) + "\n" for n in range(9)))
+    seen: list[str] = []
+
+    def tokenize(text: str) -> list[str]:
+        seen.append(text)
+        return text.split()
+
+    tokenizer = replace(make_tokenizer("moses"), tokenize=tokenize)
+    text = TrainingText((Path("raw.jsonl"),), tokenizer=tokenizer)
+    entries = list(text.read_file(Path("raw.jsonl"), n_records=6))
+    assert seen == ["a 6", "a 7", "a 8"]
+    assert [entry.n_records for entry in entries] == [7, 8, 9]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
+def test_train_and_perplexity_agree_about_a_file(suffix: str) -> None:
+    source = f"text.{suffix}"
+    found = train("model", steps=2, files=(source,), validation_file=source)
+    result = elmo("perplexity", source, "--model", "model", "--json")
+    measured = json.loads(result.stdout)
+    assert found["average"] == pytest.approx(measured["all_words"]["average"])
+    assert (found["tokens"], found["unknown"]) == (measured["tokens"], measured["unknown"])
+
+
+def test_validation_share_of_records_keeps_their_tokens() -> None:
+    Path("text.jsonl").write_text(
+        "".join(json.dumps({"tokens": ["a b", f"{n}"]}) + "\n" for n in range(60))
+    )
+    found = train(
+        "model", steps=2, files=("text.jsonl",), validation_file=None, validation_share=0.2
+    )
+    lines = Path("model/validation.jsonl").read_text().splitlines()
+    assert found["tokens"] == 2 * len(lines) > 0
+    assert all(json.loads(line)["tokens"][0] == "a b" for line in lines)
+    assert "a b" in read_vocabulary("model/vocab.txt").words
+    assert not Path("model/validation.txt").exists()
+
+
+def test_tokenizer_without_effect_is_an_error() -> None:
+    with pytest.raises(InputError, match="--tokenizer has no effect with conllu"):
+        train("model", files=("text.txt", "text.conllu"), tokenizer=make_tokenizer("moses"))
+    assert not Path("model").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("a\t9\nb\t8\nc\t7\n", r"words.txt, line 4: expected one word per line, found 'a\t9'. "),
+        ("9 a\n8 b\n7 c\n6 d\n", r"words.txt, line 4: expected one word per line, found '9 a'. "),
+        ("a,9\nb,8\n", "words.txt: none of the first 420 tokens of text.txt is in this vocabulary"),
+    ],
+)
+def test_vocabulary_with_columns_is_an_error(words: str, message: str) -> None:
+    Path("words.txt").write_text(SPECIAL + words)
+    with pytest.raises(InputError) as error:
+        train("model", vocabulary_file="words.txt", vocabulary_size=None)
+    assert str(error.value).startswith(message)
+    assert not Path("model").exists()
+
+
+def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    settings = {"vocabulary_file": "words.txt", "vocabulary_size": None, "steps": 1}
+    for words, start in (("abcdefghijklmnopqrstuvwxyz", ""), ("abc", "Warning: ")):
+        caplog.clear()
+        Path("words.txt").write_text(SPECIAL + "\n".join(words))
+        train(words, **settings)
+        message = next(message for message in caplog.messages if " covers " in message)
+        assert message.startswith(f"{start}the vocabulary of words.txt covers ")
+        assert message.endswith(" % of the first 420 tokens of text.txt")
