@@ -1,12 +1,12 @@
-/* What of inference is in C: products with constant weights (kernels_product.h), steps of an LSTM and
- * highways. fast_lstm.py and token_encoder.py say what is computed.
+/* The parts of inference in C: products with constant weights (kernels_product.h), steps of an LSTM and
+ * highways. fast_lstm.py and token_encoder.py have the formulas.
  *
- * A result depends on its own row alone, to the bit: not on other rows, nor on the number of threads.
+ * The bits of a result depend on its own row alone, not on other rows or on the number of threads.
  *
- * Each function takes a structure of numbers and addresses, 8 bytes each, and does its share of the work
- * in each thread of OpenMP, whose library is the one that torch has loaded: see `run`. Vectors are those
- * of GCC and Clang, of 16 values with AVX-512, of 8 with AVX2 and of 4 with NEON. The loops over single
- * values are written so that a compiler makes vectors of them.
+ * Each function takes a structure of numbers and addresses, 8 bytes each. It does its share of the work in
+ * each thread of OpenMP, by the library that torch has loaded: see `run`. Vectors are types of GCC and
+ * Clang, with 16 values for AVX-512, 8 for AVX2 and 4 for NEON. Compilers can vectorize the loops over
+ * single values.
  */
 
 #include <stdint.h>
@@ -21,7 +21,7 @@ void run(void (*work)(void *), void *arguments) { GOMP_parallel(work, arguments,
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where the share of this thread starts, of n pieces of work; that of the next one is where it ends. */
+/* Return the start of this thread's share of n pieces of work. With `next` = 1, return its end. */
 static inline int64_t share(int64_t n, int next)
 {
     return n * (omp_get_thread_num() + next) / omp_get_num_threads();
@@ -29,15 +29,15 @@ static inline int64_t share(int64_t n, int next)
 
 #define EACH_OF_SHARE(I, N) for (int64_t I = share(N, 0), end_##I = share(N, 1); I < end_##I; I++)
 
-/* exp(x) is 2^z; z is split into a whole number, whose power is the scale, and a fraction of at most 1/2,
- * whose power less 1 is a polynomial (Taylor's, to the seventh): the result. */
+/* Compute exp(x) = 2^z. z is split into a whole number and a fraction of at most 1/2. The power of the whole
+ * number is the scale. The result is the power of the fraction minus 1, by Taylor's polynomial of degree 7. */
 static inline float fraction_of_exp(float x, float *scale)
 {
     union { float value; uint32_t bits; } whole, power;
     float z = x * 1.44269504f;
-    z = z > 60 ? 60 : z; /* beyond, sigmoids and tanh are 0 or 1; products of two are finite */
+    z = z > 60 ? 60 : z; /* Beyond, sigmoids are 0 or 1. Products of two powers are finite. */
     z = z < -60 ? -60 : z;
-    whole.value = z + 12582912.0f; /* 1.5 * 2^23: the last bits are the nearest whole number */
+    whole.value = z + 12582912.0f; /* 1.5 * 2^23 moves the nearest whole number to the last bits. */
     float fraction = z - (whole.value - 12582912.0f);
     float sum = 1.52527338e-5f;
     sum = sum * fraction + 1.54035304e-4f;
@@ -46,12 +46,12 @@ static inline float fraction_of_exp(float x, float *scale)
     sum = sum * fraction + 5.55041087e-2f;
     sum = sum * fraction + 2.40226507e-1f;
     sum = sum * fraction + 6.93147181e-1f;
-    power.bits = (whole.bits + 127) << 23; /* into the exponent */
+    power.bits = (whole.bits + 127) << 23; /* The whole number is the exponent. */
     *scale = power.value;
     return sum * fraction;
 }
 
-/* With a relative error of 2e-7, exp(x) - 1 for small x too. */
+/* Compute exp(x) - 1 with a relative error of 2e-7, for small x too. */
 static inline float exp_minus_1(float x)
 {
     float scale;
@@ -74,21 +74,22 @@ static inline float from_bfloat16(uint16_t half)
     return wide.value;
 }
 
-static inline uint16_t to_bfloat16(float value) /* to the nearest, ties to even */
+/* Round to the nearest value, ties to even. */
+static inline uint16_t to_bfloat16(float value)
 {
     union { float value; uint32_t bits; } wide = {value};
     return (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
 }
 
-/* sigmoid(x) * tanh(y), by one division. tanh(y) is not had by a sigmoid: what is small would lose
- * its last digits, step after step. */
+/* Compute sigmoid(x) * tanh(y) with one division. A tanh by the sigmoid would lose the last digits of small
+ * values, step after step. */
 static inline float sigmoid_times_tanh(float x, float y)
 {
     const float a = exp_minus_1(-x), b = exp_minus_1(-2 * y);
     return -b / ((2 + a) * (2 + b));
 }
 
-/* The cell after a step, from the gates and the cell before, and what is projected. */
+/* Return the cell after a step, from the gates and the cell before. `out` is the input of the projection. */
 static inline float next_cell(float i, float j, float f, float o, float before, float clip,
                               float *out)
 {
@@ -99,9 +100,12 @@ static inline float next_cell(float i, float j, float f, float o, float before, 
     return cell;
 }
 
-/* The elementwise part of a step of n nodes. input_gates: (V, 4 D), of which node i has row
- * input_rows[i], or row i where that is NULL; cells: those before, (k, D), with rows like these;
- * hidden_gates: (n, 4 D). new_cells, out: (n, D). */
+/* Elementwise part of a step of n nodes.
+ *
+ * input_gates: (V, 4 D). Node i reads row input_rows[i], or row i where input_rows is NULL.
+ * hidden_gates: (n, 4 D).
+ * cells: before the step, (k, D). Node i reads row cell_rows[i], or row i where cell_rows is NULL.
+ * new_cells, out: (n, D). */
 struct cells {
     int64_t n, dim;
     const void *input_gates;
@@ -144,8 +148,8 @@ NEXT_CELLS(cells_float32_to_float32, float, same, float, same)
 NEXT_CELLS(cells_float32_to_bfloat16, float, same, uint16_t, to_bfloat16)
 NEXT_CELLS(cells_bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
 
-/* What a highway does with its two products, each (n, dim): out = g relu(t) + (1 - g) x, where g is the
- * sigmoid of `carry`. */
+/* Elementwise part of a highway: out = g relu(transform) + (1 - g) inputs, where g is the sigmoid of `carry`.
+ * All are (n, dim). */
 struct highway {
     int64_t n, dim;
     const float *inputs, *carry, *transform;
@@ -166,7 +170,7 @@ void highway(const struct highway *s)
     }
 }
 
-/* tanh, in place. */
+/* Hyperbolic tangent, in place. */
 struct values {
     int64_t n, dim;
     float *values;
@@ -184,30 +188,30 @@ void tanh_float32(const struct values *s)
     }
 }
 
-/* Products: see kernels_product.h. */
+/* Products; see kernels_product.h. */
 
 #ifdef __AVX512F__
 #include <immintrin.h>
-enum { LANES = 16, WIDTH = 4 }; /* of 32 registers 24 are for sums, 4 for weights, 1 for an input */
+enum { LANES = 16, WIDTH = 4 }; /* 32 registers: 24 for sums, 4 for weights, 1 for an input */
 #define IN_REGISTER "+v"
 #elif defined(__aarch64__)
-enum { LANES = 4, WIDTH = 4 }; /* the same */
+enum { LANES = 4, WIDTH = 4 }; /* 32 registers, as above */
 #define IN_REGISTER "+w"
 #else
-enum { LANES = 8, WIDTH = 2 }; /* of 16 registers 12, 2 and 1 */
+enum { LANES = 8, WIDTH = 2 }; /* 16 registers: 12 for sums, 2 for weights, 1 for an input */
 #define IN_REGISTER "+v"
 #endif
 
 enum {
-    PANEL = WIDTH * LANES, /* outputs that are computed together, and whose weights lie together */
-    ROWS = 6,              /* rows that are */
-    SLICE = 256,           /* rows whose sums stay in a core's cache */
-    DEPTH = 256,           /* units summed by themselves: the fewer, the less is lost */
-    AHEAD = 2048,          /* units from the weights that are asked for ahead to those in use */
-    LINE = 16,             /* floats that memory is asked for at once */
+    PANEL = WIDTH * LANES, /* outputs that are computed together, with their weights next to each other */
+    ROWS = 6,              /* rows that are computed together */
+    SLICE = 256,           /* rows whose sums fit into the cache of a core */
+    DEPTH = 256,           /* units per partial sum: shorter sums lose less */
+    AHEAD = 2048,          /* units between the weights in use and the weights that are prefetched */
+    LINE = 16,             /* floats per cache line */
     BLOCK = LINE,          /* cells of a step that are computed together */
-    PANELS = 4 * BLOCK / PANEL, /* of their gates */
-    TILE = 16,             /* units of bfloat16 that rows come in multiples of: see kernels_tiles.h */
+    PANELS = 4 * BLOCK / PANEL, /* panels for the gates of a block */
+    TILE = 16,             /* units per tile of bfloat16: rows are multiples; see kernels_tiles.h */
 };
 
 const int64_t block = BLOCK, panel = PANEL, tile = TILE;
@@ -216,9 +220,11 @@ const int64_t block = BLOCK, panel = PANEL, tile = TILE;
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* out = inputs W^T + bias: from n rows of so many units to n rows of out_dim values. Weights come in
- * panels: (outputs / PANEL, units of an input row, PANEL), with zeros to fill the last one. bias: as many
- * values, or NULL. */
+/* Product of n rows: out = inputs W^T + bias.
+ *
+ * inputs: (n, n_units). out: (n, out_dim).
+ * weights: panels, (outputs / PANEL, n_units, PANEL), with zeros to fill the last panel.
+ * bias: out_dim values with the same zeros, or NULL. */
 struct product {
     int64_t n, n_units, out_dim;
     const float *inputs, *weights;
@@ -226,7 +232,7 @@ struct product {
     void *out;
 };
 
-/* Of n rows, SLICE or, where there are more threads than panels, so many that all have work. */
+/* Return the number of rows per piece of work: SLICE, or fewer where there are more threads than panels. */
 static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
 {
     const int64_t n_slices = (omp_get_num_threads() + n_panels - 1) / n_panels;
@@ -234,7 +240,7 @@ static inline int64_t rows_at_once(int64_t n, int64_t n_panels)
     return least(SLICE, (n_rows / ROWS + 1) * ROWS);
 }
 
-/* Have a function compute each panel of the outputs, of so many rows from `first` on, by the threads' shares. */
+/* Call `work` for each panel of the outputs and each slice of n rows, in this thread's share. */
 static inline void each_panel(
     const struct product *s,
     void (*work)(const struct product *s, int64_t first, int64_t n, int64_t output))
@@ -247,7 +253,7 @@ static inline void each_panel(
     }
 }
 
-/* How many weights each unit of up to ROWS of n rows asks for, so that all of them ask for those of a panel. */
+/* Return the number of weights to prefetch per unit of up to ROWS rows, so that n rows prefetch a panel. */
 static inline int64_t next_share(int64_t n)
 {
     const int64_t n_parts = (n + ROWS - 1) / ROWS;
@@ -265,7 +271,7 @@ static inline lanes add_product_float32(lanes sums, lanes a, lanes b) { return a
 
 #ifdef __AVX512F__
 #define NAMED(NAME) NAME##_bfloat16
-#define TARGET __attribute__((target("avx512bf16"))) /* not every processor has it */
+#define TARGET __attribute__((target("avx512bf16"))) /* Not every processor has it. */
 #define VALUE uint16_t
 
 static inline TARGET lanes load_bfloat16(const uint16_t *values)
@@ -283,14 +289,16 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 }
 #include "kernels_product.h"
 
-#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* of GCC 11, of Clang */
+#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
 #include "kernels_tiles.h"
 #endif
 #endif
 
-/* A step of n nodes in one go: the product of the hidden states, (n, hidden_dim), and what NEXT_CELLS
- * does, while the sums are in the cache of a core. Gates come in blocks of BLOCK of each, with zeros to
- * fill the last one: (blocks, 4, BLOCK). All else is as in `struct cells`. */
+/* Whole step of n nodes: the product of the hidden states, (n, hidden_dim), and the work of NEXT_CELLS, while
+ * the sums are in the cache of a core.
+ *
+ * Gates are in blocks of BLOCK values of each gate, (blocks, 4, BLOCK), with zeros to fill the last block. The
+ * other fields are as in `struct cells`. */
 struct step {
     int64_t n, dim, hidden_dim;
     const float *input_gates;
@@ -301,7 +309,7 @@ struct step {
     float *new_cells, *out;
 };
 
-/* The gates of a node from its cell `first` on, and the cells before. */
+/* Return the gates of a node, or the cells before the step, from its cell `first`. */
 static inline const float *step_gates(const struct step *s, int64_t node, int64_t first)
 {
     const int64_t width = (s->dim + BLOCK - 1) / BLOCK * BLOCK;
@@ -312,7 +320,7 @@ static inline const float *step_cells(const struct step *s, int64_t node, int64_
     return s->cells + s->dim * (s->cell_rows ? s->cell_rows[node] : node) + first;
 }
 
-/* Up to BLOCK cells of a node from `first` on; hidden_gates: (4, BLOCK). */
+/* Compute up to BLOCK cells of a node from `first`. hidden_gates: (4, BLOCK). */
 static inline __attribute__((always_inline)) void next_cells(
     const struct step *s, int64_t node, int64_t first, int count, const float *hidden_gates)
 {
@@ -327,11 +335,11 @@ static inline __attribute__((always_inline)) void next_cells(
     }
 }
 
-/* BLOCK cells, from `first` on, of up to ROWS nodes from `row` on. */
+/* Compute BLOCK cells, from `first`, of up to ROWS nodes, from `row`. */
 static inline void step_rows(const struct step *s, int64_t first, int64_t row, int64_t n_rows)
 {
     const int64_t depth = s->hidden_dim, count = least(BLOCK, s->dim - first);
-    for (int64_t node = row; node < row + n_rows; node++) { /* what is read and written after the product */
+    for (int64_t node = row; node < row + n_rows; node++) { /* All are used after the product. */
         EACH(gate, 4) __builtin_prefetch(step_gates(s, node, first) + gate * BLOCK);
         __builtin_prefetch(step_cells(s, node, first));
         __builtin_prefetch(s->new_cells + s->dim * node + first);

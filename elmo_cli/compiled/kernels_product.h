@@ -1,22 +1,22 @@
-/* Products with constant weights, for values of a type; kernels.c includes this for each of them.
+/* Products with constant weights, for one data type. kernels.c includes this file once per type.
  *
- * Values come in units of 4 bytes: one of float32 or a pair of bfloat16. Sums are float32.
+ * A unit is 4 bytes: one value of float32 or two of bfloat16. Sums are float32.
  */
 
-/* Add the product of n rows of inputs, of so many units, with the weights of a panel to sums, whose rows
- * are `stride` apart. Meanwhile memory is asked for the weights that come next, `next_step` for each unit. */
+/* Multiply `depth` units of n rows of inputs with the weights of a panel, and add the product to sums, whose
+ * rows are `stride` apart. Meanwhile prefetch the next weights, `next_step` per unit. */
 static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     const int n, int64_t depth, const float *inputs, int64_t n_units, const float *weights,
     float *sums, int64_t stride, const float *next, int64_t next_step)
 {
-    lanes s[ROWS][WIDTH]; /* from zero: the fewer values are added one by one, the less is lost */
+    lanes s[ROWS][WIDTH]; /* Partial sums start from zero: shorter sums lose less. */
     EACH(r, n) EACH(g, WIDTH) s[r][g] = (lanes){0};
     for (int64_t k = 0; k < depth; k++) {
         const float *weight = weights + k * PANEL;
         lanes w[WIDTH];
         EACH(g, WIDTH) {
             w[g] = *(const lanes *)(weight + g * LANES);
-            __asm__("" : IN_REGISTER(w[g])); /* or GCC loads it again for each row */
+            __asm__("" : IN_REGISTER(w[g])); /* Otherwise GCC loads it again for each row. */
         }
         EACH(i, PANEL / LINE) __builtin_prefetch(weight + AHEAD + i * LINE);
         __builtin_prefetch(next + k * next_step, 0, 2);
@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     EACH(r, n) EACH(g, WIDTH) *(lanes *)(sums + r * stride + g * LANES) += s[r][g];
 }
 
-/* Not inline: the registers are for the sums alone. */
+/* Not inline, so that the registers are free for sums. */
 #define MULTIPLY(N)                                                                              \
     static __attribute__((noinline)) TARGET void NAMED(multiply_##N)(                            \
         int64_t depth, const float *inputs, int64_t n_units, const float *weights, float *sums,  \
@@ -49,7 +49,7 @@ static void (*const NAMED(multiply_rows)[])(int64_t, const float *, int64_t, con
     NULL, NAMED(multiply_1), NAMED(multiply_2), NAMED(multiply_3),
     NAMED(multiply_4), NAMED(multiply_5), NAMED(multiply_6)};
 
-/* A row of sums to values, of which there are `count`. */
+/* Store a row of `count` sums as values. */
 static inline TARGET void NAMED(store_row)(VALUE *out, const float *sums, int64_t count)
 {
     VALUE row[PANEL];
@@ -59,7 +59,7 @@ static inline TARGET void NAMED(store_row)(VALUE *out, const float *sums, int64_
         memcpy(out, row, count * sizeof(VALUE));
 }
 
-/* A panel of the outputs of up to SLICE rows from `first` on. */
+/* Compute a panel of the outputs, from `output`, for n rows from `first`, at most SLICE. */
 static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, int64_t n,
                                         int64_t output)
 {

@@ -1,15 +1,15 @@
-/* The product of kernels_product.h in bfloat16, by AMX: a tile of sums, of 16 rows and 16 outputs, from one of
- * inputs, 16 rows of 16 units, and one of weights.
+/* The product of kernels_product.h in bfloat16, by AMX. A tile of sums has 16 rows and 16 outputs. It is the
+ * product of a tile of inputs, 16 rows of 16 units, and a tile of weights.
  *
- * The units of a row come in whole tiles. A row is the same, to the bit, wherever it lies in a tile.
+ * The number of units per row is a multiple of 16. The bits of a row do not depend on its index in a tile.
  */
 
 #define TILES __attribute__((target("avx512bf16,amx-tile,amx-bf16")))
 
 enum { TILE_ROWS = 2 * TILE };
 
-/* Up to TILE_ROWS rows and a panel: sums, (n, PANEL). The rows of the lower tiles start at `lower`; where it
- * is 0, there are none. Tiles 0 to 3 are for sums, 4 and 5 for inputs, 6 and 7 for weights. */
+/* Multiply up to TILE_ROWS rows with a panel: sums, (n, PANEL). The rows of the lower tiles start at `lower`.
+ * If it is 0, there are no lower tiles. Tiles 0 to 3 hold sums, 4 and 5 inputs, 6 and 7 weights. */
 static inline __attribute__((always_inline)) TILES void multiply_tiles(
     int64_t lower, int64_t n_units, const float *inputs, const float *weights, float *sums)
 {
@@ -44,8 +44,8 @@ static inline __attribute__((always_inline)) TILES void multiply_tiles(
     }
 }
 
-/* A panel of the outputs of n rows from `first` on. The last rows are those before the end, some of them
- * for the second time: another number of rows would be another kind of tile. */
+/* Compute a panel of the outputs, from `output`, for n rows from `first`. The last tiles end with the last row
+ * and compute some rows a second time: tiles with fewer rows would need another configuration. */
 static TILES void product_panel_tiles(const struct product *s, int64_t first, int64_t n, int64_t output)
 {
     const int64_t n_units = s->n_units, count = least(PANEL, s->out_dim - output);

@@ -1,9 +1,9 @@
-/* What training adds: the elementwise parts of a step of an LSTM forwards, which keeps the gates, and
- * backwards, and a softmax. packed_lstm.py and loss.py say what is computed. Gates come as i, j, f, o:
- * (n, 4 D). All else of an LSTM is (n, D).
+/* The parts of training in C: the elementwise work of an LSTM's step forwards and backwards, and a softmax.
+ * packed_lstm.py and loss.py have the formulas. Gates are in the order i, j, f, o: (n, 4 D). Other tensors of
+ * an LSTM are (n, D).
  */
 
-/* gates: those of the inputs; overwritten by what they are after sigmoid and tanh. */
+/* Step forwards. gates: W_ih x + b, overwritten by the gates after sigmoid and tanh. */
 struct training_cells {
     int64_t n, dim;
     void *gates;
@@ -14,8 +14,8 @@ struct training_cells {
     void *out;
 };
 
-/* gates: as `training_cells` left them. cell_gradients: of the new cells, overwritten by those of the cells
- * before. */
+/* Step backwards. gates: as `training_cells` wrote them. cell_gradients: for the new cells, overwritten by the
+ * gradients for the cells before the step. */
 struct training_gradients {
     int64_t n, dim;
     const void *gates, *out_gradients;
@@ -26,8 +26,10 @@ struct training_gradients {
     void *gate_gradients;
 };
 
-/* logits: (n, dim), without their bias; overwritten by their probabilities. Each row has one more logit in
- * `others`, and one of its own to be left out, or -1. maxima: of each row; sums: of exp(logit - maximum). */
+/* Softmax. logits: (n, dim), without their bias, overwritten by probabilities.
+ *
+ * others: one more logit per row. left_out: index of a logit that a row ignores, or -1.
+ * maxima: the largest logit per row. sums: the sum of exp(logit - maximum) per row. */
 struct softmax {
     int64_t n, dim;
     void *logits;

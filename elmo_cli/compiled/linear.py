@@ -34,7 +34,7 @@ class CompiledLinear(Linear):
     """Linear layer in C, in float32 or bfloat16. A row has the same bits whatever the others are.
 
     It is 1.05 to 1.2 times as fast as oneDNN for many rows and 1.3 to 4 times for few
-    (`docs/performance.md`), for any number of rows.
+    (`benchmarks/NOTES.md`), for any number of rows.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:

@@ -15,7 +15,7 @@ bounds = st.integers(1, 12)
 
 
 @given(stream=streams, max_tokens=bounds, max_sentences=bounds)
-def test_windows_are_the_stream_in_order_each_closed_by_the_sentence_that_reaches_a_bound(
+def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     stream: list[list[str]], max_tokens: int, max_sentences: int
 ) -> None:
     def is_full(window: list[list[str]]) -> bool:
@@ -28,7 +28,7 @@ def test_windows_are_the_stream_in_order_each_closed_by_the_sentence_that_reache
     assert not any(is_full(window[:-1]) for window in cut)
 
 
-def test_no_sentence_is_taken_before_its_window_is_wanted() -> None:
+def test_split_by_size_reads_one_window_at_a_time() -> None:
     taken = 0
 
     def stream() -> Iterator[str]:
@@ -46,7 +46,7 @@ def test_no_sentence_is_taken_before_its_window_is_wanted() -> None:
 
 
 @given(lengths=lengths_of_sentences, max_tokens=bounds, max_sentences=bounds)
-def test_batches_hold_the_sentences_with_tokens_longest_first_and_as_many_as_fit(
+def test_batches_are_full_and_begin_with_the_longest_sentence(
     lengths: list[int], max_tokens: int, max_sentences: int
 ) -> None:
     def fits(batch: list[int]) -> bool:

@@ -28,7 +28,7 @@ def test_a_device_has_a_name_or_a_number(
     assert choose_device(name) == torch.device(expected)
 
 
-def test_auto_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_takes_an_available_device(monkeypatch: pytest.MonkeyPatch) -> None:
     have(monkeypatch, mps=True)
     assert choose_device("auto") == torch.device("mps")
     have(monkeypatch)
@@ -42,7 +42,7 @@ def test_auto_is_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         *(("cuda:1", 1, "cuda:0, cpu"), (-2, 1, "cuda:0, cpu"), ("cuda:x", 1, "cuda:0, cpu")),
     ],
 )
-def test_a_device_that_is_not_there_is_an_error_that_says_what_is(
+def test_a_missing_device_raises_an_error_with_the_others(
     name: Device, n_gpus: int, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, n_gpus)

@@ -92,7 +92,7 @@ def assert_fast_equals_readable(
 
 @pytest.mark.parametrize("compiled", [True, False])
 @given(model=models(), sentences=sentences_of_tokens, shared=st.booleans(), seed=seeds)
-def test_the_fast_bilm_gives_the_layers_and_states_of_the_readable_one(
+def test_fast_bilm_equals_the_readable_one(
     model: RandomModel, sentences: list[list[int]], shared: bool, seed: int, compiled: bool
 ) -> None:
     bilm = load_bilm(model.files)
@@ -112,7 +112,7 @@ def test_the_fast_bilm_needs_no_projections(tmp_path: Path) -> None:
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, 4, 3))
 
 
-def test_the_fast_bilm_is_the_readable_one_where_steps_need_several_products(
+def test_fast_bilm_equals_the_readable_one_in_several_products(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))

@@ -195,7 +195,7 @@ def test_a_node_does_not_depend_on_others_or_threads(
 
 
 @needs_kernels
-def test_memory_that_c_would_misread_is_refused() -> None:
+def test_tensors_that_c_would_misread_raise_an_error() -> None:
     layer = prepared(lstm(20, 4))
 
     def run(cells: Tensor, gates: Tensor) -> None:

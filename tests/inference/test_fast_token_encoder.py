@@ -35,7 +35,7 @@ def encoder(activation: str, seed: int) -> CharacterEncoder:
 @given(
     words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9), seed=st.integers(0, 9)
 )
-def test_token_vectors_are_the_readable_ones_and_do_not_depend_on_other_tokens(
+def test_token_vectors_equal_the_readable_encoder_one_by_one(
     name: str, activation: str, words: list[str], seed: int
 ) -> None:
     readable = encoder(activation, seed)

@@ -25,7 +25,7 @@ Array = NDArray[np.float32]
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
-def test_all_that_fits_is_computed_and_what_does_not_is_named(sizes: list[int], room: int) -> None:
+def test_compute_window_returns_an_error_for_what_does_not_fit(sizes: list[int], room: int) -> None:
     def compute(batch: object) -> list[int]:
         assert isinstance(batch, list)
         if sum(sizes[index] for index in batch) > room:
@@ -41,7 +41,7 @@ def test_all_that_fits_is_computed_and_what_does_not_is_named(sizes: list[int], 
             assert str(found[index]) == "out of memory: 9 GiB"
 
 
-def test_other_errors_are_not_tried_again() -> None:
+def test_compute_window_raises_other_errors() -> None:
     def compute(batch: object) -> list[int]:
         calls.append(batch)
         raise RuntimeError("CUDA error: unspecified launch failure\nmore")
@@ -53,7 +53,7 @@ def test_other_errors_are_not_tried_again() -> None:
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
 
-def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
+def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -62,7 +62,7 @@ def test_memory_that_torch_cannot_have_is_known_as_such() -> None:
     assert not is_out_of_memory(ValueError("out of memory"))
 
 
-def test_a_sentence_that_is_too_long_for_a_gpu_is_computed_on_the_cpu(
+def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     golden_embedder: ElmoEmbedder,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

@@ -45,7 +45,7 @@ def run(states: FixedStateEncoder | CarriedStateEncoder, batch: Sentences) -> di
 
 @settings(max_examples=8)
 @given(model=models(), sentence=sentences(min_size=1, max_size=3))
-def test_a_warm_start_is_the_state_after_the_warm_text_in_the_reference(
+def test_a_warm_start_is_the_state_after_the_warm_text(
     model: RandomModel, sentence: list[str]
 ) -> None:
     files, content = model
@@ -69,7 +69,7 @@ def test_a_warm_start_is_the_state_after_the_warm_text_in_the_reference(
 
 
 @given(model=models(), many=st.lists(batches(), min_size=1, max_size=4))
-def test_carried_states_are_those_of_the_readable_bilm_passed_by_hand(
+def test_carried_states_equal_the_readable_bilm(
     model: RandomModel, many: list[list[list[str]]]
 ) -> None:
     bilm = load_bilm(model.files)

@@ -37,7 +37,7 @@ def expected(tokens: Sequence[str]) -> Tensor:
     return torch.stack([vector(token) for token in tokens])
 
 
-def test_no_very_long_token_is_kept() -> None:
+def test_cache_does_not_keep_very_long_tokens() -> None:
     cache = TokenCache(Encoder(), capacity=4)
     tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), expected(tokens))
@@ -94,7 +94,7 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
-def test_an_interruption_mixes_up_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_cache_returns_the_right_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = TokenCache(Encoder(), capacity=4)
     cache.vectors(["a", "b", "c", "d"])
     with monkeypatch.context() as patch:

@@ -22,7 +22,7 @@ def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
 
 
 @given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
-def test_a_node_is_a_distinct_beginning(
+def test_trie_has_one_node_per_distinct_beginning(
     sentences: list[list[int]], backward: bool, n_roots: int
 ) -> None:
     roots = np.arange(len(sentences)) % n_roots
