@@ -274,7 +274,7 @@ def test_runs_at_random_moments_do_not_mix(forks: Any, kind: str, expected: Expe
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_at_many_random_moments_do_not_mix(forks: Any, kind: str, expected: Expected) -> None:
-    try_often(forks, kind, ["--engine", "none"], int(N_TIMINGS or 15), expected)
+    try_often(forks, kind, ["--engine", "none"], int(N_TIMINGS or 3), expected)
 
 
 @pytest.mark.slow
@@ -286,4 +286,4 @@ def test_ray_runs_at_random_moments_do_not_mix(
     forks: Any, kind: str, address: str, expected: Expected
 ) -> None:
     engine = ["--engine", "ray", "--address", address, "--workers", "1"]
-    try_often(forks, kind, engine, int(N_TIMINGS or 3), expected)
+    try_often(forks, kind, engine, int(N_TIMINGS or 1), expected)
