@@ -13,10 +13,10 @@ import torch
 ROOT = Path(__file__).parents[1]
 HAS_KERNEL = """
 import torch
-from elmo_cli.compiled.kernels import kernel
+from elmo_cli.compiled.kernels import find_kernel
 from elmo_cli import ElmoEmbedder
 assert torch.backends.cpu.get_cpu_capability() == "DEFAULT"
-assert kernel("product_float32", int, int, int, *[torch.float32] * 4) is None
+assert find_kernel("product_float32", int, int, int, *[torch.float32] * 4) is None
 print(ElmoEmbedder(model="tests/golden/relu").embed_sentence(["a"]).shape)
 """
 

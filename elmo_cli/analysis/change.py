@@ -72,7 +72,7 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo usages`, in any format; or HDF5 of `elmo embed` with all tokens.
-        words: The word of each form that is wanted; in npz, these words. None is all target words
+        words: The word of each target form; in npz, these words. None is all target words
             of the files.
         layers: Numbers separated by commas of the layers whose mean is taken. None is all layers
             but the token layer.

@@ -267,13 +267,18 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
         with_ids: Add --id-column; the ids of records have an effect.
         settings: Settings of each option, such as `requires`.
     """
+    found = _input_options(with_ids=with_ids, **settings)
+    return option_group("Text", found, splitting_options(default, **settings))
+
+
+def splitting_options(default: str, **settings: Any) -> Decorator:
+    """Add the options of `tokenizer_options`, and --split-sentences."""
     split = flag(
         "--split-sentences",
         help="Split lines of running text into sentences, which are numbered instead of lines.",
         **settings,
     )
-    found = _input_options(with_ids=with_ids, **settings)
-    return option_group("Text", found, tokenizer_options(default, **settings), split)
+    return option_group("Text", tokenizer_options(default, **settings), split)
 
 
 def run_options(function: Any) -> Any:

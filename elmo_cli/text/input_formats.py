@@ -68,7 +68,7 @@ class InputFormat:
     has_tokens: bool
     """Whether its records are tokenized."""
     read_as: Literal["lines", "raw lines", "chunks", "file"] = "lines"
-    """What `entries` parses: lines without or with the whitespace at their ends, pieces of any
+    """Input of `entries`: lines without or with the whitespace at their ends, pieces of any
     length, or the file itself."""
     splits_at_cr: bool = False
     """Whether a lone CR ends a line in every file, not only in files without LF."""

@@ -80,7 +80,7 @@ class TextEntry(NamedTuple):
 
     text: str
     sentences: list[Sentence]
-    """Its sentences that have tokens."""
+    """Sentences with tokens."""
     offset: int
     """Offset after the line; 0 in other formats than text."""
     n_records: int

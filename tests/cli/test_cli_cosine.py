@@ -141,7 +141,7 @@ def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
         ("the bank", "expected two sentences with a tab between, found 1"),
         ("the bank\tthe bench", "'bank' is not a token of: the bench"),
         ("bank bank\tbank", "'bank' occurs 2 times in: bank bank. Choose one with --occurrence1, "),
-        (b"the bank\tcaf\xe9 bank", "column 13: expected UTF-8, found the byte 0xe9"),
+        (b"the bank\tcaf\xe9 bank", "column 13: not valid UTF-8 (byte 0xe9)"),
     ],
 )
 def test_a_line_that_is_no_pair_is_an_error_with_its_number(

@@ -6,8 +6,6 @@ import pytest
 from click.testing import CliRunner
 
 from elmo_cli.cli import main
-from elmo_cli.settings import TextSettings
-from elmo_cli.training.corpus import TrainingText
 
 ROWS = 'item,sentence\na,"The cat , he said , sat ."\nb,The dog ran .\n'
 
@@ -44,12 +42,3 @@ def test_predict_refuses_options_of_a_file_for_a_text() -> None:
     result = CliRunner().invoke(main, ["predict", "The cat", "--paragraphs"])
     assert result.exit_code == 2
     assert "--paragraphs requires --file FILE, or - as TEXT" in result.stderr
-
-
-def test_training_reads_records_and_resumes_between_them(tmp_path: Path) -> None:
-    path = tmp_path / "text.conllu"
-    path.write_text("1\tEl\n2\tmar\n\n# sent_id = 2\n1\tHola\n", encoding="utf-8")
-    text = TrainingText((path,), settings=TextSettings())
-    records = list(text.read_from(path))
-    assert [record.sentences for record in records] == [[["El", "mar"]], [["Hola"]]]
-    assert list(text.read_from(path, records[0].offset, records[0].number)) == records[1:]

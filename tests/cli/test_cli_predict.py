@@ -100,8 +100,8 @@ def test_options_without_effect_are_misused() -> None:
 def test_a_file_is_not_taken_for_the_text() -> None:
     Path("two texts.txt").write_text("the cat\nthe cat sat\n")
     message = (
-        "two texts.txt is a file, and TEXT the text itself; `elmo predict - < 'two texts.txt'` "
-        "reads a text a line from it"
+        "two texts.txt: TEXT is the text itself, but there is a file of this name. Use `elmo "
+        "predict --file 'two texts.txt'` to read the texts in it."
     )
     assert_misused(elmo("predict", "two texts.txt", *MODEL), message)
     assert elmo("predict", "model", *MODEL, "-q").exit_code == 0  # a folder has no lines

@@ -244,7 +244,7 @@ def test_a_name_of_text_needs_a_format(suffix: str, text: Path) -> None:
         (("out.npy",), "format npy requires --pooling: it is one array of a vector a line"),
         (("o.npz", "--layout", "packed"), "--layout requires HDF5, found the output format npz"),
         (
-            ("o.jsonl", "--compression", "lzf"),
+            ("o.jsonl", "--compression", "gzip"),
             "--compression requires HDF5, found the output format jsonl",
         ),
         (

@@ -162,7 +162,7 @@ def test_fasta_that_is_written_is_read(
         (
             "fasta",
             ">a/1-9\nM\n",
-            "line 1: the id 'a/1-9' cannot name a dataset of HDF5. Remove / and zero bytes.",
+            "line 1: the id 'a/1-9' cannot name a dataset of HDF5. Use --layout packed.",
         ),
         ("fasta", ">a b\nM\n>a c\nK\n", "line 3: the id 'a' is that of line 1 already"),
         ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
@@ -199,7 +199,7 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(caplog: pytest.LogCaptureFixture
     assert [record.tokens for record in records] == [["ik", "zie"], ["zu", "dem"], ["des"]]
     assert [record.id for record in records] == ["a", "b", "c"]
     assert caplog.messages == [
-        "Warning: line 4: a sentence of CoNLL-U begins without a blank line before it. Every line "
+        "Warning: line 4: the first of 2 sentences of CoNLL-U without a blank line before. Every line "
         "with the ID 1 begins a new sentence."
     ]
 

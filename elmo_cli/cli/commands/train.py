@@ -63,7 +63,7 @@ _file = partial(
         help="Number of words to predict, if counted. [default: 25000]",
     ),
 )
-@options.text_options("whitespace")
+@options.splitting_options("whitespace")
 @option_group(
     "Validation",
     _file("--validation-file", help="Text to measure perplexity on."),
