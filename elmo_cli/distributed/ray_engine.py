@@ -19,7 +19,7 @@ import torch
 
 from elmo_cli.distributed.part import PartResult, worker_name
 from elmo_cli.distributed.run import AtWork, EmbedPart
-from elmo_cli.errors import DeviceError, ElmoError, counted, first_line, load_extra
+from elmo_cli.errors import DeviceError, ElmoError, counted, first_line, install_command, load_extra
 from elmo_cli.outputs.plan_file import Part
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,7 @@ def load_ray() -> Any:
     if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
         raise ElmoError(
             f"--engine ray: expected Ray 2.51 or newer, found {ray.__version__}. "
-            'Use pip install "elmo-cli[ray]".'
+            f"Use {install_command('ray')}."
         )
     return ray
 

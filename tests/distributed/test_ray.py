@@ -273,7 +273,8 @@ def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str
     status, said = end_of(run)
     assert status == 128 + number
     # For some milliseconds while Ray starts, its handler prints a stack trace before ours runs.
-    assert said[1 if moment == "work" else -2 : -1] == ["Stopping soon; once more stops at once."]
+    first = "Stopping after the current batch. Press Ctrl-C again to stop immediately."
+    assert said[1 if moment == "work" else -2 : -1] == [first]
     assert re.fullmatch(
         r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\.", said[-1]
     )

@@ -27,7 +27,7 @@ from elmo_cli.distributed.part import PartResult, embed_part, key_of
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.progress import Note, read_note
 from elmo_cli.distributed.run import AtWork, run_parts
-from elmo_cli.errors import InputError, OutputError, WeightsError
+from elmo_cli.errors import InputError, OutputError, WeightsError, install_command
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import ModelSettings
@@ -284,7 +284,7 @@ def test_parts_that_this_machine_does_not_see_are_an_error() -> None:
 
 def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    advice = 'pip install "elmo-cli[ray]"'
+    advice = install_command("ray")
     result = elmo(*RUN[:3])
     assert (result.exit_code, result.stderr.endswith(f"; {advice}\n")) == (1, True)
     ray = ModuleType("ray")
@@ -331,7 +331,7 @@ def test_skipped_records_are_named_and_counted() -> None:
     result = elmo(*RUN, "--skip-errors")
     assert result.exit_code == 0
     lines = [line for line in result.stderr.splitlines() if line.startswith("Skipped")]
-    assert re.match(r"Skipped: .*text.txt, line 41, column 5: expected UTF-8", lines[0])
+    assert re.match(r"Skipped: .*text.txt, line 41, column 5: not valid UTF-8", lines[0])
     assert (len(lines), lines[-1]) == (21, "Skipped 30 records in all")
     with open_activations("out") as found:
         assert found.attributes["n_skipped"] == "30"
