@@ -90,7 +90,8 @@ def find_done(folder: Folder, plan: Plan) -> dict[int, PartFacts]:
     """Find the complete parts of a plan, by their content."""
     found: dict[int, PartFacts] = {}
     with ThreadPool(_N_THREADS) as pool:
-        for place in ("", next_place(plan.sha256)):
+        # In the order of moves, so that a part that moves at the same time is found.
+        for place in (next_place(plan.sha256), ""):
             numbers = numbers_of_parts(folder.names(place))
             names = [part_name(number, place) for number in numbers]
             read = pool.map(partial(read_facts, folder), names)
@@ -245,9 +246,9 @@ def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
             found = parse_json(content, dict[str, str], complete_name(place))
             if found.get(PLAN_SHA256, "") == plan.stored_sha256:
                 complete = found
-    there = {*numbers_of_parts(folder.names())}
-    if complete is None or len(there) < len(plan.parts):
-        there |= {*numbers_of_parts(folder.names(next_place(plan.sha256)))}
+    # In the order of moves, so that a part that moves at the same time is found.
+    names = [*folder.names(next_place(plan.sha256)), *folder.names()]
+    there = {*numbers_of_parts(names)}
     missing = [part.number for part in plan.parts if part.number not in there]
     if complete is None or missing:
         names = shown(", ".join(map(str, missing))) or "its run has not ended"

@@ -18,6 +18,7 @@ from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.run import run_parts
 from elmo_cli.errors import InputError, OtherInputError, OutputError
 from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.parts import find_done
 from elmo_cli.outputs.plan_file import PLAN, Part, read_plan
 from elmo_cli.settings import ModelSettings
 
@@ -144,6 +145,53 @@ def test_a_swap_that_is_killed_is_read_and_finished(
     assert len(parts_there()) == 10
     assert not list(Path("out/_elmo").glob("next-*"))
     assert_equal_to_embed("--state", "warm")
+
+
+def replace_without_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace a plan, and end before its parts have their names."""
+    distribute()
+    with monkeypatch.context() as patch:
+        patch.setattr(finish, "_settle", lambda *_: stop())
+        with pytest.raises(KeyboardInterrupt):
+            distribute(WARM, overwrite=True)
+
+
+@pytest.mark.parametrize("n_calls", [1, 2])
+def test_parts_that_move_while_they_are_counted_are_found(
+    monkeypatch: pytest.MonkeyPatch, n_calls: int
+) -> None:
+    replace_without_moves(monkeypatch)
+    names, calls = Folder.names, 0
+
+    def names_and_move(self: Folder, folder: str = "") -> list[str]:
+        nonlocal calls
+        found = names(self, folder)
+        calls += 1
+        if calls == n_calls:
+            distribute(WARM)
+        return found
+
+    monkeypatch.setattr(Folder, "names", names_and_move)
+    folder = Folder("out")
+    plan = read_plan(folder)
+    assert plan is not None
+    assert len(find_done(folder, plan)) == 10
+
+
+def test_a_folder_whose_parts_move_while_it_is_opened_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replace_without_moves(monkeypatch)
+    names = Folder.names
+
+    def names_and_move(self: Folder, folder: str = "") -> list[str]:
+        found = names(self, folder)
+        monkeypatch.setattr(Folder, "names", names)
+        distribute(WARM)
+        return found
+
+    monkeypatch.setattr(Folder, "names", names_and_move)
+    assert initial_state() == "warm"
 
 
 def test_a_run_whose_plan_is_replaced_is_refused() -> None:
