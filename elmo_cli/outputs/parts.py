@@ -251,10 +251,10 @@ def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
     there = {*numbers_of_parts(names)}
     missing = [part.number for part in plan.parts if part.number not in there]
     if complete is None or missing:
-        names = shown(", ".join(map(str, missing))) or "its run has not ended"
+        reason = shown(", ".join(map(str, missing))) or "its run has not ended"
         raise InputError(
             f"{folder.location}: the folder is not complete: {len(missing):,} of "
-            f"{len(plan.parts):,} parts are missing ({names}). {_AGAIN}: it resumes."
+            f"{len(plan.parts):,} parts are missing ({reason}). {_AGAIN}: it resumes."
         )
     return complete
 
