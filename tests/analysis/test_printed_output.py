@@ -18,7 +18,7 @@ FIGURE = re.compile(r"\d+\.\d+")
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with the text of the examples."""
-    for package in ("matplotlib", "sklearn"):
+    for package in ("matplotlib", "sklearn", "pyarrow"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ELMO_MODEL", raising=False)
@@ -47,16 +47,16 @@ def assert_prints(found: str, expected: str) -> None:
 def assert_runs(page: str, text: str) -> None:
     """Assert that the blocks of a text run and print what it shows, pictures too."""
     for language, code, shown in BLOCK.findall(text):
-        if "gensim" in code and find_spec("gensim") is None:
+        if any(name in code and find_spec(name) is None for name in ("gensim", "polars")):
             continue
         printed = run(language, code)
         if shown:
             assert_prints(printed, shown)
     for picture in re.findall(r"\]\(([\w/]+\.svg)\)", text):
-        assert uses_in(Path(Path(picture).name)) == uses_in((ROOT / page).parent / picture)
+        assert tooltips_in(Path(Path(picture).name)) == tooltips_in((ROOT / page).parent / picture)
 
 
-def uses_in(picture: Path) -> list[str]:
+def tooltips_in(picture: Path) -> list[str]:
     return re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
 
 
