@@ -142,7 +142,10 @@ def test_texts_are_read_back_as_written(
     else:
         with path.open("w", newline="", encoding="utf-8") as file:
             delimiter = "," if name == "csv" else "\t"
-            writer = csv.writer(file, delimiter=delimiter, lineterminator=end)
+            # Before Python 3.12, only characters of the line end itself are quoted by default.
+            writer = csv.writer(
+                file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL
+            )
             writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
     assert [record.text for record in read(path)] == texts
 
