@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from elmo_cli.cli.messages import verbosity_options
 from elmo_cli.errors import InputError
+from elmo_cli.settings import settings_from
 
 Decorator = Callable[[Any], Any]
 _Settings = TypeVar("_Settings")
@@ -149,7 +150,7 @@ def receives(**kinds: type) -> Decorator:
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def call(**values: object) -> Any:
-            settings = {name: _build(kind, values) for name, kind in kinds.items()}
+            settings: dict[str, Any] = {name: _build(kind, values) for name, kind in kinds.items()}
             taken = {field.name for kind in kinds.values() for field in fields(kind)}
             rest = {name: value for name, value in values.items() if name not in taken}
             return function(**rest, **settings)
@@ -159,12 +160,11 @@ def receives(**kinds: type) -> Decorator:
     return add
 
 
-def _build(kind: Callable[..., _Settings], values: Mapping[str, object]) -> _Settings:
+def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
     """Build a dataclass from values; show an `InputError` of it as wrong usage."""
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    chosen = {name: values[name] for name in names if values.get(name) is not None}
+    given_values = {name: value for name, value in values.items() if value is not None}
     try:
-        return kind(**chosen)
+        return settings_from(kind, given_values)
     except InputError as error:
         raise click.UsageError(str(error)) from None
 
