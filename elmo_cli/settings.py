@@ -178,11 +178,6 @@ class TextSettings:
         """Parse the shard; None is the whole input."""
         return None if self.shard is None else parse_shard(self.shard)
 
-    @classmethod
-    def from_attributes(cls, attributes: Mapping[str, Any]) -> "TextSettings":
-        """Return the settings to tokenize queries for a file with these attributes."""
-        return cls(tokenizer=attributes.get("tokenizer", "whitespace"))
-
 
 @dataclass(frozen=True)
 class Selection:
