@@ -5,11 +5,12 @@ are doubled: the default readers of pandas (`read_csv`) and R (`read.csv`, `read
 row. A missing value is an empty cell. An empty text is `""`.
 
 No quoting helps with texts such as `NA`, `null` and `None`: pandas and R read the former as missing
-by default, and pandas the latter ones too. `RowWriter.n_like_missing` counts them.
+by default, and pandas the latter ones too. `RowWriter.like_missing` counts them.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -61,8 +62,8 @@ class RowWriter:
         self._write, self._columns = write, columns
         self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
         self._kept: list[str] | None = None
-        self.n_like_missing = 0
-        """Number of computed texts that pandas or R reads as missing."""
+        self.like_missing: Counter[str] = Counter()
+        """Computed texts that pandas or R reads as missing, with their numbers."""
 
     def write(
         self, rows: Iterable[Sequence[object]], kept: Mapping[str, object] = _NO_COLUMNS
@@ -105,8 +106,8 @@ class RowWriter:
             )
         last = [_exact(kept.get(name)) for name in self._kept]
         for row in rows:
-            self.n_like_missing += sum(
-                isinstance(value, str) and value in LIKE_MISSING for value in row
+            self.like_missing.update(
+                value for value in row if isinstance(value, str) and value in LIKE_MISSING
             )
             yield delimiter.join([*map(cell, row), *last]) + "\n"
 

@@ -110,7 +110,7 @@ def test_r_gives_every_row_and_token(row_format: str, read: str, tmp_path: Path)
 def test_texts_that_are_read_as_missing_are_counted() -> None:
     writer = RowWriter(lambda text: None, "csv", ["token"])
     writer.write([["NA"], ["None"], [None], ["nature"]], {"kept": "null"})
-    assert writer.n_like_missing == 2
+    assert writer.like_missing == {"NA": 1, "None": 1}
 
 
 def test_missing_values_and_numbers_are_cells() -> None:
