@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.command import command, option_group, receives
+from elmo_cli.cli.command import command, is_set, option_group, receives
 from elmo_cli.cli.options import PATH, choice, flag, option
 from elmo_cli.cli.rows import open_scored_text, print_rows
 from elmo_cli.errors import counted
 from elmo_cli.outputs.rows import RowWriter
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings, TextSettings
+from elmo_cli.text.input_formats import find_format
 from elmo_cli.text.lines import check_input
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def surprisal(
     --words-by and --regions print a row per word or region, numbered from 1, with the sums of
     its tokens. --entropy adds the expected surprisal at each position, in bits. --pairs
     prints a row per pair of sentences: their surprisals, and 1 if the good one is more
-    probable. The accuracy is printed on standard error.
+    probable. The accuracy is printed on standard error. These texts are raw: their default
+    tokenizer is moses.
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv
@@ -146,17 +148,30 @@ def surprisal(
         from elmo_cli.analysis.figures import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
-    if choices.regions is not None:
-        text_settings = replace(text_settings, text_column=choices.regions)
+    text_settings = _adapt(text_settings, text, choices)
     tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
-    option_name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
-    input_format = text_settings.find_format(text, tokenizer)
-    if option_name and not input_format.has_columns:
-        raise click.UsageError(f"{option_name} requires a table, found {input_format.name}")
     if choices.pairs:
         _print_pairs(text, choices, model_settings, text_settings, tokenizer)
     else:
         _print_units(text, choices, model_settings, text_settings, tokenizer)
+
+
+def _adapt(settings: TextSettings, text: str, choices: _Choices) -> TextSettings:
+    """Return the settings of the text: where it is, and the tokenizer of words and sentences.
+
+    Words, regions and sentences of pairs are raw text, unless the format has tokens.
+    """
+    with loading.usage_errors():
+        input_format = find_format(text, settings.input_format)
+    name = "--pairs" if choices.pairs else "--regions" if choices.regions else None
+    if name and not input_format.has_columns:
+        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
+    if choices.regions is not None:
+        settings = replace(settings, text_column=choices.regions)
+    is_raw = (name or choices.words_by) and not input_format.has_tokens
+    if is_raw and not is_set("--tokenizer"):
+        settings = replace(settings, tokenizer="moses")
+    return settings
 
 
 def _print_units(
