@@ -185,8 +185,7 @@ def neighbours(
         queries = _read_queries(arguments, sentence, occurrence, tokenize)
         embedder = _load_embedder(files, model_settings)
         as_rows = row_format is not None or (n_before == 1 and not as_json)
-        pooled = sentence is not None
-        columns = neighbour_columns(pooled=pooled)
+        columns = neighbour_columns(pooled=sentence is not None)
         with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
             number = 0
             for chunk in queries:
@@ -195,16 +194,14 @@ def neighbours(
                         *(embedder, files, chunk, top), layers=layers, other_words=other_words
                     )
                 if number == 0 and found.mean_cosine is not None:
-                    pair = "sentences" if pooled else "tokens"
+                    pair = "tokens" if sentence is None else "sentences"
                     messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
                 for query, nearest in zip(chunk, found.nearest, strict=True):
                     number += 1
                     if rows is not None:
-                        rows.write(neighbour_rows(number, nearest, pooled=pooled))
+                        rows.write(neighbour_rows(number, nearest, pooled=sentence is not None))
                     elif as_json:
-                        facts = {"query": _query(files, query), "mean_cosine": found.mean_cosine}
-                        hits = [_neighbour(files, near) for near in nearest]
-                        click.echo(json_line({**facts, "neighbours": hits}))
+                        click.echo(_json_line(files, query, nearest, found.mean_cosine))
                     else:
                         _print(files, nearest)
 
@@ -298,6 +295,14 @@ def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
             name = f"{found.location.path}:{name}"
         text = " ".join(found.sentence) if "pooling" in files.attributes else found.marked
         click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
+
+
+def _json_line(
+    files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
+) -> str:
+    """Return the neighbours of a query as JSON."""
+    hits = [_neighbour(files, near) for near in nearest]
+    return json_line({"query": _query(files, query), "mean_cosine": mean, "neighbours": hits})
 
 
 def _query(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:
