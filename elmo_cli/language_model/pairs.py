@@ -179,7 +179,8 @@ class PairTable:
                 raise InputError(
                     f"record {number}, column {self._id!r}: expected an id, found none"
                 )
-            yield PairSentence((str(identifier),), is_good, self._kept(record)), record.tokens
+            name = identifier if isinstance(identifier, int) else str(identifier)
+            yield PairSentence((name,), is_good, self._kept(record)), record.tokens
 
     def _kept(self, record: Record) -> dict[str, object]:
         """Return the columns of a record that the row of its pair repeats."""

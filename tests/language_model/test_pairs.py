@@ -86,7 +86,7 @@ def test_rows_with_one_id_are_a_pair_in_any_order(folder: Path) -> None:
     ]
     pairs = measure(folder, ("label",), records, "forward", group="kind")
     assert [(pair.names, pair.columns) for pair in pairs] == [
-        (("7",), {"kind": 4}),
+        ((7,), {"kind": 4}),
         (("b",), {"kind": 3}),
         (("a",), {"kind": 1}),
     ]
