@@ -47,6 +47,8 @@ NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch where the state is carried over. It changes results only there."""
+ALL_COLUMNS: Final = ("all",)
+"""Value of `TextSettings.keep_columns` for all columns but those of the text and the id."""
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -121,6 +123,8 @@ class TextSettings:
     """Column with the id of each record. None is the usual name, if there is such a column."""
     paragraphs: bool = False
     """Join the lines of a text until a blank line, before sentences are split."""
+    keep_columns: tuple[str, ...] = ()
+    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
 
     def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
         """Make the tokenizer; `model_language` counts where neither setting names a language."""
@@ -145,6 +149,7 @@ class TextSettings:
         return ReadOptions(
             text_column=self.text_column,
             id_column=self.id_column,
+            keep_columns=None if self.keep_columns == ALL_COLUMNS else self.keep_columns,
             paragraphs=self.paragraphs,
             token_limit=token_limit,
             ids_name_datasets=ids_name_datasets,

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import csv
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -196,6 +197,28 @@ batch_tokens_option = count(
     "--batch-tokens",
     help="Maximum number of tokens per batch. [default: 8192 on the CPU, 32768 on a GPU]",
 )
+
+
+def _names(
+    ctx: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, ...] | None:
+    """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    if not all(names) or not names:
+        message = f"expected names with commas between, found {text!r}"
+        raise click.BadParameter(message, ctx, parameter)
+    return names
+
+
+keep_columns_option = option(
+    "--keep-columns",
+    metavar="NAME,...|all",
+    callback=_names,
+    help="Other columns of the input that the rows of the output repeat. [default: none]",
+)
+"""Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
 def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
