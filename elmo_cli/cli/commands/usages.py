@@ -57,6 +57,7 @@ from elmo_cli.text.lines import check_input, size_in_bytes
         LAYOUTS,
         help="Layout of HDF5: one dataset per line, or one for all lines. [default: allennlp]",
     ),
+    options.keep_columns_option,
     choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
     flag("--overwrite", help="Replace OUT if it exists, or an unfinished run that differs."),
 )
