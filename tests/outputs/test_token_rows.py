@@ -65,7 +65,7 @@ def test_each_token_has_a_row(name: str) -> None:
     assert [tuple(row.values())[:6] for row in rows] == TOKENS
     for layer in (0, 2):
         expected = vectors('the " cat', "dog NA null", layer=layer)
-        assert_array_equal(np.float32([row[f"layer_{layer}"] for row in rows]), expected)
+        assert_array_equal(np.array([row[f"layer_{layer}"] for row in rows], np.float32), expected)
     embed("items.csv", name, output_format="top", rows="tokens")
     assert list(rows_of(name)[0]) == ["id", "line", "position", "token", "vector"]
 
