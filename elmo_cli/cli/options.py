@@ -221,25 +221,19 @@ keep_columns_option = option(
 """Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
-def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
-    """Add the options for how the records of a text are found, as `TextSettings`."""
+def input_format_options(what: str = "the text", **settings: Any) -> Decorator:
+    """Add --input-format and --text-column, as `TextSettings`; `what` has the format."""
     suffixes = [
         f"{name} for {', '.join(found.suffixes)}"
         for name, found in FORMATS.items()
         if name != "text"
     ]
-    id_column = option(
-        *("--id-column", "id_column"),
-        metavar="NAME",
-        help="Column or field with the id of each record. [default: id, if there is one]",
-        **settings,
-    )
     return option_group(
         "Text",
         choice(
             "--input-format",
             tuple(FORMATS),
-            help=f"Format of the text. [default: by its content, or by its suffix: "
+            help=f"Format of {what}. [default: by its content, or by its suffix: "
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
@@ -250,7 +244,25 @@ def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
             "text]",
             **settings,
         ),
-        *([id_column] if with_ids else []),
+    )
+
+
+def id_column_option(**settings: Any) -> Decorator:
+    """Add --id-column, as `TextSettings`."""
+    return option(
+        *("--id-column", "id_column"),
+        metavar="NAME",
+        help="Column or field with the id of each record. [default: id, if there is one]",
+        **settings,
+    )
+
+
+def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
+    """Add the options for how the records of a text are found, as `TextSettings`."""
+    return option_group(
+        "Text",
+        input_format_options(**settings),
+        *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",
             help="Join the lines of a text until a blank line: for hard-wrapped text.",
