@@ -17,7 +17,7 @@ from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
 from elmo_cli.outputs.formats import (
     DTYPES,
-    ROW_FORMATS,
+    FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
     OutputFormat,
     choose_output_format,
@@ -408,7 +408,7 @@ def _keep_columns(source: object, input_format: InputFormat, output: OutputForma
     Raises:
         InputError: The output has no rows, or the input is no readable Parquet.
     """
-    if output.name not in ROW_FORMATS:
+    if output.name not in FORMATS_WITH_ROWS:
         found = "HDF5" if output.name == "hdf5" else output.name
         raise InputError(f"--keep-columns requires Parquet or JSON lines, found {found}")
     is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name

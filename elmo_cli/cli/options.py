@@ -221,8 +221,20 @@ keep_columns_option = option(
 """Option for `TextSettings.keep_columns`, of commands whose output has rows."""
 
 
-def input_format_options(what: str = "the text", **settings: Any) -> Decorator:
-    """Add --input-format and --text-column, as `TextSettings`; `what` has the format."""
+def input_format_options(
+    source: str = "the text",
+    content: str = "text, or with a list of tokens",
+    default: str = "tokens or text",
+    **settings: Any,
+) -> Decorator:
+    """Add --input-format and --text-column, as `TextSettings`.
+
+    Args:
+        source: Input that has the format.
+        content: Content of the column.
+        default: Default of the column.
+        settings: Settings of each option, such as `requires`.
+    """
     suffixes = [
         f"{name} for {', '.join(found.suffixes)}"
         for name, found in FORMATS.items()
@@ -233,15 +245,14 @@ def input_format_options(what: str = "the text", **settings: Any) -> Decorator:
         choice(
             "--input-format",
             tuple(FORMATS),
-            help=f"Format of {what}. [default: by its content, or by its suffix: "
+            help=f"Format of {source}. [default: by its content, or by its suffix: "
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
         option(
             "--text-column",
             metavar="NAME",
-            help="Column or field with the text, or with a list of tokens. [default: tokens or "
-            "text]",
+            help=f"Column or field with the {content}. [default: {default}]",
             **settings,
         ),
     )

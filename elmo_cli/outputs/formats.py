@@ -21,8 +21,8 @@ LAYOUTS: Final = ("allennlp", "packed")
 COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
 ROWS: Final = ("sentences", "tokens")
-"""Rows of a format in `ROW_FORMATS`: one per sentence, or one per token."""
-ROW_FORMATS: Final = ("jsonl", "parquet")
+"""Rows of a format in `FORMATS_WITH_ROWS`: one per sentence, or one per token."""
+FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
 """Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
@@ -50,7 +50,7 @@ class OutputFormat:
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     rows: str = field(default="sentences", kw_only=True)
-    """One of `ROWS`, of a format in `ROW_FORMATS`."""
+    """One of `ROWS`, of a format in `FORMATS_WITH_ROWS`."""
     column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """Types of Arrow of the columns that are kept from the input, as far as they are known."""
 
@@ -134,7 +134,7 @@ def _check_flags(chosen: OutputFormat) -> None:
     name = chosen.name
     if name == "npy" and not chosen.pooled:
         raise InputError("format npy requires --pooling: it is one array of a vector a line")
-    if chosen.rows == "tokens" and name not in ROW_FORMATS:
+    if chosen.rows == "tokens" and name not in FORMATS_WITH_ROWS:
         raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
     if chosen.rows == "tokens" and chosen.pooled:
         raise InputError("--rows tokens requires one vector per token. Remove --pooling.")

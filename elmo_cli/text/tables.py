@@ -120,7 +120,7 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
         kept = tuple(name for name in names if name not in (text, fields.id))
     for name in (text, *([fields.id] if has_id else []), *kept):
         if name not in names:
-            raise TableError(f"no column {name!r}. {found} See --keep-columns.")
+            raise TableError(f"no column {name!r}. {found}")
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
     return Fields((text,), fields.id if has_id else None, False, kept)

@@ -30,7 +30,8 @@ from elmo_cli.text.lines import check_input, size_in_bytes
         metavar="FILE",
         type=options.PATH,
         required=True,
-        help="Target words, one per line, or with their forms: lemma,form,form.",
+        help="Target words, one per line, or with their forms: lemma,form,form; or a table with "
+        "the columns word and form.",
     ),
     options.text_options("whitespace"),
     flag("--skip-errors", help="Skip a line that cannot be read, or is too long for memory."),
