@@ -17,6 +17,7 @@ from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
 from elmo_cli.outputs.formats import (
     DTYPES,
+    FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
     OutputFormat,
     choose_output_format,
@@ -24,6 +25,7 @@ from elmo_cli.outputs.formats import (
 from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.input_formats import (
     FASTA,
+    PARQUET,
     TEXT,
     InputFormat,
     Records,
@@ -32,6 +34,7 @@ from elmo_cli.text.input_formats import (
 )
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
+from elmo_cli.text.tables import column_types
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
@@ -289,6 +292,8 @@ class OutputSettings:
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     overwrite: bool = False
+    rows: str = "sentences"
+    """One of `ROWS`, of Parquet and JSON lines."""
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, DTYPES)
@@ -307,6 +312,7 @@ class OutputSettings:
             self.layout,
             self.compression,
             self.dtype,
+            self.rows,
             pooled=pooled,
             forget_sentences=self.forget_sentences or input_format.name == FASTA.name,
             use_sentence_keys=self.use_sentence_keys,
@@ -377,6 +383,8 @@ def plan_file(
     output_format = written.choose_format(
         output, input_format, pooled=selection.pooling is not None
     )
+    if text.keep_columns:
+        output_format = _keep_columns(source, input_format, output_format)
     if str(output) != STANDARD_OUTPUT:
         path = source if isinstance(source, (str, Path)) else None
         check_output(output, overwrite=True, source=path)
@@ -392,3 +400,16 @@ def plan_file(
         output_format,
         written.overwrite,
     )
+
+
+def _keep_columns(source: object, input_format: InputFormat, output: OutputFormat) -> OutputFormat:
+    """Return an output format with the types of the columns of the input.
+
+    Raises:
+        InputError: The output has no rows, or the input is no readable Parquet.
+    """
+    if output.name not in FORMATS_WITH_ROWS:
+        found = "HDF5" if output.name == "hdf5" else output.name
+        raise InputError(f"--keep-columns requires Parquet or JSON lines, found {found}")
+    is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name
+    return replace(output, column_types=column_types(str(source))) if is_typed else output

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elmo_cli.text.entries import LINE
-from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.records import Record, Sentence, id_value
 
 _Key = TypeVar("_Key")
 _Result = TypeVar("_Result")
@@ -39,8 +39,9 @@ def name_columns(*, has_ids: bool, is_split: bool) -> tuple[str, ...]:
 
 def record_names(number: int, record: Record) -> tuple[str | int, ...]:
     """Return the values of `name_columns` for a record, whose number counts from 1."""
-    if record.id is not None:
-        return (record.id,)
+    identifier = id_value(record.id)
+    if identifier is not None:
+        return (identifier,)
     line = record.attributes.get(LINE)
     return (number,) if line is None else (int(line) + 1, number)
 

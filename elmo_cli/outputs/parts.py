@@ -141,7 +141,9 @@ class PartsFolder:
         self.n_records = plan.n_records
         first = next((part.number for part in plan.parts if part.n_records), None)
         names = [] if first is None else self._opened(first).schema_arrow.names
-        self.has_keys, self.has_sentences = "key" in names, "sentence" in names
+        # Version 0.1 called ids keys.
+        self._id_column = next((name for name in ("id", "key") if name in names), None)
+        self.has_keys, self.has_sentences = self._id_column is not None, "sentence" in names
 
     def close(self) -> None:
         """Close the open part."""
@@ -157,7 +159,8 @@ class PartsFolder:
         """Return some records of one row group, without their values."""
         rows = self._rows(start, stop).drop_columns(["number", "activations"]).to_pylist()
         return [
-            Record(row.get("sentence") or "", row["tokens"], row.get("key") or None) for row in rows
+            Record(row.get("sentence") or "", row["tokens"], _text_of(row.get(self._id_column)))
+            for row in rows
         ]
 
     def find(self, name: str) -> int | None:
@@ -166,13 +169,14 @@ class PartsFolder:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        column = "key" if self.has_keys else "sentence"
+        column = self._id_column or "sentence"
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
             with self._damage_named(part):
                 names = self._opened(part).read(columns=[column]).column(column).to_pylist()
             first = end - len(names)
-            numbers.update((name, number) for number, name in enumerate(names, first) if name)
+            texts = enumerate(map(_text_of, names), first)
+            numbers.update((name, number) for number, name in texts if name)
         return numbers
 
     def _rows(self, start: int, stop: int) -> Any:
@@ -217,6 +221,11 @@ class PartsFolder:
                 f"{self._folder.location}/{part_name(number)}: the part is damaged: "
                 f"{first_line(error).rstrip('.')}. Remove it. {_AGAIN}."
             ) from None
+
+
+def _text_of(value: object) -> str | None:
+    """Return an id or a sentence as text. Empty ones are None."""
+    return None if value in (None, "") else str(value)
 
 
 def _kind_of_part(file: Any, plan: Plan, number: int) -> str:

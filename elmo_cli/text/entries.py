@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
 from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.paragraphs import Paragraph
-from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.records import NumericId, Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
 
 LINE: Final = "line"
@@ -219,7 +219,7 @@ def row_record(
     """Return the record of a row, and its error. A text that is None is empty."""
     identifier = None if fields.id is None else row.get(fields.id)
     if type(identifier) is int:
-        identifier = str(identifier)
+        identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
         found = repr(identifier)[:60]
         return Record("", []), f"field {fields.id!r}: expected a text, found {found}"

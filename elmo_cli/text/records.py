@@ -10,6 +10,10 @@ Sentence = list[str]
 _Tokens = TypeVar("_Tokens", bound=Sequence[str])
 
 
+class NumericId(str):
+    """Id that is an integer in its input, and again in outputs that have integers."""
+
+
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence."""
 
@@ -24,6 +28,11 @@ class Record(NamedTuple):
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
+
+
+def id_value(identifier: str | None) -> str | int | None:
+    """Return an id as its input had it, so that an output joins the input."""
+    return int(identifier) if isinstance(identifier, NumericId) else identifier
 
 
 def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:

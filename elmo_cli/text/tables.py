@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import first_line, load_extra
+from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.entries import DEFAULT_FIELDS, Entry, Fields, row_record
 from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.records import Record
@@ -120,7 +120,7 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
         kept = tuple(name for name in names if name not in (text, fields.id))
     for name in (text, *([fields.id] if has_id else []), *kept):
         if name not in names:
-            raise TableError(f"no column {name!r}. {found} See --keep-columns.")
+            raise TableError(f"no column {name!r}. {found}")
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
     return Fields((text,), fields.id if has_id else None, False, kept)
@@ -236,3 +236,15 @@ def parquet_entries(
                 n_told = size * n_read // n_rows
     except (ArrowException, OSError) as error:
         raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None
+
+
+def column_types(path: str) -> dict[str, Any]:
+    """Return the types of Arrow of the columns of a Parquet file."""
+    parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
+    from pyarrow import ArrowException
+
+    try:
+        schema = parquet.read_schema(path)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path}: cannot read the Parquet file: {first_line(error)}") from None
+    return dict(zip(schema.names, schema.types, strict=True))

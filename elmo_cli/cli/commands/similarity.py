@@ -10,6 +10,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import read_queries
 from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.query_tables import read_query_table
 from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.outputs.rows import cell, json_line
@@ -126,6 +127,15 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     metavar="TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
+@options.option(
+    "--queries",
+    type=options.PATH,
+    metavar="TABLE",
+    excludes="--sentence or --occurrence",
+    help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
+    "only text, if FILE has one vector per sentence.",
+)
+@options.input_format_options("TABLE", requires="--queries")
 @options.mean_layers_option("compared")
 @options.tokenizer_options("moses")
 @options.format_option()
@@ -139,6 +149,7 @@ def neighbours(
     other_words: bool,
     occurrence: int | None,
     sentence: str | None,
+    queries: str | None,
     layers: str | None,
     row_format: str | None,
     as_json: bool,
@@ -162,48 +173,73 @@ def neighbours(
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
     $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
     $ elmo neighbours - corpus.hdf5 --json < queries.tsv
+    $ elmo neighbours --queries queries.csv corpus.hdf5 --json
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
-    n_before = 0 if sentence is not None else 1 if arguments[0] == STANDARD_INPUT else 2
+    is_option = sentence is not None or queries is not None
+    n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
     paths = arguments[n_before:]
     if not paths:
         raise click.UsageError(
-            "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
+            "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+            "FILE..."
         )
 
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows, word_neighbours
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
     from elmo_cli.analysis.occurrences import open_vectors
     from elmo_cli.analysis.sources import check_pooling, has_token_layer
 
     with open_vectors(*paths) as files:
+        pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
         for source in files.sources:
-            check_pooling(source, pooled=sentence is not None)
+            check_pooling(source, pooled=pooled)
         if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
         model_settings = _model_of(files, model_settings)
-        tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
-        queries = _read_queries(arguments, sentence, occurrence, tokenize)
+        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        if queries is None:
+            chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
+        else:
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
-        as_rows = row_format is not None or (n_before == 1 and not as_json)
-        columns = neighbour_columns(pooled=sentence is not None)
+        is_one = n_before == 2 or sentence is not None
+        as_rows = row_format is not None or not (is_one or as_json)
+        columns = neighbour_columns(pooled=pooled)
         with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
-            number = 0
-            for chunk in queries:
-                with _search_bar(files):
-                    found = word_neighbours(
-                        *(embedder, files, chunk, top), layers=layers, other_words=other_words
-                    )
-                if number == 0 and found.mean_cosine is not None:
-                    pair = "tokens" if sentence is None else "sentences"
-                    messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
-                for query, nearest in zip(chunk, found.nearest, strict=True):
-                    number += 1
-                    if rows is not None:
-                        rows.write(neighbour_rows(number, nearest, pooled=sentence is not None))
-                    elif as_json:
-                        click.echo(_json_line(files, query, nearest, found.mean_cosine))
-                    else:
-                        _print(files, nearest)
+            answers = _search(embedder, files, chunks, top, layers, other_words=other_words)
+            for number, (query, nearest, mean) in enumerate(answers, start=1):
+                if rows is not None:
+                    rows.write(neighbour_rows(number, nearest, pooled=pooled))
+                elif as_json:
+                    click.echo(_json_line(files, query, nearest, mean))
+                else:
+                    _print(files, nearest)
+
+
+def _search(
+    embedder: "ElmoEmbedder",
+    files: "VectorFiles",
+    chunks: "Iterable[list[Occurrence]]",
+    top: int,
+    layers: str | None,
+    *,
+    other_words: bool,
+) -> "Iterator[tuple[Occurrence, list[Neighbour], float | None]]":
+    """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
+    from elmo_cli.analysis.neighbours import word_neighbours
+
+    is_first = True
+    for chunk in chunks:
+        with _search_bar(files):
+            found = word_neighbours(
+                *(embedder, files, chunk, top), layers=layers, other_words=other_words
+            )
+        if is_first and found.mean_cosine is not None:
+            pair = "sentences" if "pooling" in files.attributes else "tokens"
+            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+        is_first = False
+        for query, nearest in zip(chunk, found.nearest, strict=True):
+            yield query, nearest, found.mean_cosine
 
 
 @contextmanager
