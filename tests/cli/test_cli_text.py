@@ -45,7 +45,7 @@ def facts_of(path: str) -> list[dict[str, Any]]:
     if path.endswith(".npz"):
         with np.load(path) as file:
             rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
-            return [{**row, "activations": file[str(row["number"])]} for row in rows]
+            return [{**row, "activations": file[str(row["index"])]} for row in rows]
     if path.endswith(".parquet"):
         from pyarrow import parquet
 
@@ -56,8 +56,8 @@ def facts_of(path: str) -> list[dict[str, Any]]:
         found = []
         for number, (record, values) in enumerate(activations.records()):
             assert (activations.tokens(number) or []) == record.tokens
-            lines = {name: int(value) for name, value in record.attributes.items()}
-            facts = {"number": number, "sentence": record.text, "tokens": record.tokens}
+            lines = {name: int(value) + 1 for name, value in record.attributes.items()}
+            facts = {"index": number, "sentence": record.text, "tokens": record.tokens}
             found.append({**facts, **lines, "activations": values})
         return found
 
@@ -88,7 +88,7 @@ def test_sentences_are_numbered_and_keep_the_number_of_their_line(output: tuple[
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
     facts = facts_of(output[0])
     assert [row["sentence"] for row in facts] == SENTENCES
-    assert [row["line"] for row in facts] == [0, 0, 2]
+    assert [row["line"] for row in facts] == [1, 1, 3]
     assert [row["tokens"] for row in facts] == OF_SENTENCES
     assert_embedded(facts, OF_SENTENCES)
 
