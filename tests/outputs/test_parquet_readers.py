@@ -142,5 +142,4 @@ def test_every_reader_reads_a_distributed_run(
     if read is not read_by_pandas:  # pandas has no patterns.
         pattern = "out" if read is read_by_pyarrow else os.path.join("out", "*.parquet")
         assert_equal_columns(read(pattern), expected)
-    if read is not read_by_polars:  # Other files in a folder stop it.
-        assert_equal_columns(read("out"), expected)
+    assert_equal_columns(read("out"), expected)
