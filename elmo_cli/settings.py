@@ -24,17 +24,20 @@ from elmo_cli.outputs.formats import (
 )
 from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.input_formats import (
+    CSV,
     FASTA,
     PARQUET,
     TEXT,
+    TSV,
     InputFormat,
     Records,
     find_format,
     open_records,
 )
+from elmo_cli.text.lines import open_lines
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
-from elmo_cli.text.tables import column_types
+from elmo_cli.text.tables import column_types, has_integer_ids
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch where the state is carried over. It changes results only there."""
 ALL_COLUMNS: Final = ("all",)
 """Value of `TextSettings.keep_columns` for all columns but those of the text and the id."""
+_DELIMITERS: Final = {CSV.name: ",", TSV.name: "\t"}
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -395,7 +399,10 @@ def plan_file(
         tokenizer,
         text.parse_shard(),
         text.skip_errors,
-        text.read_options(ids_name_datasets=output_format.names_datasets),
+        replace(
+            text.read_options(ids_name_datasets=output_format.names_datasets),
+            has_integer_ids=_has_integer_ids(source, input_format, output_format, text),
+        ),
         selection,
         output_format,
         written.overwrite,
@@ -413,3 +420,18 @@ def _keep_columns(source: object, input_format: InputFormat, output: OutputForma
         raise InputError(f"--keep-columns requires Parquet or JSON lines, found {found}")
     is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name
     return replace(output, column_types=column_types(str(source))) if is_typed else output
+
+
+def _has_integer_ids(
+    source: object, input_format: InputFormat, output: OutputFormat, text: TextSettings
+) -> bool:
+    """Return whether rows of the output have integers as ids, as CSV has no types of its own.
+
+    Streams are not read twice, so their ids are texts.
+    """
+    is_file = isinstance(source, (str, Path)) and Path(source).is_file()
+    if not is_file or output.name not in FORMATS_WITH_ROWS or input_format.name not in _DELIMITERS:
+        return False
+    with open_lines(str(source), skip_errors=True, splits_at_cr=True, keep_ends=True) as (lines, _):
+        fields = text.read_options().fields
+        return has_integer_ids(lines, _DELIMITERS[input_format.name], fields)

@@ -1,9 +1,9 @@
 """A folder of Parquet parts, which `elmo distribute` writes, read as one file.
 
 part-00000000.parquet ...
-_elmo/plan.json          inputs, settings and parts
-_elmo/complete.json      attributes, written last
-_elmo/run.json           progress of a run, and the parts that failed
+_elmo/plan.json          inputs, settings and parts; empty in a complete folder
+_elmo/complete.parquet   plan and attributes of a complete folder, written last
+_elmo/run.json           progress of a run, and the parts that failed, until it is complete
 _elmo/next-HASH/         plan and parts of a run with --overwrite, until they are complete
 _elmo/tmp/               files that are not complete
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors import InputError, first_line, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan
+from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan, read_seal
 from elmo_cli.text.records import Record
 
 COMPLETE: Final = "complete.json"
@@ -253,8 +253,10 @@ def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
     complete = None
     for place in ("", next_place(plan.sha256), ""):
         with suppress(InputError):
-            content = folder.read(complete_name(place)) or b""
-            found = parse_json(content, dict[str, str], complete_name(place))
+            content = folder.read(complete_name(place))
+            if content is None and not place:
+                content = read_seal(folder, complete_name())
+            found = parse_json(content or b"", dict[str, str], complete_name(place))
             if found.get(PLAN_SHA256, "") == plan.stored_sha256:
                 complete = found
     # In the order of moves, so that a part that moves at the same time is found.

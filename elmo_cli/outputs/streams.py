@@ -21,7 +21,10 @@ Array = NDArray[Any]
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 ROW_GROUP_BYTES: Final = 1 << 25
-"""Bytes of activations that are buffered and written together to Parquet."""
+"""Bytes of rows that are buffered and written together to Parquet."""
+_ROW_BYTES: Final = 1000
+_TOKEN_BYTES: Final = 60
+"""Bytes of a record and of a token in memory in addition to the activations, about."""
 _CHUNK_RECORDS: Final = 8
 """Number of records whose levels Parquet computes together. The levels of a whole row group would
 be new memory each time, which the kernel fills with zeros."""
@@ -169,7 +172,7 @@ class ParquetWriter(_StreamWriter):
         kept = kept_columns(record)
         check_kept(kept, self._table.names, number)
         self._held.append(({**self.facts(number, record), "index": number}, kept, values))
-        self._n_bytes += values.nbytes
+        self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 

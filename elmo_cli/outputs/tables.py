@@ -29,6 +29,8 @@ Columns = dict[str, list[Any]]
 
 VECTOR: Final = "vector"
 """Column with the vectors, where there is one layer or mix."""
+_CELL_BYTES: Final = 40
+"""Bytes of a value of a row in memory, about, apart from the vectors."""
 LAYER_PREFIX: Final = "layer_"
 """Prefix of the columns with vectors, where there are several layers."""
 
@@ -132,7 +134,7 @@ class ParquetTableWriter(TableWriter):
         for name, rows in vectors.items():
             self._held_vectors.setdefault(name, []).append(rows)
         self._n_held += n_rows
-        self._n_bytes += values.nbytes
+        self._n_bytes += values.nbytes + _CELL_BYTES * n_rows * (len(own) + len(kept))
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 

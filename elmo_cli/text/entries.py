@@ -67,6 +67,8 @@ class Fields(NamedTuple):
     """Whether a row without the id is an error."""
     kept: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
+    has_integer_ids: bool = False
+    """Whether the ids are the texts of integers."""
 
 
 DEFAULT_FIELDS: Final = Fields()
@@ -218,7 +220,7 @@ def row_record(
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error. A text that is None is empty."""
     identifier = None if fields.id is None else row.get(fields.id)
-    if type(identifier) is int:
+    if type(identifier) is int or (fields.has_integer_ids and isinstance(identifier, str)):
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
         found = repr(identifier)[:60]

@@ -142,5 +142,23 @@ def test_every_reader_reads_a_distributed_run(
     if read is not read_by_pandas:  # pandas has no patterns.
         pattern = "out" if read is read_by_pyarrow else os.path.join("out", "*.parquet")
         assert_equal_columns(read(pattern), expected)
-    if read is not read_by_polars:  # Other files in a folder stop it.
-        assert_equal_columns(read("out"), expected)
+    assert_equal_columns(read("out"), expected)
+
+
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+@pytest.mark.parametrize("source", ["stimuli.csv", "stimuli.parquet"])
+def test_an_output_joins_its_input_by_id(source: str, rows: str) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    text = "id,text,group\n" + "".join(f"{n},the cat {n},g{n % 2}\n" for n in range(1, 41))
+    Path("stimuli.csv").write_text(text)
+    pandas.read_csv("stimuli.csv").to_parquet("stimuli.parquet")
+    run("embed", source, "out.parquet", "--layers", "top", "--rows", rows)
+    n_rows = 120 if rows == "tokens" else 40
+    is_csv = source.endswith("csv")
+    stimuli = (pandas.read_csv if is_csv else pandas.read_parquet)(source)
+    assert len(stimuli.merge(pandas.read_parquet("out.parquet"), on="id")) == n_rows
+    frame = (polars.read_csv if is_csv else polars.read_parquet)(source)
+    assert len(frame.join(polars.read_parquet("out.parquet"), on="id")) == n_rows
+    query = f"SELECT count(*) FROM '{source}' JOIN 'out.parquet' USING (id)"
+    assert duckdb.sql(query).fetchall() == [(n_rows,)]

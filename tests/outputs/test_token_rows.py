@@ -184,6 +184,25 @@ def test_ids_that_are_integers_stay_integers(name: str) -> None:
         assert [row["id"] for row in rows_of(name)] == [7, 10]
 
 
+@both
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (("3", "10"), [3, 10]),
+        (("0", "-7"), [0, -7]),
+        (("03", "10"), ["03", "10"]),
+        (("3", "x"), ["3", "x"]),
+        (("3", "1" * 19), ["3", "1" * 19]),
+    ],
+)
+def test_ids_of_csv_are_integers_if_all_look_so(
+    ids: tuple[str, ...], expected: list[object], name: str
+) -> None:
+    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a b\n" for each in ids))
+    embed("in.csv", name, pooling="mean")
+    assert [row["id"] for row in rows_of(name)] == expected
+
+
 def test_npy_has_a_file_of_ids() -> None:
     embed("items.csv", "out.npy", output_format="top", pooling="mean")
     assert Path("out.npy.ids.txt").read_text() == "a/1\nb 2\nc, 3\n"
