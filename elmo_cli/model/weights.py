@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
-SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
+WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
@@ -217,7 +217,7 @@ def write_tensors(
 Transform = Callable[[Tensor], Tensor]
 
 
-class Entry(NamedTuple):
+class StoredParameter(NamedTuple):
     """A dataset of the file with the parameter that it stores."""
 
     dataset: str
@@ -226,18 +226,18 @@ class Entry(NamedTuple):
     to_dataset: Transform
 
 
-def _entry(dataset: str, parameter: str) -> Entry:
-    return Entry(dataset, parameter, lambda values: values, lambda values: values)
+def _plain(dataset: str, parameter: str) -> StoredParameter:
+    return StoredParameter(dataset, parameter, lambda values: values, lambda values: values)
 
 
-def _matrix(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a matrix: (in, out) in the file, (out, in) in torch."""
-    return Entry(dataset, parameter, Tensor.t, Tensor.t)
+def _matrix(dataset: str, parameter: str) -> StoredParameter:
+    """Return the pair for a matrix: (in, out) in the file, (out, in) in torch."""
+    return StoredParameter(dataset, parameter, Tensor.t, Tensor.t)
 
 
-def _filter(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a filter: (1, width, C, count) in files, (count, C, width) in torch."""
-    return Entry(
+def _filter(dataset: str, parameter: str) -> StoredParameter:
+    """Return the pair for a filter: (1, width, C, count) in files, (count, C, width) in torch."""
+    return StoredParameter(
         dataset,
         parameter,
         lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
@@ -245,9 +245,9 @@ def _filter(dataset: str, parameter: str) -> Entry:
     )
 
 
-def _lookup(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a table whose row for "no token here" is not in the file."""
-    return Entry(dataset, parameter, below_padding, lambda values: values[1:])
+def _lookup(dataset: str, parameter: str) -> StoredParameter:
+    """Return the pair for a table whose row for "no token here" is not in the file."""
+    return StoredParameter(dataset, parameter, below_padding, lambda values: values[1:])
 
 
 def below_padding(table: Tensor) -> Tensor:
@@ -255,7 +255,7 @@ def below_padding(table: Tensor) -> Tensor:
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
-def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
+def table(options: ModelOptions, *, projects: bool = True) -> Iterator[StoredParameter]:
     """Return all datasets of a weights file with the parameters of a `BiLm` that they store."""
     if options.char_cnn is None:
         yield _lookup("embedding", "token_encoder.embedding.weight")
@@ -263,20 +263,20 @@ def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
         yield _lookup("char_embed", "token_encoder.char_embedding.weight")
         for i in range(len(options.char_cnn.filters)):
             yield _filter(f"CNN/W_cnn_{i}", f"token_encoder.convolutions.{i}.weight")
-            yield _entry(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
+            yield _plain(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
         for k in range(options.char_cnn.n_highway):
             for gate in ("carry", "transform"):
                 highway = f"token_encoder.highways.{k}.{gate}"
                 yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
-                yield _entry(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
+                yield _plain(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
         yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
-        yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
+        yield _plain("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             lstm = f"{direction}_layers.{layer}"
             yield _matrix(f"{cell}/W_0", f"{lstm}.gates.weight")
-            yield _entry(f"{cell}/B", f"{lstm}.gates.bias")
+            yield _plain(f"{cell}/B", f"{lstm}.gates.bias")
             if projects:
                 yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
 
