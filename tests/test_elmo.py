@@ -216,7 +216,7 @@ def test_an_empty_sentence_is_masked_and_changes_no_other(
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
-def test_a_batch_without_tokens_gives_representations_without_tokens(
+def test_an_empty_batch_gives_empty_representations(
     files: ModelFiles, sentences: list[list[str]], layer_norm: bool
 ) -> None:
     elmo = small_elmo(files, do_layer_norm=layer_norm, vocab_to_cache=VOCABULARY)

@@ -90,7 +90,7 @@ def test_a_gpu_gives_allennlps_activations(golden: Golden) -> None:
     state=st.sampled_from(["zero", "warm"]),
     data=st.data(),
 )
-def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbours(
+def test_batch_window_cache_and_order_do_not_change_a_sentence(
     model: RandomModel, batch: list[list[str]], state: str, data: st.DataObject
 ) -> None:
     together = load(model.files, state=state).embed_batch(batch)

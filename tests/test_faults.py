@@ -64,7 +64,7 @@ def n_lines_kept() -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
+def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> None:
     long_line = b"word " * 30_000 + b"\n"
     with start_often(*COMMAND) as process:
         assert process.stdin is not None
@@ -89,7 +89,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["standard input", "named pipe"])
-def test_a_signal_ends_a_run_that_waits_for_input_and_keeps_its_last_checkpoint(
+def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(
     number: int, kind: str
 ) -> None:
     arguments = [*COMMAND]
@@ -125,7 +125,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     assert Path("out.hdf5").exists()
 
 
-def test_a_line_is_answered_on_standard_output_while_the_next_is_not_there() -> None:
+def test_a_line_is_answered_before_the_next_one_is_read() -> None:
     command = ("embed", "-", "-", "--format", "jsonl", "--pooling", "mean", "-q", "--model", TINY)
     with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -11,21 +11,23 @@ from pathlib import Path
 import elmo_cli
 
 PACKAGE = Path(elmo_cli.__file__).parent
+TESTS = Path(__file__).parent
 
 NO_VERB = re.compile(
     r"(The|A|An|One|Some|All|Those|These|That|This|What|How|Where|Whether|Which|Why|When|Of|In|From|"
     r"For|At|By|Its|Shape|None|Nothing|Each|Every|Same|About|So|Not|With|Float|Int64)\b"
 )
 """First words that no function's docstring has: it begins with an imperative verb."""
-NOUN_CLAUSE = re.compile(r"(What|How|Where|Which|Why|The same|Of|Those|Its|That of)\b")
+NOUN_CLAUSE = re.compile(r"(What|How|Where|Whether|Which|Why|The same|Of|Those|Its|That of)\b")
 """First words that no docstring of a class, module, property or attribute has."""
 TORN_OFF = re.compile(r"#\s*(which|whose|of|that)\b")
 """Beginnings of comments that are no sentences."""
 PHRASES = (
-    r"\banew\b",
-    r"\balike\b",
-    r"\bto be had\b",
-    r"\b(is|are) (said|told|asked|wanted|meant)\b",
+    r"\b(anew|alike|thereof|wherein|to be had|had by|by reckoning|used up|at the least)\b",
+    r"\b(is|are) (none|said|told|asked|wanted|meant)\b",
+    r"\b(so many|beside the|nobody|whoever|stands for|no such)\b",
+    r"\b(that|those) of\b",
+    r"\b[Tt]he same([,.;:)]| as | in | on | for | with | by | is | of )",
     r"\bone (vector|line|dataset|word|sentence|file|row|token) an? "
     r"(vector|line|dataset|word|sentence|file|row|token)\b",
 )

@@ -49,7 +49,7 @@ class Neighbour(Occurrence):
     """Number of its sentence in the file, from 0."""
     location: Location
     word: str
-    """Target word that the token is a form of; the token itself where there are none."""
+    """Target word that the token is a form of, or the token itself without target words."""
 
 
 @dataclass(frozen=True)

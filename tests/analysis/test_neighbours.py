@@ -90,7 +90,7 @@ def test_the_nearest_are_those_of_all_cosines(
         ("0,2", "2", [1]),
     ],
 )
-def test_the_mean_of_the_lstm_layers_is_compared_unless_others_are_named(
+def test_the_mean_of_the_lstm_layers_is_compared_by_default(
     tmp_path: Path, layout: str, stored: str, layers: str | None, rows: list[int]
 ) -> None:
     there = corpus([3, 2], layers=stored)

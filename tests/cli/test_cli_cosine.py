@@ -129,7 +129,7 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
         ),
     ],
 )
-def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
+def test_an_ambiguous_word_is_an_error_with_the_tokens(
     arguments: tuple[str, ...], message: str
 ) -> None:
     assert_fails(elmo("cosine", *arguments, *MODEL), message)

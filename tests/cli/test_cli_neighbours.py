@@ -113,7 +113,7 @@ def test_queries_come_from_standard_input() -> None:
     assert first["neighbours"][0].keys() == {"cosine", "file", "line", "tokens", "word", "index"}
 
 
-def test_a_wrong_line_of_standard_input_is_named_after_the_answers_before_it() -> None:
+def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
         "Error: standard input, line 2: expected a word and a sentence with a tab between, "

@@ -40,7 +40,7 @@ def test_lines_of_standard_input() -> None:
     assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
 
 
-def test_the_share_of_unknown_words_is_an_average_over_texts_without_gaps() -> None:
+def test_the_share_of_unknown_words_ignores_texts_with_gaps() -> None:
     result = elmo("predict", "-", *MODEL, "--json", stdin="the\nthe ___ sat\ncat\n")
     assert "<UNK>, all words outside the vocabulary, has 12.5% on average;" in result.stderr
     shares = [json.loads(line)["unknown"] for line in result.stdout.splitlines()]

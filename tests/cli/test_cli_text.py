@@ -82,7 +82,7 @@ def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...
 
 
 @outputs
-def test_sentences_are_numbered_and_keep_the_number_of_their_line(output: tuple[str, ...]) -> None:
+def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> None:
     pytest.importorskip("sentencex")
     arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
@@ -155,7 +155,7 @@ def test_the_language_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> N
         assert activations.attributes["tokenizer"] == "moses:fr"
 
 
-def test_the_language_may_be_named_where_the_model_does_not_say_it() -> None:
+def test_the_language_can_be_set_if_the_model_has_none() -> None:
     sentences = ("L'eau est froide.", "De l'eau !")
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)

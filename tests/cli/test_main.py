@@ -22,7 +22,7 @@ from elmo_cli.settings import ModelSettings
         ({"OMP_WAIT_POLICY": "active"}, None),
     ],
 )
-def test_idle_threads_wait_for_a_short_time_unless_the_user_says_otherwise(
+def test_idle_threads_wait_shortly_by_default(
     given: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):

@@ -207,7 +207,7 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
     assert output_of(TWO_GPUS, address) == "cuda of 0; cuda of 1\n"
 
 
-def test_a_run_without_room_says_so_and_ctrl_c_ends_it_and_the_one_at_work(address: str) -> None:
+def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
     all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
     run = start_elmo(*RUN, *all_cpus)

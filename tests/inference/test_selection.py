@@ -92,7 +92,7 @@ def test_a_selection_is_that_of_all_layers(
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 @pytest.mark.parametrize("choice", [choice for choice, _ in SELECTIONS])
-def test_a_sentence_without_tokens_has_no_rows_or_is_pooled_to_zeros(
+def test_an_empty_sentence_has_no_rows_or_is_pooled_to_zeros(
     tiny: ElmoEmbedder, choice: dict[str, Any], pooling: str | None
 ) -> None:
     full, empty = tiny.embed_sentences([["cat"], []], **choice, pooling=pooling)

@@ -61,7 +61,7 @@ def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> 
         assert_allclose(found, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
 
 
-def test_state_carried_by_slot_from_batch_to_batch_gives_allennlps_layers(golden: Golden) -> None:
+def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
     for number, layers in enumerate(carried_layers(golden.bilm, batches)):
         for slot, i in enumerate(GOLDEN_BATCHES[number]):

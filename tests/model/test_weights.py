@@ -166,7 +166,7 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_named_with_their_datasets(
+def test_infinite_weights_are_reported_with_their_dataset(
     tmp_path: Path, value: float
 ) -> None:
     def edit(file: h5py.File) -> None:
@@ -179,7 +179,7 @@ def test_values_that_are_not_finite_are_named_with_their_datasets(
     )
 
 
-def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     good = (MODEL / "weights.hdf5").read_bytes()
     options = read_options(MODEL / "options.json")
     random = np.random.default_rng(0)

@@ -70,7 +70,7 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     assert_same_file(output, text.parent / "whole")
 
 
-def test_a_run_that_was_killed_before_its_file_had_its_name_is_complete(
+def test_a_run_killed_before_renaming_its_file_is_complete(
     text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output, replace = text.parent / "out", os.replace
@@ -116,7 +116,7 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
     assert embed(text, output, overwrite=True, output_format="top").n_sentences == 5
 
 
-def test_a_stream_of_another_input_starts_anew_when_it_is_given_again(text: Path) -> None:
+def test_a_stream_of_another_input_starts_over(text: Path) -> None:
     output = text.parent / "out"
     with pytest.raises(StoppedError):
         embed(text, output, should_stop=stop_after(1))

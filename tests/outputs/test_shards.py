@@ -89,7 +89,7 @@ def test_shards_read_as_one_equal_the_output_of_one_run(
                 np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
-def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_input() -> None:
+def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
     for layout in ("allennlp", "packed"):
         embed("text", layout, shard="2/3", layout=layout)
         with open_activations(layout) as found:

@@ -81,7 +81,7 @@ def test_the_file_says_what_it_was_made_of(tmp_path: Path, converted: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
-def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
+def test_float16_takes_half_the_bytes_and_is_precise(
     tmp_path: Path, suffix: str
 ) -> None:
     full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
@@ -143,7 +143,7 @@ def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, n
 # Files that cannot be read.
 
 
-def test_without_the_package_the_error_names_the_command_that_installs_it(
+def test_a_missing_package_is_an_error_with_its_installation(
     tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)

@@ -85,7 +85,7 @@ def test_a_name_that_is_none_is_refused(name: str | Path, message: str) -> None:
         find_model(name)
 
 
-def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
+def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -99,7 +99,7 @@ def test_a_run_that_an_error_ended_resumes() -> None:
 # JSON lines
 
 
-def test_a_line_in_error_keeps_its_number_among_numbers_and_none_among_ids() -> None:
+def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
     arguments = ("embed", "-", *TINY_MODEL, "--input-format", "jsonl", "--skip-errors")
     elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
     with open_activations("out.hdf5") as activations:
