@@ -193,8 +193,8 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints, about 10 seconds' work on two cores.
 
     It is a multiple of the windows on a CPU and of the batches on a GPU, so that none is cut
-    short. It depends on the model alone: checkpoints change the bytes of a file, which are the
-    same on every machine.
+    short. It depends on the model alone: checkpoints change the bytes of a file, and every machine
+    should write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 

@@ -161,9 +161,7 @@ def test_a_faulty_line_keeps_the_last_checkpoint(text: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_an_invalid_dataset_name_keeps_the_last_checkpoint(
-    tmp_path: Path, state: str
-) -> None:
+def test_an_invalid_dataset_name_keeps_the_last_checkpoint(tmp_path: Path, state: str) -> None:
     text, output = tmp_path / "text", tmp_path / "out.hdf5"
     text.write_text("a b\nc d\ne f\ng h\na b\ni j\n")  # the second window of three has it twice
     settings: dict[str, Any] = {"use_sentence_keys": True, "checkpoint_tokens": 1}
@@ -241,13 +239,13 @@ def _embed_in_child(text: str, output: str, settings: dict[str, Any]) -> None:
 def _embed_until_killed(
     text: str, output: str, settings: dict[str, Any], n_calls: int, seconds: float, n_called: Any
 ) -> None:
-    """Embed, and be killed so many seconds after so many calls and returns of functions."""
+    """Embed, and be killed `seconds` after `n_calls` calls and returns of functions."""
     counter = itertools.count(1)  # no two threads get the same number
 
     def count(*_: object) -> None:
         n_called.value = number = next(counter)
         if number == n_calls:
-            signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles it: it kills at once
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # Its default kills at once.
 
     threading.setprofile(count)
     sys.setprofile(count)
@@ -272,7 +270,7 @@ def test_kills_at_random_moments_lose_nothing(
     )
 
     def embed_until_killed(output: Path, n_calls: int, seconds: float) -> tuple[bool, int]:
-        """Whether the kill came in time, and how many calls and returns there were."""
+        """Return whether the kill came in time, and the number of calls and returns."""
         n_called = context.Value("q", 0, lock=False)  # the dead would hold the lock
         arguments = str(text), str(output), settings, n_calls, seconds, n_called
         child = context.Process(target=_embed_until_killed, args=arguments)

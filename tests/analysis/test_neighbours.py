@@ -25,7 +25,7 @@ Array = NDArray[Any]
 def corpus(
     lengths: list[int], width: int = 4, seed: int = 0, layers: str = "top", **attributes: str
 ) -> Corpus:
-    """Lines of random vectors, no two tokens alike."""
+    """Return lines of random vectors. All tokens differ."""
     random = np.random.default_rng(seed)
     n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
     texts = [" ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)]

@@ -36,7 +36,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
-    """A text in the current folder."""
+    """Write a text into the current folder."""
     Path("text").write_text("The cat sat\n\nbank\n")
 
 

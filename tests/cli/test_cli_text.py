@@ -34,12 +34,12 @@ outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
-    """A raw text in the current folder."""
+    """Write a raw text into the current folder."""
     Path("raw.txt").write_text(RAW, encoding="utf-8")
 
 
 def facts_of(path: str) -> list[dict[str, Any]]:
-    """What an output says of its records, as JSON lines have it, and their values."""
+    """Return the records of an output in the form of JSON lines, with their values."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
     if path.endswith(".npz"):
@@ -63,7 +63,7 @@ def facts_of(path: str) -> list[dict[str, Any]]:
 
 
 def assert_embedded(facts: list[dict[str, Any]], sentences: list[list[str]]) -> None:
-    """Assert that the values of records are those of these sentences' top layer."""
+    """Assert that the values of records equal the top layer of these sentences."""
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
     for row, sentence in zip(facts, sentences, strict=True):
         expected = embedder.embed_sentence(sentence)[-1]

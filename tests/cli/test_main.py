@@ -1,4 +1,4 @@
-"""What `elmo` sets for its process before torch is imported."""
+"""Environment that `elmo` sets for its process before torch is imported."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ def test_idle_threads_wait_shortly_by_default(
     given: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, given.get(name, ""))  # which is put back after the test
+        monkeypatch.setenv(name, given.get(name, ""))  # The fixture restores it after the test.
         if name not in given:
             monkeypatch.delenv(name)
     found: list[str | None] = []

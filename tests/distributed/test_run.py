@@ -38,7 +38,7 @@ RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.00
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a text, where commands run."""
+    """Create an empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(LINES)
     return tmp_path
@@ -124,7 +124,7 @@ def test_the_last_shard_completes_the_folder() -> None:
 
 
 def test_the_same_command_does_only_what_is_missing() -> None:
-    Path("out/_elmo/tmp").mkdir(parents=True)  # of a run that was killed before it had a plan
+    Path("out/_elmo/tmp").mkdir(parents=True)  # left by a run killed before it had a plan
     assert elmo(*RUN).exit_code == 0
     before = parts_there()
     lost = min(before)

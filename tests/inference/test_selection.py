@@ -27,7 +27,7 @@ POOL_ONE: dict[str, Callable[[Array], Array]] = {
     "first": lambda values: values[..., 0, :],
     "last": lambda values: values[..., -1, :],
 }
-"""What each pooling makes of one sentence, (..., T, W)."""
+"""Poolings of one sentence, (..., T, W), in plain numpy."""
 
 
 def mixed(layers: Array) -> Array:
@@ -124,7 +124,7 @@ def test_half_precision_is_pooled_in_float32() -> None:
     assert_allclose(found, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
 
 
-# What is asked, and what contradicts itself
+# Selections, valid and contradictory
 
 
 def test_a_selection_says_what_it_is_of() -> None:

@@ -24,7 +24,7 @@ TOLERANCE = 1e-5
 def run(
     bilm: BiLm, sentences: Sentences, state: BiLmState | None = None
 ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
-    """The layers of each sentence, boundaries included, and the state they end in."""
+    """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
     layers = [
         output.layers[:, i, : len(sentence) + 2 if sentence else 0].numpy()
@@ -34,7 +34,7 @@ def run(
 
 
 def reference_state(state: BiLmState, row: int) -> reference.State:
-    """The state of one sentence as the reference wants it."""
+    """Return the state of one sentence in the form of the reference."""
 
     def cell_state(direction: LstmState) -> reference.CellState:
         return reference.CellState(

@@ -33,7 +33,7 @@ def lines(*texts: str, pooled: bool = False) -> Corpus:
 
 
 def read(path: Path, form: str, corpus: Corpus) -> list[Array]:
-    """The values of a file as other programs read them."""
+    """Read the values of a file as other programs do."""
     names = [record.id or str(number) for number, record in enumerate(corpus.records)]
     if form == "jsonl":
         found = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
@@ -118,9 +118,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
 
 
 @pytest.mark.parametrize("form", ["npz", "npy", "parquet", "jsonl"])
-def test_a_killed_run_starts_over_and_writes_an_equal_file(
-    form: str, tmp_path: Path
-) -> None:
+def test_a_killed_run_starts_over_and_writes_an_equal_file(form: str, tmp_path: Path) -> None:
     corpus = lines("a b", "c", pooled=True)
     child = os.fork()
     if child == 0:

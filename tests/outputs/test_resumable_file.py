@@ -27,7 +27,7 @@ steps = st.lists(
 
 
 def _copy(source: Path, target: Path) -> ResumableFile:
-    """What a process finds after this one was killed here."""
+    """Return what a process finds after this one was killed here."""
     for suffix in (".partial", ".partial.log"):
         Path(f"{target}{suffix}").unlink(missing_ok=True)
         if Path(f"{source}{suffix}").exists():

@@ -29,7 +29,7 @@ FASTA = b">a 1\nMV\n>b 2\nM\n>c 3\n\n>a 4\nM\n>e 5\nKK\xff\n>f 6\nMKV\n>g 7\nM\n
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, with a text and FASTA."""
+    """Create an empty folder, with a text and FASTA."""
     monkeypatch.chdir(tmp_path)
     Path("text").write_text(TEXT)
     Path("text.fasta").write_bytes(FASTA)

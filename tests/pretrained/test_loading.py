@@ -23,7 +23,7 @@ def weights(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """A model named `tiny` that the test's server publishes, two mirrors of each file."""
+    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
     model = PublishedModel(
         name="tiny",
         language="English",

@@ -47,7 +47,7 @@ SEQWENCE
 
 @pytest.fixture(autouse=True)
 def files(folder: Path) -> None:
-    """A folder with a treebank and proteins, where commands run."""
+    """Create a folder with a treebank and proteins, where commands run."""
     Path("a.conllu").write_text(TREEBANK, encoding="utf-8")
     Path("p.fasta").write_text(PROTEINS, encoding="utf-8")
 

@@ -30,7 +30,7 @@ def message_of(content: bytes, name: str = "input.txt") -> str:
 
 
 class StandardInput:
-    """What `sys.stdin` is to the code that reads bytes."""
+    """Stand-in for `sys.stdin` that is read as bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.buffer = io.BytesIO(content)
