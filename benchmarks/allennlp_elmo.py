@@ -5,7 +5,7 @@ To be run by the python of the environment that make_allennlp_env.sh creates:
     python allennlp_elmo.py embed --options-file O --weight-file W --all INPUT OUTPUT
     python allennlp_elmo.py sentence --options-file O --weight-file W INPUT --repeat 5
 
-INPUT has one sentence a line, its tokens separated by blanks. The last line of
+INPUT has one sentence per line, its tokens separated by blanks. The last line of
 standard output is a JSON object with the figures; progress goes to standard error.
 """
 

@@ -13,7 +13,7 @@ from setting import Row, Setting
 from speed import beside_allennlp, speed_row
 
 COPIES = 10
-"""Of the text, each line in other orders, or a run would be over too soon."""
+"""Copies of the text, each line in other orders. Less text would be embedded too quickly."""
 SPEED_TARGET, WRITE_TARGET = 100, 0.8
 AVERAGE = "GPU, the average of the layers in float16 to HDF5"
 WRITING = (
@@ -51,7 +51,7 @@ def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
 
 
 def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
-    """All layers in float32 beside a plain write of a file of that size, which take turns."""
+    """Compare embedding of all layers in float32 with a plain write of a file of that size."""
     output = setting.folder / "all.hdf5"
     command = setting.ours("measure_embed.py", setting.model, cuda, text, output)
     turns, shares = [], []
@@ -74,7 +74,7 @@ def shuffled(lines: Sequence[str]) -> list[str]:
 
 
 def write_seconds(path: Path, n_bytes: int) -> float:
-    """How long it takes to write a file of so many bytes, until they are on the disk."""
+    """Return the seconds it takes to write a file of `n_bytes` bytes to the disk."""
     block = os.urandom(BLOCK_BYTES)
     started = time.perf_counter()
     with open(path, "wb", buffering=0) as file:

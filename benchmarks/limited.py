@@ -18,7 +18,7 @@ AVX2 = ["env", "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2"]
 
 
 def limited_rows(setting: Setting) -> list[Row]:
-    """From one core to all, which take turns; and with AVX2 beside AllenNLP held to it too."""
+    """Measure one core against all cores, and AVX2 against AllenNLP with AVX2, in turns."""
     text, output = setting.write("input.txt", setting.lines), setting.folder / "limited.hdf5"
     ours = setting.ours("measure_embed.py", setting.model, text, output)
     theirs = setting.theirs("embed", "--all", text, setting.folder / "peer.hdf5")

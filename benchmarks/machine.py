@@ -1,4 +1,4 @@
-"""What was measured, and on what."""
+"""Description of the measured program and of the machine."""
 
 import os
 import platform

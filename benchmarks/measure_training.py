@@ -100,7 +100,7 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
 
 
 def multiply(shapes: list[Shape], precision: str) -> None:
-    """Each layer forwards, and both products backwards."""
+    """Multiply each layer forwards, and both products backwards."""
     dtype = getattr(torch, precision)
     for n, n_inputs, n_outputs in shapes:
         inputs, weight = (torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs))
@@ -110,7 +110,7 @@ def multiply(shapes: list[Shape], precision: str) -> None:
 
 
 def seconds_of(work: Callable[[], None]) -> float:
-    """How long it takes."""
+    """Return the seconds that `work` takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

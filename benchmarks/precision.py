@@ -15,13 +15,13 @@ from elmo_cli.inference.int8 import has_int8
 
 
 class Target(NamedTuple):
-    """How fast a precision has to be, and how exact."""
+    """Speed and error that a precision has to reach."""
 
     times: float
     other: str
-    """What it is compared with."""
+    """Precision or program that it is compared with."""
     error: float
-    """Of each layer, at most."""
+    """Largest allowed error of each layer."""
 
 
 PEER, EXACT = "AllenNLP", "float32"

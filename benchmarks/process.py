@@ -29,7 +29,7 @@ def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, l
 
 
 def seconds_of(command: Sequence[str]) -> float:
-    """How long a command takes, from start to end."""
+    """Return the seconds that a command takes, from start to end."""
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started
@@ -47,7 +47,7 @@ def median(turns: Sequence[Figures], key: str) -> float:
 
 
 def ratios(turns: Sequence[Figures], others: Sequence[Figures]) -> list[float]:
-    """How many times as many tokens a second, turn by turn; none if the others had none."""
+    """Return the ratio of tokens per second of each turn; an empty list without other turns."""
     return [
         turn["tokens_per_second"] / other["tokens_per_second"]
         for turn, other in zip(turns, others, strict=False)

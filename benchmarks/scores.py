@@ -1,4 +1,4 @@
-"""What the uses of a language model take beside each other: processor time, in alternating turns.
+"""Processor time of the uses of a language model, in alternating turns.
 
     python benchmarks/scores.py [--lines 640] [--turns 3]
 

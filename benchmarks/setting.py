@@ -1,4 +1,4 @@
-"""What the rows of the benchmark share: the model, the text, the peer, and a row's form."""
+"""Parts that the rows of the benchmark share: the model, the text, the peer, a row's form."""
 
 import json
 import sys
@@ -49,12 +49,12 @@ class Row:
     met: bool | None = None
     """None where it was not measured, or has no target."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """All figures, those of each turn too."""
+    """All figures, including the figures of each turn."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and on what the rows are measured."""
+    """Machine, model and text that the rows are measured with."""
 
     folder: Path
     """For scratch."""
@@ -66,7 +66,7 @@ class Setting:
     """The python of the environment with AllenNLP."""
     repeats: int = 5
     many_lines: int = 1_000_000
-    """Of the long run whose memory is measured; a hundredth of it is the short one."""
+    """Lines of the long run whose memory is measured. The short run has a hundredth of them."""
 
     def write(self, name: str, lines: Sequence[str]) -> Path:
         """Write a text file of these lines."""

@@ -39,7 +39,7 @@ def beside_allennlp(
 
 
 def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:
-    """Tokens a second, and how many times those of AllenNLP, if it was there."""
+    """Return a row with tokens per second, and their ratio to AllenNLP's if it was measured."""
     found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
     if times:
@@ -55,7 +55,7 @@ def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures
 
 
 def _agreement(ours: Path, peer: Path) -> Row:
-    """How far the first batch is from AllenNLP's, whose state is zero there alone."""
+    """Compare the first batch with AllenNLP's. Only there its initial state is zero."""
     with h5py.File(ours) as our, h5py.File(peer) as their:
         keys = [str(line) for line in range(min(64, len(their) - 1))]
         largest = max(float(np.abs(our[key][:] - their[key][:]).max()) for key in keys)

@@ -1,4 +1,4 @@
-"""How long the commands take that compute little or nothing."""
+"""Time that commands take which compute little or nothing."""
 
 import statistics
 import sys

@@ -38,9 +38,9 @@ class Guesses:
     right: Floats
     """1 for a right answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
     in_semcor: NDArray[np.bool_]
-    """Whether SemCor has the word, shape (N,)."""
+    """True for each word that SemCor has, shape (N,)."""
     several: NDArray[np.bool_]
-    """Whether SemCor has several senses of the word, shape (N,)."""
+    """True for each word that has several senses in SemCor, shape (N,)."""
     sentences: NDArray[np.int64]
     """The sentence of each target, shape (N,)."""
     sources: NDArray[np.str_]

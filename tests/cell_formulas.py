@@ -18,7 +18,7 @@ PROCESSORS = (
 )
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")
-"""The same, and one that has no kernels."""
+"""Processors, and one that has no kernels."""
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def _sigmoid(values: Array) -> Array:
 
 
 def assert_the_same_alone(run: Callable[[slice], tuple[Tensor, ...]], n: int) -> None:
-    """Each of n nodes is, to the bit, what it is alone, with any number of threads."""
+    """Assert that each of n nodes has the bits it has alone, with any number of threads."""
     alone = [run(slice(i, i + 1)) for i in range(n)]
     before = torch.get_num_threads()
     try:

@@ -15,7 +15,7 @@ from elmo_cli.cli import main
 TINY = GOLDEN / "relu"
 """A model that loads at once: (3, T, 32)."""
 LOADED = f"Model: {TINY}\n"
-"""What its use says on standard error."""
+"""Line that its use logs on standard error."""
 
 
 class Terminal(io.StringIO):
@@ -43,7 +43,7 @@ def without_size(errors: str) -> str:
 
 
 def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
-    """Assert one line of error, after that of the model if it `loads`, and exit status 1."""
+    """Assert one line of error, after the model's line if it `loads`, and exit status 1."""
     assert without_size(result.stderr) == f"{LOADED if loads else ''}Error: {message}\n"
     assert (result.exit_code, result.stdout) == (1, "")
 

@@ -56,7 +56,8 @@ def find_occurrence(
         option: Name of `number` in messages.
 
     Raises:
-        InputError: There is no such occurrence, or there are several and `number` is missing.
+        InputError: The word or this occurrence is missing in the sentence, or the word occurs
+            several times and `number` is None.
     """
     found = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"

@@ -241,7 +241,7 @@ def average_vectors(
         layers, min_count, at_most: As in `Averaging`.
 
     Raises:
-        InputError: There are no such layers, or `at_most` is below `min_count`.
+        InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
     """
     return _average(embedder, sentences, words, Averaging(layers, min_count, at_most))
 

@@ -41,7 +41,7 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
 def complete_models(
     _ctx: click.Context, _parameter: click.Parameter, start: str
 ) -> list[CompletionItem]:
-    """Return the models whose names begin with `start`; a shell offers files if there are none."""
+    """Return the models whose names begin with `start`, and let the shell add files."""
     from elmo_cli.pretrained.registry import MODELS
 
     names = [model.name for model in MODELS if model.name.startswith(start)]

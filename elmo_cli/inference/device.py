@@ -20,7 +20,7 @@ def choose_device(device: Device) -> torch.device:
             else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
 
     Raises:
-        DeviceError: This machine has no such device.
+        DeviceError: This machine does not have the device.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     available = _list_devices()

@@ -111,7 +111,7 @@ class TableRows(NamedTuple):
     table: Tensor
     """Float, shape (V, D)."""
     rows: Tensor | None
-    """Int64, shape (n,). None stands for all n rows of the table."""
+    """Int64, shape (n,). None selects all n rows of the table."""
 
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""

@@ -16,7 +16,7 @@ from elmo_cli.errors import InputError
 
 _LARGEST: Final = 127
 _ZERO: Final = 128
-"""Value that stands for 0 in the inputs: oneDNN's fast product takes inputs without a sign."""
+"""Value that represents 0 in the inputs: oneDNN's fast product takes unsigned inputs."""
 _MAX_ROWS: Final = 256
 """Rows per product. A product of more rows is no faster, and its result takes more memory."""
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}

@@ -28,7 +28,7 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """Return the data types of a precision on a device.
 
     Raises:
-        InputError: The device has no such precision.
+        InputError: The device cannot compute in this precision.
     """
     if precision != "int8":
         dtype = getattr(torch, precision)

@@ -100,7 +100,7 @@ class SentenceEncoder(ABC):
     ) -> Tensor:
         """Run sentences from the initial state, in D directions.
 
-        The arguments are those of `run`.
+        See `run` for the arguments.
 
         Returns:
             Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
@@ -127,7 +127,7 @@ class FixedStateEncoder(SentenceEncoder):
         """Prepare a biLM; see `SentenceEncoder`.
 
         Args:
-            bilm: Used up.
+            bilm: Model that must not be used afterwards.
             types: Device and data types.
             cached_tokens: Number of tokens whose vectors are kept.
             warm: Start from the state in which `WARM_TEXT` ends, not from zero.
@@ -218,7 +218,7 @@ class CarriedStateEncoder(SentenceEncoder):
 
 
 def make_encoder(bilm: BiLm, types: ComputeTypes, initial_state: InitialState) -> SentenceEncoder:
-    """Prepare a biLM, which is used up, for sentences that start from an initial state."""
+    """Create the encoder for an initial state. `bilm` must not be used afterwards."""
     if initial_state == "carry":
         return CarriedStateEncoder(bilm, types)
     return FixedStateEncoder(bilm, types, CACHED_TOKENS, warm=initial_state == "warm")

@@ -95,7 +95,7 @@ def _cache_name(source: Path, role: str) -> str:
 
 
 def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
-    """Link the files that the cache folder has already beside the new ones."""
+    """Copy missing files of the model from the cache folder to the folder of the new files."""
     for role in ("options", "weights", "vocabulary"):
         if candidates(staged, role):
             continue

@@ -26,7 +26,7 @@ class PublishedModel:
     """Training text."""
     parameters: int | None = None
     download_bytes: int | None = None
-    """Size of the download, about; None if there is none, or it is unknown."""
+    """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
     weights_sha256: str | None = None
     """Checksum of the weights file, if it is known."""
     archive: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ class TrainingRecord(TypedDict):
     options: dict[str, Any]
     """Options that had an effect, with the values that were in effect."""
     signature: dict[str, Any]
-    """Values that `elmo train` compares with those of its command."""
+    """Values that `elmo train` compares with the values of its command."""
     validation_file: str | None
     perplexity: dict[str, float] | None
     """Perplexity of this model on the validation file; see `Report.evaluate`."""
@@ -95,7 +95,7 @@ def find_finished_run(folder: Path) -> Signature | None:
     """Return the signature of a finished run in a folder without a checkpoint, if there is one.
 
     Raises:
-        ModelError: The folder has a model that is not that of a finished run.
+        ModelError: The folder has a model that does not come from a finished run.
     """
     weights = candidates(folder, "weights")
     if not weights or (folder / CHECKPOINT_FILE).exists():

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 def corpus(
     lengths: list[int], width: int = 4, seed: int = 0, layers: str = "top", **attributes: str
 ) -> Corpus:
-    """Lines of random vectors, no two tokens alike."""
+    """Return lines of random vectors. All tokens differ."""
     random = np.random.default_rng(seed)
     n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
     texts = [" ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)]
@@ -90,7 +90,7 @@ def test_the_nearest_are_those_of_all_cosines(
         ("0,2", "2", [1]),
     ],
 )
-def test_the_mean_of_the_lstm_layers_is_compared_unless_others_are_named(
+def test_the_mean_of_the_lstm_layers_is_compared_by_default(
     tmp_path: Path, layout: str, stored: str, layers: str | None, rows: list[int]
 ) -> None:
     there = corpus([3, 2], layers=stored)

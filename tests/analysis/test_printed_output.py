@@ -1,4 +1,4 @@
-"""What a page shows is what its commands print: all of them run, in their order."""
+"""Output shown on pages equals the output of their commands, which all run in their order."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ FIGURE = re.compile(r"\d+\.\d+")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the text of the examples."""
+    """Create the current folder, with the text of the examples."""
     for package in ("matplotlib", "sklearn", "pyarrow"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(language: str, code: str) -> str:
-    """What a block prints; bash stops at the first command that fails."""
+    """Return the output of a block. bash stops at the first command that fails."""
     elmo = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
     command = ["bash", "-c", elmo + code] if language == "sh" else [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
@@ -61,7 +61,7 @@ def tooltips_in(picture: Path) -> list[str]:
 
 
 def nearest(path: str, word: str) -> list[str]:
-    """The five words nearest to a word in a file of word2vec's text format."""
+    """Return the five words nearest to a word in a file of word2vec's text format."""
     rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
     words = [row[0] for row in rows]
     vectors = np.array([row[1:] for row in rows], np.float32)

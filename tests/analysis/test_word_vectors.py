@@ -23,7 +23,7 @@ MODEL = ("--model", "model")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a character model and its softmax in `model`."""
+    """Create the current folder, with a character model and its softmax in `model`."""
     monkeypatch.chdir(tmp_path)
     Path("model").mkdir()
     make_language_model(small_architecture(), 3, Path("model"))

@@ -58,7 +58,7 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
 # Options from the environment
 
 
-def test_every_option_has_a_variable_of_its_own_and_none_of_those_with_another_meaning() -> None:
+def test_every_option_has_an_environment_variable_of_its_own() -> None:
     options = [
         option
         for name in COMMANDS

@@ -78,7 +78,7 @@ def test_models_as_json() -> None:
 
 
 def names_of(*arguments: str) -> list[str]:
-    """The names in the table."""
+    """Return the names in the table."""
     return [line.split()[0] for line in run(models, *arguments).stdout.splitlines()[1:]]
 
 

@@ -12,7 +12,7 @@ MODEL = ("--model", "model")
 
 @pytest.fixture(autouse=True)
 def text(word_model: None) -> None:
-    """A text in the current folder."""
+    """Write a text into the current folder."""
     Path("text.txt").write_text(TEXT)
 
 

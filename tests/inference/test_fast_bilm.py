@@ -61,7 +61,7 @@ def test_steps_share_a_table_up_to_its_tokens(tokens: list[list[int]], max_token
 def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
-    """The fast biLM gives the readable one's layers and states; `state` has a row a sentence."""
+    """Assert equal layers and states of both biLMs. `state` has one row per sentence."""
     vectors = random_tensor(1 + max(map(max, sentences)), bilm.options.lstm.projection_dim)
     packing = pack([len(sentence) for sentence in sentences])
     tokens = padded(sentences)

@@ -49,7 +49,7 @@ def prepared(
     weights: torch.dtype = FLOAT,
     way: str = "cells",
 ) -> FastLstm:
-    """The layer, whose steps are in torch, or have cells in C, or are in C in one go."""
+    """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
 
     def find_kernel(name: str, *types: Any) -> Any:
         return None if name.startswith(WITHOUT[way]) else kernels.find_kernel(name, *types)
@@ -159,7 +159,7 @@ def test_a_step_is_that_of_the_formulas(
 
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
-    """A tanh by the sigmoid would lose them, and a text of many tokens its accuracy."""
+    """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
     n, dim = 40, 64
     gates = torch.zeros(n, 4 * dim)
     gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (1 - 2 * (torch.arange(dim) % 2))

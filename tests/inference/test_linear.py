@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 MAX_ROWS = int8._MAX_ROWS
 
 COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if find_product(t)]
-"""Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
+"""Types with compiled products: float32 needs AVX-512, bfloat16 also AVX-512 BF16."""
 
 
 class Product(NamedTuple):
@@ -77,7 +77,7 @@ def test_a_product_in_c_is_that_of_float64(
     sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
     rounding = expected.abs() * torch.finfo(dtype).eps / 2
     assert ((found - expected).abs() <= 1e-6 * sizes + rounding).all()
-    # A row is the same, to the bit, among others and alone.
+    # A row has the same bits among other rows and alone.
     assert torch.equal(alone, found[some])
 
 

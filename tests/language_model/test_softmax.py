@@ -67,7 +67,7 @@ def test_it_is_the_reference_however_it_is_cut(
     assert_allclose(found, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
 
 
-def test_a_small_softmax_is_read_once_and_a_large_one_for_each_batch(
+def test_only_a_large_softmax_is_read_again_per_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weight, bias, contexts = arrays(1)

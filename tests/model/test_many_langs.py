@@ -40,7 +40,7 @@ def embedder(kind: str, state: InitialState = "zero") -> ElmoEmbedder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model to spoil."""
+    """Return the folder of a model that a test may damage."""
     shutil.copytree(MANY_LANGS / "both", tmp_path / "model")
     return tmp_path / "model"
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The tensors that were mapped."""
+    """Return the tensors that were mapped."""
     found: list[Any] = []
     memmap: Any = np.memmap
 
@@ -52,7 +52,7 @@ def assert_agrees_with_reference(files: ModelFiles, weights: Path | None = None)
 
 
 def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
-    """The weights in another file of HDF5, with its settings and those of its tensors."""
+    """Write the weights to another HDF5 file, with settings of the file and of its tensors."""
     path = files.weights.with_name("again.hdf5")
     with h5py.File(path, "w", **file) as target:
         for name, values in reference.read_arrays(files.weights).items():

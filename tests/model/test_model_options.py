@@ -12,7 +12,7 @@ from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options,
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:
-    """A good architecture with the value under a dotted name replaced."""
+    """Return a valid architecture with the value under a dotted name replaced."""
     content = small_architecture()
     *sections, key = name.split(".")
     section = content

@@ -103,9 +103,7 @@ def test_gradients_may_be_asked_for_again() -> None:
 
 @pytest.mark.parametrize("projects", [True, False])
 @pytest.mark.parametrize("capability", WAYS)
-def test_autocast_loses_no_more_than_it_does_in_the_readable_lstm(
-    capability: str, projects: bool
-) -> None:
+def test_autocast_is_as_precise_as_in_the_readable_lstm(capability: str, projects: bool) -> None:
     lstm = random_lstm(40, 12, 3.0, 3.0, projects=projects)
     sizes = [4, 4, 3, 1]
     exact = results(lstm, sizes, by_steps=True)

@@ -9,7 +9,7 @@ from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary, read_words
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 
 
-def test_a_word_has_the_number_of_its_line_and_others_that_of_unk() -> None:
+def test_words_have_line_numbers_and_unknown_words_unks() -> None:
     vocabulary = Vocabulary(WORDS)
     ids = vocabulary.indices(["naïve", "The", "<S>", "東京", "", "</S>"])
     assert ids.tolist() == [5, 2, 0, 4, 2, 1]

@@ -36,7 +36,7 @@ def assert_agrees_with_reference(files: ModelFiles, content: dict[str, Any]) -> 
 
 
 def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
-    """A copy of the golden weights with a fault."""
+    """Return a copy of the golden weights with a fault."""
     path = folder / "weights.hdf5"
     shutil.copy(MODEL / "weights.hdf5", path)
     with h5py.File(path, "r+") as file:
@@ -45,7 +45,7 @@ def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
 
 
 def message_of(path: Path) -> str:
-    """The error for a weights file, without its path."""
+    """Return the error for a weights file, without its path."""
     with pytest.raises(WeightsError) as caught:
         read_weights(path, read_options(MODEL / "options.json"))
     message = str(caught.value)
@@ -166,9 +166,7 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_named_with_their_datasets(
-    tmp_path: Path, value: float
-) -> None:
+def test_infinite_weights_are_reported_with_their_dataset(tmp_path: Path, value: float) -> None:
     def edit(file: h5py.File) -> None:
         file["CNN_proj/W_proj"][3, 2] = value
         file[CELL.format(0, 0, "B")][7] = value
@@ -179,7 +177,7 @@ def test_values_that_are_not_finite_are_named_with_their_datasets(
     )
 
 
-def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     good = (MODEL / "weights.hdf5").read_bytes()
     options = read_options(MODEL / "options.json")
     random = np.random.default_rng(0)

@@ -36,7 +36,7 @@ def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:
     files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
-    (other / "v.txt").rename(other / "vocab.txt")  # beside the softmax will do
+    (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
     files = choose_model(folder, softmax_file=other / "s.hdf5", with_softmax=True)
     assert files.vocabulary == other / "vocab.txt"
 

@@ -26,7 +26,7 @@ SENTENCE = ["The", "cat", "sat", "."]
 
 @pytest.fixture
 def site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A web server, where the hub's package looks for the hub."""
+    """Let the hub's package use the web server as the hub."""
     # Read from HF_ENDPOINT and HF_HOME when the package is imported.
     monkeypatch.setattr(constants, "ENDPOINT", site.url)
     template = "/{repo_id}/resolve/{revision}/{filename}"
@@ -37,7 +37,7 @@ def site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> dict[str, bytes]:
-    """The files of a golden model, as they are saved for the hub."""
+    """Return the files of a golden model, as they are saved for the hub."""
     ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
     return {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
 

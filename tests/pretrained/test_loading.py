@@ -23,7 +23,7 @@ def weights(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """A model named `tiny` that the test's server publishes, two mirrors of each file."""
+    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
     model = PublishedModel(
         name="tiny",
         language="English",
@@ -85,7 +85,7 @@ def test_a_name_that_is_none_is_refused(name: str | Path, message: str) -> None:
         find_model(name)
 
 
-def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
+def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -32,7 +32,7 @@ def sum_of(path: Path) -> str:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """A model named `tiny`, whose published addresses are all gone."""
+    """Publish a model named `tiny` at addresses that all fail."""
     model = PublishedModel(
         name="tiny",
         parameters=sum(parameters_by_part(read_options(TINY / "options.json")).values()),
@@ -47,7 +47,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    """A mirror with `tiny`, as a copy of a cache folder."""
+    """Create a mirror with `tiny`, as a copy of a cache folder."""
     folder = tmp_path / "mirror" / "tiny"
     folder.mkdir(parents=True)
     for name in ("options.json", "weights.hdf5"):

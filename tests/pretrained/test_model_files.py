@@ -49,7 +49,7 @@ def test_an_incomplete_folder(tmp_path: Path, names: list[str], fault: str) -> N
         find_model(str(folder))
 
 
-def test_the_hash_of_a_model_changes_with_each_file_that_its_numbers_depend_on(
+def test_the_hash_of_a_model_changes_with_each_of_its_files(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "model"
@@ -64,7 +64,7 @@ def test_the_hash_of_a_model_changes_with_each_file_that_its_numbers_depend_on(
     assert content_sha256(find_model(folder)) in hashes
 
 
-def test_the_hash_of_a_model_of_words_changes_with_its_vocabulary(tmp_path: Path) -> None:
+def test_the_hash_of_a_word_model_changes_with_its_vocabulary(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "weights.hdf5", "vocab.txt")
     lstm = {"dim": 4, "projection_dim": 2, "n_layers": 1}
     (folder / "options.json").write_text(json.dumps({"lstm": lstm}))

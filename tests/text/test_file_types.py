@@ -34,7 +34,7 @@ compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=CO
 
 
 def records_of(path: Path) -> list[Record]:
-    """The records of a file whose format is found."""
+    """Return the records of a file after its format is detected."""
     with open_records(path, find_format(path)) as (records, *_):
         return list(records)
 

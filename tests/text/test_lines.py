@@ -36,7 +36,7 @@ def read_sentences(path: str | Path) -> list[list[str]]:
 
 
 class StandardInput:
-    """What `sys.stdin` is to the code that reads bytes."""
+    """Stand-in for `sys.stdin` that is read as bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.buffer = io.BytesIO(content)
@@ -45,14 +45,14 @@ class StandardInput:
 # Lines
 
 
-def test_a_line_is_a_sentence_and_white_space_separates_its_tokens(tmp_path: Path) -> None:
+def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_text("The cat\tsat .\n\n  naïve \u3000 東京  \n  \n", encoding="utf-8")
     assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
 
 
 @pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
-def test_line_ends_of_all_systems_and_none_at_the_end_give_the_same_lines(content: bytes) -> None:
+def test_line_ends_of_all_systems_give_equal_lines(content: bytes) -> None:
     assert lines_of(content) == ["a", "b"]
 
 
