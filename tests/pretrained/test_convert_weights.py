@@ -161,7 +161,7 @@ def test_a_missing_package_is_an_error_with_its_installation(
 )
 def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], bytes]) -> None:
     converted.write_bytes(damage(converted.read_bytes()))
-    message = rf"^{converted}: the weights file is damaged, or is none: .*; get it again$"
+    message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         read_weights(converted, read_options(OPTIONS))
 
