@@ -157,8 +157,8 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
     with pytest.raises(ModelError) as caught:
         load_bilm(ModelFiles(files.name, files.options, files.weights))
     assert str(caught.value) == (
-        f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
-        f"expected vocab.txt beside {files.weights}"
+        f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
+        f"vocab.txt next to {files.weights}."
     )
 
 
