@@ -31,7 +31,7 @@ def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch)
 
 @needs_int8
 def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
-    """As with oneDNN held to AVX2, which has no sums of 32 bits."""
+    """Imitate oneDNN limited to AVX2, which has no sums of 32 bits."""
     program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
     done = subprocess.run(
         [sys.executable, "-c", program],

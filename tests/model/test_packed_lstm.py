@@ -39,7 +39,7 @@ def random_lstm(
 
 
 def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool) -> list[Tensor]:
-    """Hidden states, the states at the end, and the gradients of a random sum of all."""
+    """Return the hidden states, the final states, and the gradients of a random sum of all."""
     dtype = lstm.gates.weight.dtype
     width, dim = lstm.options.projection_dim, lstm.options.dim
     n = sizes[0] + n_more
