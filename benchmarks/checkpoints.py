@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=20)
     parser.add_argument("--every", type=int, nargs="+", default=[65_536, 262_144])
     parser.add_argument("--layout", default="allennlp")
-    parser.add_argument("--folder", help="where the output goes, for a while")
+    parser.add_argument("--folder", help="folder of the temporary output")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         text = Path(folder) / "text.txt"

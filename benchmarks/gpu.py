@@ -1,4 +1,4 @@
-"""A GPU, beside AllenNLP on the same one, and beside a plain write of the same bytes."""
+"""Speed on a GPU, compared with AllenNLP on this GPU and with a plain write of equal bytes."""
 
 import os
 import random
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from process import figures_of, median
 from setting import Row, Setting
-from speed import beside_allennlp, speed_row
+from speed import measure_with_allennlp, speed_row
 
 COPIES = 10
 """Copies of the text, each line in other orders. Less text would be embedded too quickly."""
@@ -39,10 +39,10 @@ def device_rows(setting: Setting, device: int) -> list[Row]:
 
 
 def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
-    """Averages in float16 beside AllenNLP's in float32."""
+    """Compare averages in float16 with AllenNLP's in float32."""
     output, peer_output = setting.folder / "average.hdf5", setting.folder / "peer.hdf5"
     options = cuda, "--layers=average", "--dtype=float16"
-    ours, peers = beside_allennlp(
+    ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, *options, text, output),
         setting.theirs("embed", "--average", cuda, text, peer_output),

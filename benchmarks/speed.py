@@ -1,4 +1,4 @@
-"""`elmo embed` beside AllenNLP: speed, loading, memory and agreement."""
+"""`elmo embed` and AllenNLP: speed, loading, memory and agreement."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05
 
 
 def speed_rows(setting: Setting) -> list[Row]:
-    """Whole files through both programs, which take turns."""
+    """Run whole files through both programs, in turns."""
     text = setting.write("input.txt", setting.lines)
     ours_file, peer_file = setting.folder / "ours.hdf5", setting.folder / "peer.hdf5"
-    ours, peers = beside_allennlp(
+    ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, text, ours_file),
         setting.theirs("embed", "--all", text, peer_file),
@@ -29,7 +29,7 @@ def speed_rows(setting: Setting) -> list[Row]:
     return rows
 
 
-def beside_allennlp(
+def measure_with_allennlp(
     setting: Setting, ours: Sequence[str], theirs: Sequence[str]
 ) -> tuple[list[Figures], list[Figures]]:
     """Measure our command and AllenNLP's, if it is installed, in turns."""
@@ -55,7 +55,7 @@ def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures
 
 
 def _agreement(ours: Path, peer: Path) -> Row:
-    """Compare the first batch with AllenNLP's. Only there its initial state is zero."""
+    """Compare the first batch with AllenNLP's, which carries its state to later batches."""
     with h5py.File(ours) as our, h5py.File(peer) as their:
         keys = [str(line) for line in range(min(64, len(their) - 1))]
         largest = max(float(np.abs(our[key][:] - their[key][:]).max()) for key in keys)

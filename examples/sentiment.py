@@ -154,7 +154,7 @@ class Classifier(nn.Module):
 
 
 def optimizer_of(classifier: Classifier) -> torch.optim.Optimizer:
-    """Adam: small steps for a biLM that knows a lot, large ones for the few numbers of a mix."""
+    """Return Adam with small steps for the trained biLM and large steps for the new parameters."""
     rates = {"bilm": 1e-4, "scalar_mix": 1e-2}
     groups = [
         {"params": [parameter], "lr": next((r for n, r in rates.items() if n in name), 2e-3)}

@@ -30,7 +30,7 @@ def processor(capability: str) -> Iterator[None]:
 
 
 def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
-    """New cells, and what is projected; see Sak et al. (2014)."""
+    """Return new cells, and the inputs of the projection; see Sak et al. (2014)."""
     i, j, f, o = np.split(gates, 4, axis=1)
     new = np.clip(_sigmoid(i) * np.tanh(j) + _sigmoid(f) * cells, -clip, clip)
     return new, _sigmoid(o) * np.tanh(new)

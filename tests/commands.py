@@ -22,7 +22,7 @@ class Terminal(io.StringIO):
     """A stream that calls itself a terminal."""
 
     def isatty(self) -> bool:
-        """Lie."""
+        """Return True, as a terminal does."""
         return True
 
 
@@ -38,7 +38,7 @@ def start_elmo(*arguments: str | Path, **settings: Any) -> subprocess.Popen[byte
 
 
 def without_size(errors: str) -> str:
-    """Standard error without the line that tells the size of the output."""
+    """Return standard error without the line with the size of the output."""
     return re.sub(r"(?m)^Output: about .* free\n", "", errors)
 
 

@@ -152,6 +152,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collections of garbage what all the imports have made: it stays."""
+    """Exclude the objects of all imports from garbage collection, because they stay."""
     gc.collect()
     gc.freeze()

@@ -47,7 +47,7 @@ _LINES = st.one_of(
 
 @st.composite
 def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
-    """Lines or sequences of FASTA, in every shape that `elmo embed` writes."""
+    """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
     keyed = draw(st.booleans()) if keyed is None else keyed
     lines = draw(st.lists(_LINES, max_size=12))
     attributes = {"layers": "all", "format": "fasta" if keyed else "text"}

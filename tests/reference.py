@@ -233,7 +233,7 @@ def sentence_scores(
 def scalar_mix(
     layers: Array, weights: Sequence[float], gamma: float, mask: NDArray[Any] | None = None
 ) -> Array:
-    """gamma * sum of softmax(weights)[k] * layers[k].
+    """Return gamma * sum of softmax(weights)[k] * layers[k].
 
     Layers have the shape (L, B, T, W). With a mask, shape (B, T), each is normalised
     first, by the mean and the variance of all its values under the mask.

@@ -53,7 +53,7 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
 
 
 def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:
-    """Attributes, index and datasets of an output of AllenNLP's layout."""
+    """Return attributes, index and datasets of an output in AllenNLP's layout."""
     with h5py.File(path) as file:
         data: dict[str, NDArray[Any]] = {}
 
@@ -75,7 +75,7 @@ def assert_same_file(found: str | Path, expected: str | Path) -> None:
 
 
 def assert_same_values(found: Any, expected: Any) -> None:
-    """Arrays of the same bits where there are kernels, else close."""
+    """Assert equal bits if there are kernels, else close values."""
     if find_kernel("step"):
         np.testing.assert_array_equal(found, expected)
     else:

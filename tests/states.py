@@ -13,7 +13,7 @@ GOLDEN_BATCHES = (range(3), range(3, 8), range(8, 10), range(10, 11), range(11, 
 
 
 def random_state(bilm: BiLm, n_sentences: int, seed: int = 0) -> BiLmState:
-    """Values between -1 and 1."""
+    """Return a state of values between -1 and 1."""
     generator = torch.Generator().manual_seed(seed)
     return map_state(
         bilm.initial_state(n_sentences),

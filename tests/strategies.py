@@ -177,7 +177,7 @@ def models(draw: st.DrawFn) -> RandomModel:
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Numbers of tokens as rows, -1 where there is no token."""
+    """Return numbers of tokens as rows, padded with -1."""
     tokens = np.full((len(sentences), max(map(len, sentences))), -1)
     for row, sentence in zip(tokens, sentences, strict=True):
         row[: len(sentence)] = sentence

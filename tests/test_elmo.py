@@ -50,7 +50,7 @@ def first(output: ElmoOutput) -> Tensor:
 
 
 def word_inputs(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Tensor:
-    """Indices as AllenNLP's vocabulary gives them: 1 for unknown words, 0 for padding."""
+    """Return indices as AllenNLP's vocabulary does: 1 for unknown words, 0 for padding."""
     ids = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         for position, token in enumerate(sentence):

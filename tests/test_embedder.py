@@ -220,7 +220,7 @@ def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) ->
 
 
 def endless(read: list[int]) -> Iterator[list[str]]:
-    """Sentences without end, which counts how many were taken."""
+    """Yield sentences without end, and record their numbers."""
     for number in count():
         read.append(number)
         yield ["word", str(number)]

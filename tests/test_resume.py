@@ -24,7 +24,7 @@ WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Forty lines, some blank, some equal."""
+    """Write forty lines, some blank, some equal."""
     choose = random.Random(1)
     lines = [" ".join(choose.choices(WORDS, k=choose.randint(0, 9))) for _ in range(38)]
     path = tmp_path / "input.txt"

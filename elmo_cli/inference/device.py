@@ -13,7 +13,7 @@ _SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
 def choose_device(device: Device) -> torch.device:
-    """Return the device with a name.
+    """Return the device that a name or a number selects.
 
     Args:
         device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,

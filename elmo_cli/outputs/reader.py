@@ -309,7 +309,7 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: its run is not finished; give its command again") from None
+            raise InputError(f"{path}: the run is not finished. Run its command again.") from None
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
         found = "something else" if "signature" in str(error) else system_reason(error)

@@ -1,7 +1,7 @@
-"""A mirror of models, named by the environment variable ELMO_MIRROR.
+"""Mirror of models, at the address in the environment variable ELMO_MIRROR.
 
 A mirror has the layout of the cache folder: `<mirror>/<name>/SHA256SUMS` lists the files of a
-model, which are beside it. A copy of a cache folder is a mirror.
+model, which are next to it. A copy of a cache folder is a mirror.
 """
 
 import os
@@ -20,7 +20,7 @@ VARIABLE: Final = "ELMO_MIRROR"
 
 
 def mirror_address() -> str | None:
-    """Return the URL of the mirror, or None. A path of a folder becomes a URL."""
+    """Return the URL of the mirror, or None. The path of a folder becomes a URL."""
     address = os.environ.get(VARIABLE)
     if not address:
         return None
@@ -45,7 +45,7 @@ def fetch_from_mirror(
         sums = read_sums(listed)
     finally:
         listed.unlink(missing_ok=True)
-    # A model counts as complete when its weights are there, so they come last.
+    # A model counts as complete when it has its weights, so they come last.
     for name in sorted(sums, key=lambda name: role_of(name) == "weights"):
         role = role_of(name)
         if (folder / name).exists() or (role == "softmax" and not with_softmax):

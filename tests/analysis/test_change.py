@@ -37,7 +37,7 @@ def jsd(p: Array, q: Array) -> float:
 
 
 def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: float = 0.3) -> Array:
-    """Uses around one of the axes."""
+    """Return vectors of occurrences around one of the axes."""
     random = np.random.default_rng(seed)
     uses: Array = random.normal(size=(n, width)) * spread + 3 * np.eye(width)[centre]
     return uses

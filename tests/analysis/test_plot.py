@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 
 def senses(n_each: int, seed: int = 0) -> Corpus:
-    """Lines with "bank" in two senses, far apart in direction 0, and other words."""
+    """Return lines with "bank" in two senses, far apart in direction 0, and other words."""
     random = np.random.default_rng(seed)
     texts = [f"river bank <{i}> &" for i in range(n_each)] + [
         f"bank $ {i} $" for i in range(n_each)
@@ -226,6 +226,6 @@ def test_the_command() -> None:
     refused("bank v.hdf5 bank.svg", "bank.svg exists already; --overwrite replaces it")
     refused(
         "bank same.hdf5 x.svg -q",
-        "'bank': the vectors of all occurrences are equal, as those of layer 0 are",
+        "'bank': the vectors of all occurrences are equal, as they are in layer 0",
     )
     assert_misused(elmo("plot", "bank", "x.svg"), "expected WORD FILE... OUT")

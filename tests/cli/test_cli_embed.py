@@ -233,8 +233,8 @@ def test_progress_shows_on_a_terminal_unless_quiet(
 
 def test_a_vocabulary_that_is_not_read_is_misused() -> None:
     result = elmo("embed", "text", "out.hdf5", "--vocabulary-file", "text", *TINY_MODEL)
-    message = f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
-    assert_misused(result, f"{message}out")
+    message = f"{TINY}: the model reads characters and takes no vocabulary. Remove "
+    assert_misused(result, f"{message}--vocabulary-file.")
     assert_no_output()
 
 

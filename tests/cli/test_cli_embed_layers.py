@@ -104,7 +104,7 @@ def test_a_mix_is_of_numbers(mix: str) -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
     assert_misused(
         result,
-        f"Invalid value for '--mix': expected numbers with commas between, found {mix!r}",
+        f"Invalid value for '--mix': expected numbers separated by commas, found {mix!r}",
     )
 
 

@@ -171,8 +171,8 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
     with h5py.File("v.hdf5", "r+") as file:
         file.attrs["model"] = "gone/model"
     message = (
-        "the model of v.hdf5: gone/model: no such model folder or zip file. --model names another "
-        "place."
+        "the model of v.hdf5: gone/model: no such model folder or zip file. Give its new path with "
+        "--model."
     )
     assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0

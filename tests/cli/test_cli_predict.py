@@ -122,7 +122,7 @@ def test_what_goes_wrong(text: str, options: list[str], message: str) -> None:
 
 def test_a_model_without_softmax_is_an_error() -> None:
     without = elmo("predict", "a", "--model", TINY)
-    assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr
+    assert f"Error: {TINY}: predicting words requires a softmax. Add" in without.stderr
 
 
 def test_lines_before_a_wrong_one_are_answered() -> None:

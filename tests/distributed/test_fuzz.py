@@ -74,7 +74,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def forks() -> Any:
-    """Context of processes that are forked from one that has imported the command."""
+    """Return a context whose processes are forked from one that has imported the command."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["elmo_cli.distributed.run", "elmo_cli.cli.commands.distribute", "elmo_cli.cli.runs"]

@@ -66,7 +66,7 @@ def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]
 
 
 def stop() -> None:
-    """End a run as a kill does."""
+    """Stop a run as a kill does."""
     raise KeyboardInterrupt
 
 

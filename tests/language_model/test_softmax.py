@@ -152,7 +152,7 @@ def test_other_files_are_named(path: Path) -> None:
     assert message_of(path) == ": expected a softmax, found the weights of a biLM"
     with h5py.File(path, "w") as file:
         file["softmax/W"] = WEIGHT
-    assert message_of(path).endswith(": softmax/b: expected (7,), found nothing")
+    assert message_of(path).endswith(": softmax/b: expected (7,), found no tensor")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

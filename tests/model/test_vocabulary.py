@@ -44,7 +44,7 @@ def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
     path.write_text("the\n</S>\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
         read_vocabulary(path)
-    expected = f"{path}: a vocabulary needs the words <S>, <UNK>, each on a line of its own"
+    expected = f"{path}: the vocabulary lacks the words <S>, <UNK>. Add each on its own line."
     assert str(caught.value) == expected
 
 

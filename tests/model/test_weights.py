@@ -112,7 +112,7 @@ def test_a_file_that_is_cut_off_or_another_is_named(
     assert message_of(path) == ": cannot read the weights: No such file or directory"
     path.write_bytes(content)
     assert re.fullmatch(
-        rf": the weights file is damaged, or is none: [^\n]*{reason}[^\n]*; get it again",
+        rf": not a valid weights file: [^\n]*{reason}[^\n]*. Download it again.",
         message_of(path),
     )
 
@@ -148,7 +148,7 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
 
     assert message_of(edited(tmp_path, edit)) == (
         " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
-        "CNN/b_cnn_1: expected (9,), found nothing"
+        "CNN/b_cnn_1: expected (9,), found no tensor"
     )
 
 
@@ -157,8 +157,8 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
     with pytest.raises(ModelError) as caught:
         load_bilm(ModelFiles(files.name, files.options, files.weights))
     assert str(caught.value) == (
-        f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
-        f"expected vocab.txt beside {files.weights}"
+        f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
+        f"vocab.txt next to {files.weights}."
     )
 
 
@@ -192,7 +192,7 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
             read_weights(path, options)  # bytes between the structures may well not matter
         except WeightsError as error:
             messages.append(str(error))
-    assert any("the weights file is damaged, or is none: " in message for message in messages)
+    assert any("not a valid weights file: " in message for message in messages)
 
 
 def test_a_bug_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_links_are_not_followed(tmp_path: Path, link: object) -> None:
 
     path = edited(tmp_path, edit)
     shutil.copy(MODEL / "weights.hdf5", path.with_name("other.hdf5"))
-    assert "CNN_proj/W_proj: expected (27, 10), found nothing" in message_of(path)
+    assert "CNN_proj/W_proj: expected (27, 10), found no tensor" in message_of(path)
 
 
 def test_values_of_other_files_are_not_taken(tmp_path: Path) -> None:
@@ -226,5 +226,5 @@ def test_values_of_other_files_are_not_taken(tmp_path: Path) -> None:
         del file["char_embed"]
         file.create_dataset("char_embed", (261, 5), "f4", external=external)
 
-    fault = "char_embed: expected (261, 5), found nothing"
+    fault = "char_embed: expected (261, 5), found no tensor"
     assert fault in message_of(edited(tmp_path, edit))

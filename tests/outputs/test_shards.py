@@ -131,7 +131,7 @@ def _unfinished(shards: list[str]) -> str:
     Path("shard-2").unlink()
     with pytest.raises(StoppedError):
         embed("text", "shard-2", shard="2/3", should_stop=lambda: True)
-    return "shard-2: its run is not finished; give its command again"
+    return "shard-2: the run is not finished. Run its command again."
 
 
 @pytest.mark.parametrize("spoil", [_lose, _other_settings, _other_input, _unfinished])

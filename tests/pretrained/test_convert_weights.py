@@ -105,7 +105,7 @@ def test_values_that_are_too_large_for_float16_are_named(tmp_path: Path) -> None
     with pytest.raises(WeightsError) as caught:
         convert_weights(path, tmp_path / "half.hdf5", "float16")
     assert str(caught.value) == (
-        f"{path}: values beyond float16 (65,504) in char_embed; keep float32"
+        f"{path}: char_embed has values beyond 65,504, the maximum of float16. Keep float32."
     )
     assert_only(tmp_path, "weights.safetensors", "full.hdf5")
 
@@ -161,7 +161,7 @@ def test_a_missing_package_is_an_error_with_its_installation(
 )
 def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], bytes]) -> None:
     converted.write_bytes(damage(converted.read_bytes()))
-    message = rf"^{converted}: the weights file is damaged, or is none: .*; get it again$"
+    message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         read_weights(converted, read_options(OPTIONS))
 

@@ -82,7 +82,7 @@ def test_progress_is_shown_on_terminals_with_other_messages(
     ("answer", "fault"),
     [
         (status(403), "HTTP Error 403: Forbidden"),
-        (breaks_off(1000), "broke off after 1,000 of"),
+        (breaks_off(1000), "the connection ended after 1,000 of"),
         (lambda handler, _: handler.send(200, b"<html>Sorry</html>"), "signature not found"),
     ],
 )
@@ -107,7 +107,7 @@ def test_the_error_names_every_url_and_the_place(site: Site, destination: Path) 
     assert str(caught.value) == (
         f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
         "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)). "
-        f"If you can get it elsewhere, save it as {destination}"
+        f"If you can get it elsewhere, save it as {destination}."
     )
 
 
@@ -124,8 +124,8 @@ def test_http_must_be_allowed(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
-    with pytest.raises(ModelError, match=r"expected an https URL; ELMO_ALLOW_HTTP=1 allows http"):
-        download_file([site.put("/file", CONTENT)], destination, no_check)
+    with pytest.raises(ModelError, match=r"expected an https URL; set ELMO_ALLOW_HTTP=1"):
+        download([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
 
@@ -144,7 +144,7 @@ def test_a_full_disk_is_one_line(
     url = site.put("/file", CONTENT)
     monkeypatch.setattr("elmo_cli.pretrained.transfer.open", full, raising=False)
     with pytest.raises(
-        ModelError, match=rf"^cannot write {destination}: No space left .*ELMO_CACHE"
+        ModelError, match=rf"^{destination}: cannot be written: No space left .*ELMO_CACHE"
     ):
         download_file([url], destination, no_check)
 
@@ -174,7 +174,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, url, str(tmp_path / "cache")]
     with open(tmp_path / "log", "w") as log:
         processes = [subprocess.Popen(command, stderr=log) for _ in range(2)]
-    while "waiting for another process" not in (tmp_path / "log").read_text():
+    while "Waiting for another process" not in (tmp_path / "log").read_text():
         assert any(process.poll() is None for process in processes)
         time.sleep(0.05)
     go_on.set()

@@ -200,7 +200,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         elmo("download", "mini", "--from", TINY),
         "mini: the model is bundled with elmo-cli. Nothing is needed.",
     )
-    assert "did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+    assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
 def test_download_from_refuses_another_number_of_parameters(

@@ -24,7 +24,7 @@ def read(
 
 
 def rows(*values: Any) -> str:
-    """JSON lines of values."""
+    """Return JSON lines of values."""
     return "\n".join(map(json.dumps, values))
 
 

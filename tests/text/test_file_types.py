@@ -23,7 +23,7 @@ TEXT = "The cat sat .\n\nThe end .\n"
 
 
 def zstd(content: bytes) -> bytes:
-    """Compress bytes; skip the test where zstd is not installed."""
+    """Compress bytes. Skip the test if zstd is not installed."""
     module: Any = pytest.importorskip("backports.zstd")
     compressed: bytes = module.compress(content)
     return compressed

@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_opened_is_named(name: str, reason: str, tmp_path:
 
 
 def noise(n_lines: int) -> bytes:
-    """Lines that hardly compress, so that a file of them is longer than any buffer."""
+    """Return lines that hardly compress, so that their file is longer than any buffer."""
     return b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(n_lines))
 
 

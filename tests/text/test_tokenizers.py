@@ -24,7 +24,7 @@ def require(name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    """Forget the tokenizers that were made: a test may take their packages away."""
+    """Forget the cached tokenizers, because a test may hide their packages."""
     make_tokenizer.cache_clear()
 
 

@@ -274,8 +274,9 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     except ModelError as error:
         if given("--model", "--options-file"):
             raise
+        reason = str(error).removesuffix(".")
         raise ModelError(
-            f"the model of {files.paths[0]}: {error}. --model names another place."
+            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
         ) from None
 
 
