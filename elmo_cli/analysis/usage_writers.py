@@ -73,7 +73,7 @@ class _TableWriter(FormatWriter):
         self._has_tokens = has_own_tokens(text_attributes)
         self._is_split = "split_sentences" in attributes
 
-    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[Row, Row]]:
+    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[_Row, _Row]]:
         """Yield the columns of each occurrence without its vectors, and its vectors."""
         vectors = self._vectors(values)
         for row, position in enumerate(_written_positions(record)):
@@ -115,7 +115,7 @@ class ParquetUsagesWriter(_TableWriter):
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._buffer: list[tuple[Row, Row]] = []
+        self._buffer: list[tuple[_Row, _Row]] = []
         self._n_bytes = 0
         self._writer: Any = None
 

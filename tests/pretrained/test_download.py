@@ -125,7 +125,7 @@ def test_http_must_be_allowed(
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
     with pytest.raises(ModelError, match=r"expected an https URL; set ELMO_ALLOW_HTTP=1"):
-        download([site.put("/file", CONTENT)], destination, no_check)
+        download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
 
