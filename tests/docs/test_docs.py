@@ -145,6 +145,25 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
     assert [name for name in old if name not in text or name not in options] == []
 
 
+def test_the_page_of_promises_names_tests_that_exist() -> None:
+    text = (DOCS / "reliability-tests.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/\S+\.py)`", text)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_pages_have_at_most_two_thousand_words() -> None:
+    pages = [page for page in DOCS.glob("*.md") if page.name != "commands.md"]
+    long = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert {name: number for name, number in long.items() if number > 2000} == {}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    named = re.findall(r"[\w-]+\.md", navigation)
+    assert sorted(named) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
 # The checks themselves.
 
 
