@@ -26,8 +26,8 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 FIGURE = re.compile(r"\d+\.\d+")
-NOT_HERE = ("pip ", "mkdocs ", "export ")
-"""Beginnings of lines of shell that a test does not run."""
+INSTALLATION = r"^pip [^&]*(&& )?"
+"""Beginning of a line of shell that a test does not run."""
 LARGE_MODELS = r"(--model |\")(original|seqvec|many-langs-fr)(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 PAGES = (
@@ -87,7 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run_shell(code: str) -> str:
     """Return what lines of shell print; bash stops at the first command that fails."""
-    lines = [line for line in code.splitlines() if not line.startswith(NOT_HERE)]
+    lines = [re.sub(INSTALLATION, "", line) for line in code.splitlines()]
     program = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
     program += f'python() {{ "{sys.executable}" "$@"; }}\n'
     command = ["bash", "-c", program + "\n".join(lines)]
@@ -126,7 +126,7 @@ def assert_prints(found: str, expected: str) -> None:
 def blocks(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the language, the code and the output of each block that runs."""
     for comment, language, code, shown in BLOCK.findall(text):
-        if not comment.startswith("not run"):
+        if not comment.startswith(("not run", "tests")):
             yield language, re.sub(LARGE_MODELS, r"\1mini", code), shown
 
 
