@@ -27,7 +27,7 @@ OPERATORS = {"|", "||", "&&", ";", "<", ">", ">>", "&", "2>"}
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder of each test, empty."""
+    """Create the empty current folder of each test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,12 +37,12 @@ def name_of(path: Path) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """The fenced blocks of a language, one after the other."""
+    """Return the fenced blocks of a language, one after the other."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def elmo_commands(shell: str) -> Iterator[list[str]]:
-    """The arguments of every `elmo` in lines of shell; what a pipe or redirection adds is left."""
+    """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
     for line in shell.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -80,7 +80,7 @@ def test_the_command_page_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_help_text_and_an_example_that_parses(command: str) -> None:
+def test_every_command_has_help_and_a_valid_example(command: str) -> None:
     help_text = find_command(command).help
     assert help_text
     examples = [
@@ -118,7 +118,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The headings of a page, as links spell them."""
+    """Return the headings of a page, as links spell them."""
     found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
@@ -159,7 +159,7 @@ def test_pages_have_at_most_two_thousand_words() -> None:
 
 
 def sentences(page: Path) -> list[str]:
-    """The sentences of a page, without code, tables and headings."""
+    """Return the sentences of a page, without code, tables and headings."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     lines = [line for line in text.splitlines() if not re.match(r"\s*(\||#|<|!\[|    )", line)]
     prose = re.sub(r"`[^`]*`", "x", " ".join(lines))

@@ -1,4 +1,4 @@
-"""The documentation runs: the commands and programs of each page, and what they print.
+"""Commands and programs of the pages, which run and print what the pages show.
 
 The blocks of a page run in their order, in one folder. `<!-- not run: WHY -->` before a block
 leaves it out; it is still parsed by test_docs.py.
@@ -68,7 +68,7 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the files that pages name."""
+    """Create the current folder, with the files that pages name."""
     for package in ("matplotlib", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -157,7 +157,7 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
 
 
 def nearest(path: str, word: str) -> list[str]:
-    """The five words nearest to a word in a file of word2vec's text format."""
+    """Return the five words nearest to a word in a file of word2vec's text format."""
     rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
     words = [row[0] for row in rows]
     vectors = np.array([row[1:] for row in rows], np.float32)
