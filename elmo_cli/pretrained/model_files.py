@@ -146,7 +146,7 @@ def content_sha256(files: ModelFiles) -> str:
 
 
 def hash_ahead(files: ModelFiles) -> None:
-    """Start to hash the weights file in a thread, beside the loading of the model.
+    """Start to hash the weights file in a thread, while the model loads.
 
     `content_sha256` waits for the hash. Errors are raised there.
     """
