@@ -158,8 +158,8 @@ class PartsFolder:
     def known(self, start: int, stop: int) -> list[Record]:
         """Return some records of one row group, without their values."""
         table = self._rows(start, stop)
-        names = {"sentence", "tokens", self._id_column}.intersection(table.column_names)
-        rows = table.select(sorted(names)).to_pylist()
+        wanted = ("sentence", "tokens", self._id_column)
+        rows = table.select([name for name in table.column_names if name in wanted]).to_pylist()
         return [
             Record(row.get("sentence") or "", row["tokens"], _text_of(row.get(self._id_column)))
             for row in rows

@@ -66,7 +66,7 @@ def perplexity(
     has_rows = per_sentence or per_token
     if text_settings.keep_columns and not has_rows:
         raise click.UsageError("--keep-columns requires --per-sentence or --per-token")
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model import perplexity as rows

@@ -121,7 +121,7 @@ def predict(
     source = _find_texts(text, file)
     if source is not None:
         check_input(source)
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, source)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, source)
     model = loading.load_language_model(model_settings)
     with _open_texts(text or "", source, text_settings, tokenizer, each=choices.each) as texts:
         if choices.n_samples is not None:

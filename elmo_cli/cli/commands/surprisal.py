@@ -149,7 +149,7 @@ def surprisal(
 
         check_figure(choices.plot, overwrite=choices.overwrite)
     text_settings = _adapt(text_settings, text, choices)
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     if choices.pairs:
         _print_pairs(text, choices, model_settings, text_settings, tokenizer)
     else:
