@@ -5,7 +5,7 @@ A table has one row per occurrence, in the order of the text:
     word, form         target word, and the form that occurs
     id, line, ...      as in `outputs.tables`, without `token`
     sentence           text of the line or sentence
-    tokens             its tokens, only where white space does not separate them
+    tokens             its tokens, only if white space does not separate them
     vector, ...        as in `outputs.tables`
 """
 
@@ -31,7 +31,7 @@ from elmo_cli.text.records import Record
 Array = NDArray[Any]
 
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
-"""Columns of every table, besides the vectors."""
+"""Columns of every table, without the vectors."""
 
 
 class NpzUsagesWriter(FormatWriter):
@@ -54,7 +54,7 @@ class NpzUsagesWriter(FormatWriter):
             self._rows[self._words[record.tokens[position]]].append(row.copy())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write one array per word, without rows for a word that never occurs."""
+        """Write one array per word. The array of a word that never occurs has no rows."""
         with zipfile.ZipFile(self._file, "w") as archive:
             for word, rows in self._rows.items():
                 write_array(archive, word, np.stack(rows) if rows else self._no_rows)
@@ -100,5 +100,5 @@ class ParquetUsagesWriter(ParquetTableWriter):
 
 
 def _written_positions(record: Record) -> list[int]:
-    """Return the positions whose vectors are written; none if the record was skipped."""
+    """Return the positions whose vectors are written, or an empty list for a skipped record."""
     return [] if record.error is not None else target_positions(record)

@@ -174,7 +174,7 @@ class ParquetWriter(_StreamWriter):
             self._write_held()
 
     def finish(self, attributes: Attributes) -> None:
-        """Write what is buffered, and these attributes in addition to those of the run."""
+        """Write the buffered rows, and add these attributes to the run's."""
         if self._held or not self._table.names:
             self._write_held()
         self._table.finish(attributes)
