@@ -84,7 +84,7 @@ def save_figure(path: str | Path, figure: Any, title: str, tooltips: Sequence[st
     Args:
         path: Path of the file.
         figure: Figure, drawn in `figure_style`. The id of each group of points begins with
-            `POINTS`, that of each bar with `BARS`.
+            `POINTS`, and the id of each bar with `BARS`.
         title: Title of an HTML page.
         tooltips: Text of each point or bar, in the order in which they are drawn.
     """

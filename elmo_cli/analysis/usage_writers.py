@@ -5,7 +5,7 @@ A table has one row per occurrence, in the order of the text:
     word, form         target word, and the form that occurs
     id, line, ...      as in `outputs.tables`, without `token`
     sentence           text of the line or sentence
-    tokens             its tokens, only where white space does not separate them
+    tokens             its tokens, only if white space does not separate them
     vector, ...        as in `outputs.tables`
 """
 

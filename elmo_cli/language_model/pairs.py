@@ -23,7 +23,7 @@ from elmo_cli.text.entries import DEFAULT_FIELDS
 from elmo_cli.text.records import Record, Sentence
 
 LABELS: Final = {"good": True, "bad": False, "1": True, "0": False, "true": True, "false": False}
-"""Whether a row with a label, in lower case, has an acceptable sentence."""
+"""Labels in lower case; True for a row with an acceptable sentence."""
 
 
 class PairSentence(NamedTuple):
@@ -98,7 +98,7 @@ class PairTable:
 
     @property
     def are_rows(self) -> bool:
-        """Whether each sentence has a row of its own."""
+        """True if each sentence has a row of its own."""
         return len(self.columns) == 1
 
     @property

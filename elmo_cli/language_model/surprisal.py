@@ -28,7 +28,7 @@ class Surprisals(NamedTuple):
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
     """Shape (T,)."""
     entropy: NDArray[np.float64] | None
@@ -40,7 +40,7 @@ class DirectedSurprisals(NamedTuple):
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
     """Shape (D, T); with the boundary, (D, T + 1)."""
     entropy: NDArray[np.float64]
@@ -87,7 +87,7 @@ def measure_directions(
         direction: Directions of the predictions; both have the order forward, backward.
         with_entropy: Compute the entropy of each prediction too.
         with_boundary: Include the surprisal of `</S>` after the tokens, which the forward
-            direction predicts, or that of `<S>` before them, which the backward direction predicts.
+            direction predicts, or of `<S>` before them, which the backward direction predicts.
     """
     slots = SLOTS[direction]
 

@@ -38,7 +38,7 @@ class UnitSurprisal(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the vocabulary contains all its tokens."""
+        """True if the vocabulary contains all its tokens."""
         return self.n_unknown == 0
 
 
@@ -101,7 +101,7 @@ class SurprisalTable:
             batch_size, is_ready: As in `LanguageModel.score`.
 
         Raises:
-            InputError: The tokens of a record are not those of its words or regions.
+            InputError: The tokens of a record do not fit its words or regions.
         """
         measure = partial(
             measure_directions,

@@ -39,7 +39,7 @@ def texts(path: str) -> list[str]:
 
 
 def tooltips(path: str) -> list[str]:
-    """The tooltips of the bars."""
+    """Return the tooltips of the bars."""
     return [
         title.text or ""
         for group in ElementTree.parse(path).iter(f"{SVG}g")

@@ -14,7 +14,7 @@ MODEL = ("--model", "model")
 
 @pytest.fixture(autouse=True)
 def items(word_model: None) -> None:
-    """A table in the current folder."""
+    """Write a table in the current folder."""
     Path("items.csv").write_text('id,text,note\na,the cat,"x, ""y"""\nb,the dog,\n')
 
 

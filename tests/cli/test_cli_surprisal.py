@@ -18,7 +18,7 @@ b,the cat sat,the cat | sat,y
 
 @pytest.fixture(autouse=True)
 def items(word_model: None) -> None:
-    """A table in the current folder."""
+    """Write a table in the current folder."""
     Path("items.csv").write_text(ITEMS)
 
 

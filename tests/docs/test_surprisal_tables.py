@@ -18,7 +18,7 @@ FIGURE = re.compile(r"\d+\.\d+")
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The page; the current folder has the tables that it shows."""
+    """Return the page, and write the tables that it shows in the current folder."""
     for package in ("pandas", "polars", "duckdb", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)

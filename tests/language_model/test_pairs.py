@@ -46,7 +46,7 @@ def row_of(identifier: object, label: object, text: str, **columns: object) -> R
 
 
 def expected_bits(folder: Path, tokens: list[str]) -> list[float]:
-    """The reference's surprisals of a sentence with its boundary, forward and backward."""
+    """Return the reference's surprisals of a sentence with its boundary, forward and backward."""
     options = json.loads((folder / "options.json").read_text())
     arrays = reference.read_arrays(folder / "weights.hdf5")
     softmax = reference.read_arrays(folder / "softmax.hdf5")

@@ -44,13 +44,13 @@ def measure_rows(
 
 
 def record_of(words: Sequence[Sequence[str]], mark: str) -> Record:
-    """A record whose units are lists of tokens without white space, with a mark between units."""
+    """Return a record of units, which are lists of tokens, with a mark between units."""
     text = mark.join("".join(tokens) for tokens in words)
     return Record(text, [token for tokens in words for token in tokens], "s1")
 
 
 def expected_bits(folder: Path, tokens: list[str]) -> tuple[list[float], list[float]]:
-    """The reference's surprisals of the tokens of a sentence, forward and backward."""
+    """Return the reference's surprisals of the tokens of a sentence, forward and backward."""
     options = json.loads((folder / "options.json").read_text())
     arrays = reference.read_arrays(folder / "weights.hdf5")
     softmax = reference.read_arrays(folder / "softmax.hdf5")
@@ -103,7 +103,7 @@ def test_words_of_a_text_add_up_to_its_tokens(folder: Path) -> None:
     assert columns[6:8] == ["entropy_forward", "entropy_backward"]
     assert [row[:4] for row in words[2:4]] == [[1, 3, "didn't", 2], [1, 4, "see", 1]]
     assert_allclose(words[2][4:6], np.sum([row[3:5] for row in tokens[2:4]], axis=0))
-    # The entropy is that of the prediction that meets the word first in each direction.
+    # Each direction has the entropy of the prediction that meets the word first.
     assert words[2][7:9] == [tokens[2][6], tokens[3][7]]
 
 
