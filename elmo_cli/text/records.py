@@ -13,6 +13,8 @@ _Tokens = TypeVar("_Tokens", bound=Sequence[str])
 class NumericId(str):
     """Id that is an integer in its input, and again in outputs that have integers."""
 
+    __slots__ = ()
+
 
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence."""
