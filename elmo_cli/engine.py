@@ -128,7 +128,8 @@ class Engine:
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window.
 
-        Equal sentences share one result, unless the state is carried over.
+        Equal sentences share one result, unless the state is carried over. Then the boundaries of
+        empty sentences change the state of their slots, as in AllenNLP, unless all are empty.
 
         Args:
             sentences: The window; one batch if the state is carried over.
@@ -159,6 +160,10 @@ class Engine:
                 None if self.device.type == "cpu" else partial(compute_batch, on_cpu=True)
             ),
         )
+        slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
+        if carried and 0 < len(slots) < len(sentences):
+            with torch.inference_mode():
+                self.encoder.run([[]] * len(slots), slots)
         return [results.get(index, empty) for index in indices]
 
     def embed(

@@ -182,13 +182,9 @@ def bilm(
 ) -> tuple[Array, State]:
     """All layers of one sentence, its boundaries included, and where it ended.
 
-    The layers have the shape (1 + n_layers, T + 2, 2 P). A sentence without tokens
-    has no boundaries either, and ends where it started.
+    The layers have the shape (1 + n_layers, T + 2, 2 P).
     """
     start = zero_state(options) if state is None else state
-    if not sentence:
-        shape = (1 + options["lstm"]["n_layers"], 0, 2 * options["lstm"]["projection_dim"])
-        return np.zeros(shape), start
     vectors = [token_vector(token, options, arrays, words) for token in ["<S>", *sentence, "</S>"]]
     ahead, ahead_ended = run_direction(vectors, FORWARD, start, options, arrays)
     behind, behind_ended = run_direction(vectors, BACKWARD, start, options, arrays)

@@ -71,6 +71,34 @@ def test_carried_state_gives_allennlps_activations(
             assert_allclose(activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("batch_tokens", [None, 1])
+def test_carried_state_of_empty_sentences_is_allennlps(
+    golden: Golden, batch_tokens: int | None
+) -> None:
+    batches = json.loads(golden.with_empty.attrs["batches"])
+    carrying = load(golden.files, state="carry", batch_tokens=batch_tokens)
+    found = [carrying.embed_batch(batch) for batch in batches]
+    for number, batch in enumerate(batches):
+        for slot in range(len(batch)):
+            activations = found[number][slot]
+            if not batch[slot]:
+                assert activations.shape[1] == 0
+            else:
+                assert_close(activations, golden.with_empty[f"stateful/{number}/{slot}"][()])
+
+
+def test_carried_state_of_blank_lines_is_allennlps(golden: Golden, tmp_path: Path) -> None:
+    batch = [["the", "cat", "sat"], ["a"], ["b", "c"], ["x"], [], ["y", "z"]]
+    text = io.StringIO("".join(" ".join(sentence) + "\n" for sentence in batch))
+    carrying = load(golden.files, state="carry")
+    carrying.embed_file(text, tmp_path / "out", batch_size=3)
+    assert content(tmp_path / "out")[2]["4"].shape[1] == 0
+    (*_, found) = carrying.embed_batch([["q"], ["q"]])
+    again = load(golden.files, state="carry")
+    (*_, expected) = [again.embed_batch(each) for each in (batch[:3], batch[3:], [["q"], ["q"]])]
+    assert np.array_equal(found, expected[1])
+
+
 @pytest.mark.cuda
 def test_a_gpu_gives_allennlps_activations(golden: Golden) -> None:
     on_gpu = load(golden.files, cuda_device=0)

@@ -250,12 +250,11 @@ class BiLmRunner:
         vectors = vectors.to(_gates_dtype(bilm))  # Autocast gives another data type.
         # This is no inference tensor, because the gradients of a mix need it.
         layers = vectors.new_zeros(bilm.options.n_layers, *mask.shape, bilm.options.width)
-        running = [length > 0 for length in lengths]
-        if any(running):
+        if len(lengths):
             run = self._contextualize
             if "torch._dynamo" in sys.modules:  # torch.compile would trace the calls of kernels.
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
-            layers[:, mask] = run(bilm, vectors, tokens.numpy()[running])
+            layers[:, mask] = run(bilm, vectors, tokens.numpy())
         return layers
 
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:

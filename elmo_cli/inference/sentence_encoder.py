@@ -169,8 +169,8 @@ class FixedStateEncoder(SentenceEncoder):
 class CarriedStateEncoder(SentenceEncoder):
     """Encoder that starts a sentence where the one in its slot ended, as AllenNLP and bilm-tf do.
 
-    A slot is the index of a sentence in its batch. Slots that are missing in a batch, or whose
-    sentence is empty, keep their state. New slots start at zero.
+    A slot is the index of a sentence in its batch. Slots that a batch does not have keep their
+    state. New slots start at zero. `run` takes empty sentences too, whose boundaries alone are run.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:

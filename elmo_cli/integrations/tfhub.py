@@ -78,7 +78,6 @@ class HubElmo(nn.Module):
         tokens, n_steps = _read(sentences, lengths)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
         layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
-        # The second boundary is at the end of the mask; a sentence without tokens has none.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)

@@ -104,11 +104,10 @@ class BiLm(nn.Module):
 
         Args:
             ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
-            state: State that each sentence starts from; None is the zero state. Sentences
-                without tokens get no boundaries, and keep their state.
+            state: State that each sentence starts from; None is the zero state.
         """
         bounded, mask = self.add_boundaries(ids)
-        lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
+        lengths = (mask.sum(dim=1) - 2).tolist()
         return self.run_bounded(
             mask, lengths, lambda rows, columns: self.token_encoder(bounded[rows, columns]), state
         )
@@ -129,7 +128,7 @@ class BiLm(nn.Module):
                 their token vectors, float, shape (N, P).
             state: State that each sentence starts from.
         """
-        packing = pack([length + 2 if length > 0 else 0 for length in lengths])
+        packing = pack([length + 2 for length in lengths])
         rows, columns, order, reversal = (
             torch.from_numpy(indices).to(mask.device, non_blocking=True)
             for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
@@ -198,7 +197,7 @@ class BiLm(nn.Module):
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Put one boundary before and one after each sentence that has tokens.
+        """Put one boundary before and one after each sentence, as AllenNLP does for empty ones too.
 
         Args:
             ids: int64, shape (B, T, C).
@@ -211,11 +210,9 @@ class BiLm(nn.Module):
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
         # Nothing here waits for a GPU: positions are compared, not searched.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
-        at_start = (positions == 0) & (lengths > 0)  # (B, T + 2)
-        at_end = (positions == lengths + 1) & (lengths > 0)
         bounded = functional.pad(ids, (0, 0, 1, 1))
-        bounded = torch.where(at_start[..., None], start, bounded)
-        bounded = torch.where(at_end[..., None], end, bounded)
+        bounded = torch.where((positions == 0)[:, None], start, bounded)
+        bounded = torch.where((positions == lengths + 1)[..., None], end, bounded)
         return bounded, (bounded > 0).any(dim=2)
 
 

@@ -198,17 +198,25 @@ class TokenTable(nn.Module):
             [*self.words, *encoder.boundaries],
         )
 
-    def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
-        """Return the rows of `vectors` for word indices, with boundaries: shape (B, T + 2).
+    def slots(self, word_inputs: Tensor, has_ids: Tensor) -> Tensor:
+        """Return the rows of `vectors` for word indices, int64, shape (B, T).
 
-        -1 marks a word that the table does not contain. Word indices are int64, shape (B, T).
+        -1 marks a word that the table does not contain. The vector of `UNKNOWN_WORD` serves tokens
+        without ids, as in AllenNLP.
+
+        Args:
+            word_inputs: int64, shape (B, T).
+            has_ids: bool, shape (B, T): the token can be encoded from its ids.
         """
-        n_words = len(self.words)
-        held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
-        held &= word_inputs != self._unknown  # The index is -1 if the list lacks this word.
-        slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
-        ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
-        return slots.scatter(1, ends, n_words + 1)
+        held = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
+        held &= (word_inputs != self._unknown) | ~has_ids  # -1 if the list lacks this word.
+        return word_inputs.long().where(held, -1)
+
+    def with_boundaries(self, slots: Tensor, mask: Tensor) -> Tensor:
+        """Return slots with those of the boundaries: int64, (B, T) to (B, T + 2)."""
+        bounded = functional.pad(slots, (1, 1), value=len(self.words))
+        ends = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
+        return bounded.scatter(1, ends, len(self.words) + 1)
 
     def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
         """Look up slots, int64, shape (N,): token vectors, float, shape (N, P).
