@@ -84,8 +84,10 @@ def token_vector(
         vector: Array = arrays["embedding"][row]
         return vector
     features = convolutions(token, options, arrays)
-    for k in range(options["char_cnn"]["n_highway"]):
+    for k in range(options["char_cnn"].get("n_highway") or 0):
         features = highway(features, k, arrays)
+    if "CNN_proj/W_proj" not in arrays:
+        return features
     projected: Array = features @ arrays["CNN_proj/W_proj"] + arrays["CNN_proj/b_proj"]
     return projected
 
@@ -129,7 +131,7 @@ def zero_state(options: Options) -> State:
     def zeros() -> CellState:
         return CellState(np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
 
-    return [(zeros(), zeros()) for _ in range(lstm["n_layers"])]
+    return [(zeros(), zeros()) for _ in range(lstm.get("n_layers", 1))]
 
 
 def lstm_step(
@@ -160,7 +162,7 @@ def run_direction(
     """The outputs of each layer of one stack, in the order of the sentence."""
     inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
     layers, ended = [], []
-    for layer in range(options["lstm"]["n_layers"]):
+    for layer in range(options["lstm"].get("n_layers", 1)):
         current = state[layer][direction]
         outputs = []
         for x in inputs:

@@ -65,6 +65,7 @@ class BiLm(nn.Module):
         *,
         token_encoder: TokenEncoder | None = None,
         projects: bool = True,
+        projects_features: bool = True,
         dropout: float = 0.0,
     ) -> None:
         """Build the modules; `weights.read_weights` fills them.
@@ -75,6 +76,8 @@ class BiLm(nn.Module):
             token_encoder: Token encoder in place of the one that `options` describe.
             projects: False where dim equals projection_dim and the weights have
                 no projection after the cell.
+            projects_features: False where the features of characters have the size
+                projection_dim and the weights have no projection of them.
             dropout: Share of the inputs of every LSTM that training drops.
         """
         super().__init__()
@@ -84,7 +87,9 @@ class BiLm(nn.Module):
         if token_encoder is not None:
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
-            self.token_encoder = CharacterEncoder(options.char_cnn, size)
+            self.token_encoder = CharacterEncoder(
+                options.char_cnn, size, projects=projects_features
+            )
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:

@@ -197,7 +197,8 @@ def _read(
     if not isinstance(found, dict):
         errors.append(f"{name}: expected an object, found {_shown(found)}")
         return {}
-    values = {key: found.get(key, _DEFAULTS.get(key)) for key in checks}
+    values = {key: found.get(key) for key in checks}
+    values |= {key: value for key, value in _DEFAULTS.items() if values.get(key, value) is None}
     for key, (expected, accepts) in checks.items():
         if not accepts(values[key]):
             errors.append(f"{name}.{key}: expected {expected}, found {_shown(values[key])}")
@@ -256,7 +257,13 @@ _CHARACTERS: Final = {
     "n_highway": _whole(0, _MAX_LAYERS),
     "activation": ('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
 }
-_DEFAULTS: Final = {"use_skip_connections": False, "max_characters_per_token": 50}
+_DEFAULTS: Final = {
+    "n_layers": 1,
+    "use_skip_connections": False,
+    "n_highway": 0,
+    "max_characters_per_token": 50,
+}
+"""Values of keys that are missing or null, as in bilm-tf."""
 
 
 # ELMoForManyLangs (Che et al., 2018).
@@ -304,14 +311,21 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
 
 
 def parameters_by_part(
-    options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
+    options: ModelOptions,
+    n_words: int | None = None,
+    n_characters: int = N_CHARACTERS,
+    *,
+    projects: bool = True,
 ) -> dict[str, int]:
-    """Count the values in the weights file of a model; words count if their number is known."""
+    """Count the values in the weights file of a model; words count if their number is known.
+
+    `projects` is False if the features of characters are not projected.
+    """
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
-        word_dim, projects = options.word_dim, True
+        word_dim = options.word_dim
     else:
-        word_dim, projects = (size, False) if characters is None else (0, True)
+        word_dim, projects = (size, False) if characters is None else (0, projects)
     parts = {}
     if word_dim and n_words is not None:
         parts["word embedding"] = n_words * word_dim

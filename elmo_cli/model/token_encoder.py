@@ -105,9 +105,11 @@ class CharacterFeatures(nn.Module):
 class CharacterEncoder(CharacterFeatures, TokenEncoder):
     """Token encoder that reads characters: their features, projected."""
 
-    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+    def __init__(
+        self, options: CharacterOptions, projection_dim: int, *, projects: bool = True
+    ) -> None:
         super().__init__(options)
-        self.projection = nn.Linear(options.n_filters, projection_dim)
+        self.projection = nn.Linear(options.n_filters, projection_dim) if projects else None
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the character ids of tokens: int64, shape (N, 50), on the CPU."""
@@ -115,7 +117,8 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode `character_ids`, int64, shape (N, 50): float, shape (N, P)."""
-        vectors: Tensor = self.projection(self.features(ids))  # (N, P)
+        features = self.features(ids)  # (N, F)
+        vectors: Tensor = features if self.projection is None else self.projection(features)
         return vectors
 
 

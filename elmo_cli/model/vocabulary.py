@@ -5,7 +5,7 @@ bytes, word end, padding to the end. Every id in the result is one higher, so th
 zeros can mean "no token here".
 
 A vocabulary file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then
-words by falling count.
+words by falling count. A line `!!!MAXTERMID` is no word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,6 +69,10 @@ SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 """Words of every vocabulary; the first ones in vocabularies that are written here."""
 
 
+MAX_TERM_ID: Final = "!!!MAXTERMID"
+"""Line of some vocabulary files that bilm-tf skips."""
+
+
 class Vocabulary:
     """Words in the order of their ids."""
 
@@ -104,11 +108,12 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """Read the words of a file, one per line, without checking them."""
+    """Read the words of a file, one per line, without checking them or `!!!MAXTERMID`."""
     try:
         text = read_text(path)
     except OSError as error:
         raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from None
-    return [line.strip() for line in text.rstrip("\r\n").split("\n")]
+    words = (line.strip() for line in text.rstrip("\r\n").split("\n"))
+    return [word for word in words if word != MAX_TERM_ID]

@@ -77,16 +77,16 @@ class TensorFile:
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
         names = {name.partition("/")[0] for name in self.names}
+        found = []
         if names & {"char_embed", "embedding", "RNN_0"}:
-            found = BILM
-        elif "softmax" in names:
-            found = SOFTMAX
-        elif names & {"sentence_to_index", "0"}:
-            found = "activations, as `elmo embed` writes them"
-        else:
-            found = ", ".join(sorted(names)[:5]) or "nothing"
-        if found not in kinds:
-            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
+            found.append(BILM)
+        if "softmax" in names:  # One file may have both.
+            found.append(SOFTMAX)
+        if names & {"sentence_to_index", "0"}:
+            found.append("activations, as `elmo embed` writes them")
+        if not set(found) & set(kinds):
+            shown = found[0] if found else ", ".join(sorted(names)[:5]) or "nothing"
+            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {shown}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
@@ -255,8 +255,11 @@ def below_padding(table: Tensor) -> Tensor:
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
-def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
-    """Return all datasets of a weights file with the parameters of a `BiLm` that they store."""
+def table(options: ModelOptions, *, projects: bool, projects_features: bool) -> Iterator[Entry]:
+    """Return all datasets of a weights file with the parameters of a `BiLm` that they store.
+
+    The last two arguments are those of `BiLm`.
+    """
     if options.char_cnn is None:
         yield _lookup("embedding", "token_encoder.embedding.weight")
     else:
@@ -269,8 +272,9 @@ def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
                 highway = f"token_encoder.highways.{k}.{gate}"
                 yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
                 yield _entry(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
-        yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
-        yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
+        if projects_features:
+            yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
+            yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -291,12 +295,16 @@ def read_weights(
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
+        # bilm-tf writes no projection that keeps the size. Other programs may write one.
+        size, characters = options.lstm.projection_dim, options.char_cnn
         has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
-        projects = has_projection or options.lstm.dim != options.lstm.projection_dim
+        projects = options.lstm.dim != size or has_projection
+        n_features = None if characters is None else characters.n_filters
+        features = n_features != size or "CNN_proj/W_proj" in file.names
         with torch.device("meta"), Uninitialized():  # shapes without values
-            bilm = BiLm(options, vocabulary, projects=projects)
+            bilm = BiLm(options, vocabulary, projects=projects, projects_features=features)
         state = bilm.state_dict()
-        entries = list(table(options, projects=projects))
+        entries = list(table(options, projects=projects, projects_features=features))
         expected = {e.dataset: tuple(e.to_dataset(state[e.parameter]).shape) for e in entries}
         file.check_shapes(expected, "the options")
         for entry in entries:
@@ -325,11 +333,15 @@ class Uninitialized(TorchFunctionMode):
 
 def write_weights(path: str | Path, bilm: BiLm) -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
-    projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
+    entries = table(
+        bilm.options,
+        projects="forward_layers.0.projection.weight" in parameters,
+        projects_features="token_encoder.projection.weight" in parameters,
+    )
     values = (
         (entry.dataset, entry.to_dataset(parameters[entry.parameter].detach()).cpu().numpy())
-        for entry in table(bilm.options, projects=projects)
+        for entry in entries
     )
     write_tensors(path, values, "float32")
 

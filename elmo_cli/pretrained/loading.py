@@ -30,6 +30,7 @@ from elmo_cli.pretrained.model_files import (
     FILE_NAMES,
     TOKEN_ENCODER,
     ModelFiles,
+    has_tensor,
     only_file,
     read_folder,
     sha256,
@@ -108,6 +109,7 @@ def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
 
 def _language_model(files: ModelFiles) -> ModelFiles:
     """Return the files; raise a `ModelError` if the softmax or its vocabulary is missing."""
+    files = with_own_softmax(files)
     if files.softmax is None:
         raise ModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
@@ -120,6 +122,15 @@ def _language_model(files: ModelFiles) -> ModelFiles:
             f"{files.softmax}, or --vocabulary-file"
         )
     return replace(files, vocabulary=vocabulary)
+
+
+def with_own_softmax(files: ModelFiles) -> ModelFiles:
+    """Return the files with the weights as the softmax, if one file has both."""
+    if files.softmax is not None or files.weights.suffix == ".pkl":
+        return files
+    return (
+        replace(files, softmax=files.weights) if has_tensor(files.weights, "softmax/W") else files
+    )
 
 
 def load_bilm(files: ModelFiles) -> "BiLm":
@@ -310,7 +321,17 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
     }
 
 
+def _projects(files: ModelFiles) -> bool:
+    """Return whether a model of characters has a projection, which bilm-tf omits if it can."""
+    options = files.parsed_options
+    characters = None if isinstance(options, ManyLangsOptions) else options.char_cnn
+    if characters is None or characters.n_filters != options.lstm.projection_dim:
+        return True
+    return has_tensor(files.weights, "CNN_proj/W_proj")
+
+
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
+    files = with_own_softmax(files)
     options = files.parsed_options
     n_words, n_characters = None, N_CHARACTERS
     if isinstance(options, ManyLangsOptions):
@@ -324,7 +345,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     card: list[str] = []
     with suppress(OSError, UnicodeDecodeError):
         card = read_text(files.options.with_name("card.md")).splitlines()[:_CARD_LINES]
-    parts = parameters_by_part(options, n_words, n_characters)
+    parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
         for role in FILE_NAMES

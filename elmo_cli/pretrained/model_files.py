@@ -5,7 +5,9 @@ and ELMoForManyLangs can be used unchanged.
 """
 
 import hashlib
+import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -28,6 +30,8 @@ FILE_NAMES: Final = {
 }
 """Name in the cache folder of the file with each role."""
 
+_MAX_HEADER_BYTES: Final = 100_000_000
+"""Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
 
@@ -121,6 +125,23 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         )
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     return ModelFiles(name, found["options"][0], found["weights"][0], vocabulary, softmax)
+
+
+def has_tensor(path: Path, name: str) -> bool:
+    """Return whether a file of weights has a tensor; False for a damaged file.
+
+    Torch, which takes a second, is not imported.
+    """
+    with suppress(OSError, ValueError):
+        if path.suffix == ".safetensors":
+            with open(path, "rb") as file:
+                n_bytes = min(int.from_bytes(file.read(8), "little"), _MAX_HEADER_BYTES)
+                return name in json.loads(file.read(n_bytes))
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            return name in file
+    return False
 
 
 def content_sha256(files: ModelFiles) -> str:
