@@ -34,7 +34,7 @@ from elmo_cli.settings import (
     plan_file,
 )
 from elmo_cli.text.input_formats import find_format
-from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.records import Sentence, check_batch, check_sentence, check_sentences
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(map(check_sentence, batch))
+        sentences = list(check_sentences(batch, "batch"))
         embedded = self.engine.embed(sentences, self._selection(), self.device)
         longest = max((len(sentence) for sentence in sentences), default=0)
         shape = len(sentences), self.options.n_layers, longest, self.options.width
@@ -217,11 +217,11 @@ class ElmoEmbedder:
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence: float32, shape (L, T, W)."""
-        return self.embed_batch([sentence])[0]
+        return self.embed_batch([check_sentence(sentence)])[0]
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = list(map(check_sentence, batch))
+        window = list(check_sentences(batch, "batch"))
         return list(map(result_or_raise, self.engine.embed_window(window, self._selection())))
 
     def embed_sentences(
@@ -258,7 +258,7 @@ class ElmoEmbedder:
         """
         selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
         windows = self.engine.run(
-            map(check_sentence, sentences),
+            check_sentences(sentences),
             partial(self.engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -351,9 +351,12 @@ class ElmoEmbedder:
         """
         tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
         tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
-        listed = [texts] if isinstance(texts, str) else texts
+        listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
         sentences = [
-            tokenize(text) if isinstance(text, str) else check_sentence(text) for text in listed
+            tokenize(text)
+            if isinstance(text, str)
+            else check_sentence(text, f"texts[{index}]", "a string or a list of tokens")
+            for index, text in enumerate(listed)
         ]
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(

@@ -22,7 +22,7 @@ from elmo_cli.model.vocabulary import (
     Vocabulary,
     character_ids,
 )
-from elmo_cli.text.records import check_sentence
+from elmo_cli.text.records import check_sentences
 
 CHUNK_TOKENS = 1024
 """Number of tokens that are encoded together, to limit memory."""
@@ -50,7 +50,7 @@ def pad_ids(
     sentences: Sequence[Sequence[str]], token_ids: Callable[[Sequence[str]], Tensor]
 ) -> Tensor:
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
-    ids = [token_ids(check_sentence(sentence)) for sentence in sentences]
+    ids = [token_ids(sentence) for sentence in check_sentences(sentences, "batch")]
     return pad_sequence([*ids, token_ids([])], batch_first=True)[
         :-1
     ]  # pad_sequence needs at least one sequence.
