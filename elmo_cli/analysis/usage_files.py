@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.target_words import WORDS
 from elmo_cli.analysis.usage_writers import COLUMNS, LAYER_PREFIX, VECTOR
-from elmo_cli.errors import InputError, first_line, load_extra, shown
+from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
 from elmo_cli.outputs.streams import RECORDS
 from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Sentence
@@ -88,7 +88,7 @@ class UsagesFile:
         try:
             yield
         except FileNotFoundError:
-            raise InputError(f"{self.path}: no such file") from None
+            raise MissingInputError(f"{self.path}: no such file") from None
         except InputError:
             raise
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
-from elmo_cli.errors import OptionsError, shown
+from elmo_cli.errors import MissingOptionsError, OptionsError, missing_if, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
 from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.lines import read_text
@@ -149,7 +149,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path))
     except OSError as error:
-        raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
+        kind = missing_if(error, OptionsError, MissingOptionsError)
+        raise kind(f"{path}: cannot read the options: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise it too.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):

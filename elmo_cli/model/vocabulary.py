@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, MissingInputError, missing_if
 from elmo_cli.text.lines import not_utf8, read_text
 
 MAX_CHARACTERS: Final = 50
@@ -112,7 +112,8 @@ def read_words(path: str | Path) -> list[str]:
     try:
         text = read_text(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
+        kind = missing_if(error, InputError, MissingInputError)
+        raise kind(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from None
     words = (line.strip() for line in text.rstrip("\r\n").split("\n"))

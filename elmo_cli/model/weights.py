@@ -18,6 +18,7 @@ The names of a biLM's weights are bilm-tf's: one table, read both ways. All matr
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
+import errno
 import io
 import json
 import math
@@ -36,7 +37,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.atomic import replaced
-from elmo_cli.errors import WeightsError, first_line, load_extra
+from elmo_cli.errors import (
+    MissingWeightsError,
+    WeightsError,
+    first_line,
+    load_extra,
+    missing_if,
+)
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -172,9 +179,13 @@ def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> 
     try:
         yield
     except errors as error:
-        if isinstance(error, OSError) and error.errno:
-            reason = os.strerror(error.errno)
-            raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
+        number = error.errno if isinstance(error, OSError) else None
+        if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
+            number = errno.ENOENT
+        if isinstance(error, OSError) and number:
+            reason = os.strerror(number)
+            kind = missing_if(error, WeightsError, MissingWeightsError)
+            raise kind(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)
         message = f"{path}: the weights file is damaged, or is none: {reason}; get it again"
         raise WeightsError(message) from None

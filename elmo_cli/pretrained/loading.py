@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
 from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_training
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.download import (
@@ -111,13 +111,13 @@ def _language_model(files: ModelFiles) -> ModelFiles:
     """Return the files; raise a `ModelError` if the softmax or its vocabulary is missing."""
     files = with_own_softmax(files)
     if files.softmax is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
             f"beside {files.weights}, or --softmax-file"
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.name}: no vocabulary, the words of its softmax; expected vocab.txt beside "
             f"{files.softmax}, or --vocabulary-file"
         )
@@ -147,7 +147,7 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     if options.char_cnn is not None:
         return read_weights(files.weights, options)
     if files.vocabulary is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
             f"expected vocab.txt beside {files.weights}"
         )
@@ -210,7 +210,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if not os.path.isfile(path):
-        raise ModelError(source + no_such_model(name))
+        raise no_such_model(name, source)
     if not zipfile.is_zipfile(path):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found another file; of a model's "
@@ -237,7 +237,7 @@ def remove_model(name: str) -> tuple[Path, int]:
         raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
     model = published_model(name)
     if model is None:
-        raise ModelError(no_such_model(name))
+        raise no_such_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
     folder = published_folder(model)
@@ -255,18 +255,18 @@ def _is_path(text: str) -> bool:
     return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
 
 
-def no_such_model(name: str | Path) -> str:
-    """Return the message for a name of no model, with the nearest name."""
+def no_such_model(name: str | Path, source: str = "") -> ModelError:
+    """Return the error for a name of no model, with the nearest name after the `source`."""
     text = str(name)
     looks_like_path = isinstance(name, Path) or _is_path(text)
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
-        return f"{text}: no such model folder or zip file"
+        return MissingModelError(f"{source}{text}: no such model folder or zip file")
     names = [model.name for model in MODELS]
     near = difflib.get_close_matches(text.lower(), names, n=1)
     question = f"; did you mean {near[0]}?" if near else ";"
     shown = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    return (
-        f"no model {text}{question} known are {shown}, {MANY_LANGS_PREFIX}LANGUAGE (see "
+    return MissingModelError(
+        f"{source}no model {text}{question} known are {shown}, {MANY_LANGS_PREFIX}LANGUAGE (see "
         "`elmo models`), or the path of a folder"
     )
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from elmo_cli.errors import ModelError
+from elmo_cli.errors import MissingModelError, ModelError
 from elmo_cli.model.options import (
     ManyLangsOptions,
     ModelOptions,
@@ -119,7 +119,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(paths) > 1:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
-        raise ModelError(
+        kind = ModelError if all(found.values()) else MissingModelError
+        raise kind(
             f"{folder}: expected a model (options.json and weights.hdf5), "
             f"found {' and '.join(errors)}"
         )

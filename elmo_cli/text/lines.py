@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, first_line
+from elmo_cli.errors import InputError, MissingInputError, first_line, missing_if
 from elmo_cli.text.compression import decompressed, is_damage
 from elmo_cli.text.file_types import binary_type
 from elmo_cli.text.pipes import STANDARD_INPUT, Pipe, open_fifo, open_standard_input
@@ -60,7 +60,8 @@ def open_text(
         is_fifo = Path(path).is_fifo()
         file = open_fifo(path, should_stop) if is_fifo else open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
+        kind = missing_if(error, InputError, MissingInputError)
+        raise kind(f"{path}: cannot read the input: {error.strerror}") from None
     with file:
         yield file
 
