@@ -202,10 +202,11 @@ class Elmo(nn.Module):
 
 
 def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
-    """Return inputs without any characters in the shape that word indices need."""
-    if word_inputs.shape == inputs.shape[:-1] or inputs.any():
+    """Return inputs without any characters in the shape and type that word indices need."""
+    fits = word_inputs.shape == inputs.shape[:-1] and not inputs.is_floating_point()
+    if fits or inputs.any():
         return inputs
-    return inputs.new_zeros(*word_inputs.shape, inputs.shape[-1])
+    return inputs.new_zeros(*word_inputs.shape, inputs.shape[-1], dtype=torch.int64)
 
 
 def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
