@@ -128,9 +128,8 @@ def with_own_softmax(files: ModelFiles) -> ModelFiles:
     """Return the files with the weights as the softmax, if one file has both."""
     if files.softmax is not None or files.weights.suffix == ".pkl":
         return files
-    return (
-        replace(files, softmax=files.weights) if has_tensor(files.weights, "softmax/W") else files
-    )
+    has_both = has_tensor(files.weights, "softmax/W")
+    return replace(files, softmax=files.weights) if has_both else files
 
 
 def load_bilm(files: ModelFiles) -> "BiLm":
