@@ -18,7 +18,7 @@ from elmo_cli.pretrained.loading import choose_model, load_bilm
 _Path: TypeAlias = str | Path | None
 
 _FIRST_WORD: Final = 1 << 40
-"""Number that is added to the slot of a word without characters to make ids of its own."""
+"""Number that is added to the row of a word without characters to make ids of its own."""
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -135,10 +135,10 @@ class Elmo(nn.Module):
         if self.token_table is not None and word_inputs is not None:
             inputs = _with_shape_of(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
-        ids, slots, lost = self._find_words(inputs.flatten(0, -3).long(), word_inputs)
+        ids, table_rows, lost = self._find_words(inputs.flatten(0, -3).long(), word_inputs)
         lengths = _lengths(ids, lost)
         try:  # (L, B, T + 2, W), (B, T + 2)
-            layers, mask = self._run(ids, slots, lengths)
+            layers, mask = self._run(ids, table_rows, lengths)
         except IndexError as error:
             raise InputError(
                 "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
@@ -157,7 +157,7 @@ class Elmo(nn.Module):
     def _find_words(
         self, ids: Tensor, word_inputs: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return the ids, (B, T, C), the slots of words in the cache, (B, T), and lost words.
+        """Return the ids, (B, T, C), the rows of words in the cache, (B, T), and lost words.
 
         A word outside the cache and without characters is lost.
         """
@@ -165,24 +165,24 @@ class Elmo(nn.Module):
         if word_inputs is None or self.token_table is None:
             return ids, None, torch.zeros_like(has_ids)
         words = word_inputs.flatten(0, -2)
-        slots = self.token_table.slots(words, has_ids)
-        # The slot of a word without characters tells it from other words. It is never encoded.
-        only_words = ~has_ids & (slots >= 0)
-        ids = torch.where(only_words[..., None], _FIRST_WORD + slots[..., None], ids)
-        return ids, slots, (words > PADDING_INDEX) & ~has_ids & ~only_words
+        rows = self.token_table.find_rows(words, has_ids)
+        # The row of a word without characters distinguishes it from other words.
+        only_words = ~has_ids & (rows >= 0)
+        ids = torch.where(only_words[..., None], _FIRST_WORD + rows[..., None], ids)
+        return ids, rows, (words > PADDING_INDEX) & ~has_ids & ~only_words
 
     def _run(
-        self, ids: Tensor, slots: Tensor | None, lengths: Sequence[int]
+        self, ids: Tensor, table_rows: Tensor | None, lengths: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
         """Return the layers, float, shape (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
         table, encoder = self.token_table, self.bilm.token_encoder
-        if table is None or slots is None:
+        if table is None or table_rows is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
-        all_slots = table.with_boundaries(slots, mask)
+        all_rows = table.with_boundaries(table_rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
-            vectors: Tensor = table(all_slots[rows, columns], bounded[rows, columns], encoder)
+            vectors: Tensor = table(all_rows[rows, columns], bounded[rows, columns], encoder)
             return vectors
 
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask

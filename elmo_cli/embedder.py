@@ -277,7 +277,7 @@ class ElmoEmbedder:
             or (W,).
 
         Raises:
-            InputError: There is no such layer or pooling, or both `layers` and `mix` are given.
+            InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
         engine = self.engine
         selection = self._selection(engine, layers, mix_of(mix), gamma, pooling, normalize)
@@ -291,7 +291,7 @@ class ElmoEmbedder:
 
     @staticmethod
     def _selection(engine: Engine, *choices: Any) -> Selection:
-        """Return a selection checked for the model; the arguments are those of `Selection`."""
+        """Return a selection checked for the model. See `Selection` for the arguments."""
         return Selection(*choices).for_model(engine.options.n_layers)
 
     @overload  # A string is a sequence of strings too; the first overload counts for it.
@@ -371,8 +371,8 @@ class ElmoEmbedder:
             one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
 
         Raises:
-            InputError: A text is neither a string nor a list of tokens, or there is no such
-                layer, pooling or tokenizer.
+            InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
+                or the tokenizer is unknown.
         """
         tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
         tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize

@@ -12,7 +12,7 @@ from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options,
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:
-    """A good architecture with the value under a dotted name replaced."""
+    """Return a valid architecture with the value under a dotted name replaced."""
     content = small_architecture()
     *sections, key = name.split(".")
     section = content
@@ -99,8 +99,8 @@ def test_all_faults_are_named_at_once() -> None:
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
     assert faults_of(content) == (
         "lstm.dim: expected a whole number, 1 to 100,000, found 0; "
-        "lstm.projection_dim: expected a whole number, 1 to 100,000, found nothing; "
-        "char_cnn.filters: expected a list of [width, count] pairs, found nothing; "
+        "lstm.projection_dim: expected a whole number, 1 to 100,000, found no value; "
+        "char_cnn.filters: expected a list of [width, count] pairs, found no value; "
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
 
