@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import csv
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -198,34 +199,79 @@ batch_tokens_option = count(
 )
 
 
-def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
-    """Add the options for the format of a text, as `TextSettings`."""
+def _names(
+    ctx: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, ...] | None:
+    """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    if not all(names) or not names:
+        message = f"expected names with commas between, found {text!r}"
+        raise click.BadParameter(message, ctx, parameter)
+    return names
+
+
+keep_columns_option = option(
+    "--keep-columns",
+    metavar="NAME,...|all",
+    callback=_names,
+    help="Other columns of the input that the rows of the output repeat. [default: none]",
+)
+"""Option for `TextSettings.keep_columns`, of commands whose output has rows."""
+
+
+def input_format_options(
+    source: str = "the text",
+    content: str = "text, or with a list of tokens",
+    default: str = "tokens or text",
+    **settings: Any,
+) -> Decorator:
+    """Add --input-format and --text-column, as `TextSettings`.
+
+    Args:
+        source: Input that has the format.
+        content: Content of the column.
+        default: Default of the column.
+        settings: Settings of each option, such as `requires`.
+    """
     suffixes = [
         f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
     ]
-    id_column = option(
-        *("--id-column", "id_column"),
-        metavar="NAME",
-        help="Column or field with the id of each record. [default: id, if there is one]",
-        **settings,
-    )
     return option_group(
         "Text",
         choice(
             "--input-format",
             tuple(FORMATS),
-            help=f"Format of the text. [default: by its content, or by its suffix: "
+            help=f"Format of {source}. [default: by its content, or by its suffix: "
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
         option(
             "--text-column",
             metavar="NAME",
-            help="Column or field with the text, or with a list of tokens. [default: tokens or "
-            "text]",
+            help=f"Column or field with the {content}. [default: {default}]",
             **settings,
         ),
-        *([id_column] if with_ids else []),
+    )
+
+
+def id_column_option(**settings: Any) -> Decorator:
+    """Add --id-column, as `TextSettings`."""
+    return option(
+        *("--id-column", "id_column"),
+        metavar="NAME",
+        help="Column or field with the id of each record. [default: id, if there is one]",
+        **settings,
+    )
+
+
+def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
+    """Add the options for how the records of a text are found, as `TextSettings`."""
+    return option_group(
+        "Text",
+        input_format_options(**settings),
+        *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",
             help="Join the lines of a text until a blank line: for hard-wrapped text.",

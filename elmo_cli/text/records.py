@@ -1,6 +1,6 @@
 """Value types: sentences, the records of an input, and the progress in it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar, cast
 
@@ -13,6 +13,10 @@ _READS: Final = ("__iter__", "__getitem__")
 """Methods, one of which reads the items of a batch."""
 _SPLIT: Final = " Split it first, for example by .split()."
 _DECODE: Final = " Decode them first, for example by .decode()."
+
+
+class NumericId(str):
+    """Id that is an integer in its input, and again in outputs that have integers."""
 
 
 class Record(NamedTuple):
@@ -29,6 +33,27 @@ class Record(NamedTuple):
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
+
+
+def id_value(identifier: str | None) -> str | int | None:
+    """Return an id as its input had it, so that an output joins the input."""
+    return int(identifier) if isinstance(identifier, NumericId) else identifier
+
+
+def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the name in the output of each kept column: its own, or `input_NAME` if it is taken.
+
+    Args:
+        names: Names of the kept columns.
+        taken: Names of the output's own columns.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        new = name
+        while new in taken or (new != name and new in names):
+            new = f"input_{new}"
+        found[name] = new
+    return found
 
 
 class Progress(NamedTuple):

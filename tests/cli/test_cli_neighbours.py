@@ -113,6 +113,47 @@ def test_queries_come_from_standard_input() -> None:
     assert first["neighbours"][0].keys() == {"cosine", "file", "line", "tokens", "word", "index"}
 
 
+@pytest.mark.parametrize("name", ["q.csv", "q.parquet", "-"])
+def test_queries_come_from_a_table(name: str) -> None:
+    sentences = [NEW, "The cat , she said ."]
+    table = f'number,word,said\n1,bank,{NEW}\n2,cat,"{sentences[1]}"\n'
+    Path("q.csv").write_text(table)
+    options = ["--text-column", "said", "--json", "--top", "2"]
+    if name == "-":
+        options += ["--input-format", "csv"]
+    if name == "q.parquet":
+        pyarrow = pytest.importorskip("pyarrow.csv")
+        found = pyarrow.read_csv("q.csv")
+        pytest.importorskip("pyarrow.parquet").write_table(found, name)
+    result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=table)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    for answer, word, sentence in zip(answers, ["bank", "cat"], sentences, strict=True):
+        one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
+        found, expected = answer["neighbours"], json.loads(one.stdout)["neighbours"]
+        assert [each.pop("cosine") for each in found] == pytest.approx(
+            [each.pop("cosine") for each in expected], abs=1e-6
+        )
+        assert found == expected
+
+
+def test_queries_of_pooled_sentences_need_no_word() -> None:
+    Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
+    result = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
+    one = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
+    assert json.loads(result.stdout) == json.loads(one.stdout)
+
+
+def test_a_wrong_table_of_queries_is_named() -> None:
+    Path("q.csv").write_text("text\na\n")
+    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
+    assert "Error: q.csv: no column 'word'. The columns are 'text'.\n" in result.stderr
+    Path("q.csv").write_text("word,text\ndog,a cat\n")
+    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
+    assert "Error: q.csv, row 1: 'dog' is not a token of: a cat" in result.stderr
+    result = elmo("neighbours", "--queries", "text.txt", "v.hdf5")
+    assert "Error: text.txt: expected a table, found text. Name its format" in result.stderr
+
+
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
@@ -141,7 +182,8 @@ def test_layer_0_is_warned_of() -> None:
 def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_misused(
         elmo("neighbours", "bank", NEW),
-        "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE...",
+        "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+        "FILE...",
     )
     assert_fails(
         elmo("neighbours", "robber", NEW, "v.hdf5"),

@@ -41,9 +41,10 @@ _LEVEL = 0.05
     "--words",
     type=options.PATH,
     metavar="FILE",
-    help="Words to compare, one per line, with their forms: lemma,form,form. [default: the target "
-    "words of OLD and NEW]",
+    help="Words to compare, one per line, with their forms: lemma,form,form; or a table with the "
+    "columns word and form. [default: the target words of OLD and NEW]",
 )
+@options.input_format_options("the words", "words", "word", requires="--words")
 @options.mean_layers_option("compared", "Layers")
 @options.option(
     "--plot",
@@ -60,6 +61,8 @@ def change(
     permutations: int | None,
     correction: str | None,
     words: str | None,
+    input_format: str | None,
+    text_column: str | None,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
@@ -89,7 +92,7 @@ def change(
         from elmo_cli.analysis.figures import check_figure
 
         check_figure(plot, overwrite=overwrite)
-    targets = None if words is None else read_targets(words)
+    targets = None if words is None else read_targets(words, input_format, text_column)
     with progress_bar(" records") as bar:
         bar.leave = False
         occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)

@@ -10,6 +10,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.answers import as_json_line, as_row, read_queries
 from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.query_tables import read_query_table
 from elmo_cli.errors import InputError, ModelError
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.pipes import STANDARD_INPUT
@@ -124,6 +125,15 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     metavar="TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
+@options.option(
+    "--queries",
+    type=options.PATH,
+    metavar="TABLE",
+    excludes="--sentence or --occurrence",
+    help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
+    "only text, if FILE has one vector per sentence.",
+)
+@options.input_format_options("TABLE", requires="--queries")
 @options.mean_layers_option("compared")
 @options.tokenizer_options("moses")
 @options.json_option("one object per query")
@@ -136,6 +146,7 @@ def neighbours(
     other_words: bool,
     occurrence: int | None,
     sentence: str | None,
+    queries: str | None,
     layers: str | None,
     as_json: bool,
     model_settings: ModelSettings,
@@ -157,13 +168,16 @@ def neighbours(
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
     $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
     $ elmo neighbours - corpus.hdf5 --json < queries.tsv
+    $ elmo neighbours --queries queries.csv corpus.hdf5 --json
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
-    n_before = 0 if sentence is not None else 1 if arguments[0] == STANDARD_INPUT else 2
+    is_option = sentence is not None or queries is not None
+    n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
     paths = arguments[n_before:]
     if not paths:
         raise click.UsageError(
-            "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
+            "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+            "FILE..."
         )
 
     from elmo_cli.analysis.neighbours import word_neighbours
@@ -171,22 +185,26 @@ def neighbours(
     from elmo_cli.analysis.sources import check_pooling, has_token_layer
 
     with open_vectors(*paths) as files:
+        pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
         for source in files.sources:
-            check_pooling(source, pooled=sentence is not None)
+            check_pooling(source, pooled=pooled)
         if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
         model_settings = _model_of(files, model_settings)
-        tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
-        queries = _read_queries(arguments, sentence, occurrence, tokenize)
+        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        if queries is None:
+            chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
+        else:
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
         number = 0
-        for chunk in queries:
+        for chunk in chunks:
             with _search_bar(files):
                 found = word_neighbours(
                     *(embedder, files, chunk, top), layers=layers, other_words=other_words
                 )
             if number == 0 and found.mean_cosine is not None:
-                pair = "tokens" if sentence is None else "sentences"
+                pair = "sentences" if pooled else "tokens"
                 messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
             for query, nearest in zip(chunk, found.nearest, strict=True):
                 number += 1
@@ -195,7 +213,8 @@ def neighbours(
                     hits = [_neighbour(files, near) for near in nearest]
                     click.echo(as_json_line({**facts, "neighbours": hits}))
                 else:
-                    _print(files, nearest, number if n_before == 1 else None)
+                    is_one = n_before == 2 or sentence is not None
+                    _print(files, nearest, None if is_one else number)
 
 
 @contextmanager
