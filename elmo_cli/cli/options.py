@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.formats import DTYPES
+from elmo_cli.outputs.rows import ROW_FORMATS
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     INITIAL_STATES,
@@ -57,6 +58,17 @@ def complete_values(*values: str) -> Callable[..., list[str]]:
 def json_option(what: str) -> Decorator:
     """Add --json."""
     return flag("--json", "as_json", help=f"Print JSON, {what}.")
+
+
+def format_option(**settings: Any) -> Decorator:
+    """Add --format, of commands that print rows."""
+    return option(
+        *("--format", "row_format"),
+        type=click.Choice(ROW_FORMATS),
+        excludes="--json",
+        help="Print rows with a header as tsv or csv, or an object per row as json.",
+        **settings,
+    )
 
 
 overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
@@ -199,7 +211,7 @@ batch_tokens_option = count(
 )
 
 
-def _names(
+def split_names(
     ctx: click.Context, parameter: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
     """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
@@ -215,7 +227,7 @@ def _names(
 keep_columns_option = option(
     "--keep-columns",
     metavar="NAME,...|all",
-    callback=_names,
+    callback=split_names,
     help="Other columns of the input that the rows of the output repeat. [default: none]",
 )
 """Option for `TextSettings.keep_columns`, of commands whose output has rows."""
@@ -333,3 +345,10 @@ def run_options(function: Any) -> Any:
 def language_model_options(function: Any) -> Any:
     """Add the options of `run_options`, and the option of a softmax."""
     return model_options(option_group("Model", softmax_option())(speed_options(function)))
+
+
+def score_options(function: Any) -> Any:
+    """Add the options of a text and of a language model that scores it, in batches."""
+    batch_size = batch_size_option(requires="--state carry")
+    speed = batch_tokens_option(batch_size(function))
+    return text_options("whitespace")(language_model_options(speed))

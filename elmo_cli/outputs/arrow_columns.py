@@ -7,7 +7,7 @@ from typing import Any, Final
 from elmo_cli.errors import InputError
 from elmo_cli.outputs.formats import Attributes
 
-INTEGERS: Final = ("number", "line", "sentence_number", "position")
+INTEGERS: Final = ("index", "line", "sentence_number", "position")
 """Columns of numbers that outputs have themselves."""
 
 

@@ -157,7 +157,9 @@ class PartsFolder:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Return some records of one row group, without their values."""
-        rows = self._rows(start, stop).drop_columns(["number", "activations"]).to_pylist()
+        table = self._rows(start, stop)
+        wanted = ("sentence", "tokens", self._id_column)
+        rows = table.select([name for name in table.column_names if name in wanted]).to_pylist()
         return [
             Record(row.get("sentence") or "", row["tokens"], _text_of(row.get(self._id_column)))
             for row in rows

@@ -30,7 +30,7 @@ _CHUNK_RECORDS: Final = 8
 be new memory each time, which the kernel fills with zeros."""
 _DIGITS: Final = {2: 5, 4: 9}
 """Decimal digits that a float of each size in bytes needs to be read back unchanged."""
-_PARQUET_COLUMNS: Final = ("number", "id", "sentence", LINE, "tokens")
+_PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
 _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
 IDS_SUFFIX: Final = ".ids.txt"
 """Suffix of the file of ids, after the name of an output in npy."""
@@ -40,13 +40,16 @@ _HEADER_BYTES: Final = 128
 
 class _StreamWriter(FormatWriter):
     def facts(self, number: int, record: Record) -> dict[str, Any]:
-        """Return what the output stores of a record in addition to its activations."""
+        """Return what the output stores of a record in addition to its activations.
+
+        The index of a record counts from 0, the line of a sentence that was split from 1.
+        """
         facts: dict[str, Any] = (
-            {"number": number} if record.id is None else {"id": id_value(record.id)}
+            {"index": number} if record.id is None else {"id": id_value(record.id)}
         )
         facts |= record.attributes
         if LINE in facts:
-            facts[LINE] = int(facts[LINE])
+            facts[LINE] = int(facts[LINE]) + 1
         if not self._format.forget_sentences:
             facts["sentence"] = record.text
         if self.keeps_tokens:
@@ -55,7 +58,7 @@ class _StreamWriter(FormatWriter):
 
 
 class JsonlWriter(_StreamWriter):
-    """Writer of lines, flushed one by one: {"number": 0, "sentence": "a", "activations": ...}."""
+    """Writer of lines, flushed one by one: {"index": 0, "sentence": "a", "activations": ...}."""
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the line of a record."""
@@ -154,7 +157,7 @@ class NpyWriter(FormatWriter):
 
 
 class ParquetWriter(_StreamWriter):
-    """Writer of rows, one group at a time: number, id, sentence, activations as nested lists."""
+    """Writer of rows, one group at a time: index, id, sentence, activations as nested lists."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
@@ -168,7 +171,7 @@ class ParquetWriter(_StreamWriter):
         """Add the row of a record."""
         kept = kept_columns(record)
         check_kept(kept, self._table.names, number)
-        self._held.append(({**self.facts(number, record), "number": number}, kept, values))
+        self._held.append(({**self.facts(number, record), "index": number}, kept, values))
         self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
@@ -183,7 +186,7 @@ class ParquetWriter(_StreamWriter):
         import pyarrow
 
         facts = [facts for facts, _, _ in self._held]
-        names = facts[0] if facts else ["number"]
+        names = facts[0] if facts else ["index"]
         columns = {
             name: self._converter.own(name, [each.get(name) for each in facts])
             for name in _PARQUET_COLUMNS

@@ -102,9 +102,15 @@ def test_queries_come_from_standard_input() -> None:
     queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
     found = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
     fields = [line.split("\t") for line in found.stdout.splitlines()]
-    assert [field[0] for field in fields] == ["1", "1", "2", "2"]
+    header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
+    assert fields[0] == [*header, "sentence"]
+    assert [field[:2] for field in fields[1:]] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
     one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
-    assert [field[2:] for field in fields[:2]] == [row[1:] for row in one]
+    for field, row in zip(fields[1:3], one, strict=True):
+        assert field[3:6] == ["v.hdf5", row[1], ""]
+        words = field[8].split()
+        words[int(field[6])] = f"[{field[7]}]"
+        assert " ".join(words) == row[2]
     answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
     first, second = map(json.loads, answers.stdout.splitlines())
     assert first["query"] == {"tokens": NEW.split(), "word": "bank", "index": 3}
@@ -160,12 +166,14 @@ def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
         "Error: standard input, line 2: expected a word and a sentence with a tab between, "
         "found no tab\n"
     )
-    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 10)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 11)
 
 
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     found = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
     assert found[0][1:] == ["4", "The cat sat ."]
+    table = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1")
+    assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
     assert json.loads(answer.stdout)["query"] == {"tokens": NEW.split()}
 

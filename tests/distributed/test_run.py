@@ -71,8 +71,8 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
         assert found.attributes["records"] == "40"
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
-    assert table.column("number").to_pylist() == list(range(40))
-    assert table.column_names == ["number", "sentence", "tokens", "activations"]
+    assert table.column("index").to_pylist() == list(range(40))
+    assert table.column_names == ["index", "sentence", "tokens", "activations"]
     assert json.loads(table.schema.metadata[b"elmo"])["model"] == str(TINY)
 
 

@@ -82,7 +82,7 @@ def test_json_lines_name_records_and_write_null_for_nan(
     corpus.values[0][1, 0, 0] = np.nan
     write(corpus, tmp_path / "out.jsonl")
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    facts = [(each["number"], each["sentence"]) for each in found]
+    facts = [(each["index"], each["sentence"]) for each in found]
     assert facts == [(0, 'a "b"'), (1, ""), (2, "東京")]
     assert found[0]["activations"][0][0][:2] == [None, None]
     assert found[0]["activations"][1][0][0] is None
@@ -94,7 +94,7 @@ def test_parquet_has_fixed_width_columns_and_attributes(tmp_path: Path) -> None:
 
     write(lines("a b", "", "c"), tmp_path / "out.parquet")
     table = parquet.read_table(tmp_path / "out.parquet")
-    assert table["number"].to_pylist() == [0, 1, 2]
+    assert table["index"].to_pylist() == [0, 1, 2]
     assert table["sentence"].to_pylist() == ["a b", "", "c"]
     assert "fixed_size_list<element: list<element: fixed_size_list<element: float>[3]>>[2]" in str(
         table.schema.field("activations").type
@@ -212,7 +212,7 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     with start_elmo("embed", text, "-", *options, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
         assert run.stderr is not None
-        assert json.loads(run.stdout.readline())["number"] == 0
+        assert json.loads(run.stdout.readline())["index"] == 0
         run.stdout.close()
         assert run.stderr.read() == b""
     assert run.returncode == 1

@@ -138,7 +138,7 @@ def test_every_reader_reads_a_distributed_run(
     parts = sorted(str(path) for path in Path("out").glob("*.parquet"))
     assert len(parts) > 1
     expected = parquet.read_table(parts).to_pydict()
-    assert expected["number"] == list(range(40))
+    assert expected["index"] == list(range(40))
     if read is not read_by_pandas:  # pandas has no patterns.
         pattern = "out" if read is read_by_pyarrow else os.path.join("out", "*.parquet")
         assert_equal_columns(read(pattern), expected)
