@@ -198,7 +198,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         assert find_files(cache) == []
     assert_fails(
         elmo("download", "mini", "--from", TINY),
-        "mini: the model is bundled with elmo-cli. Nothing is needed.",
+        "mini: the model is bundled with elmo-cli. Import is unnecessary.",
     )
     assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
 
