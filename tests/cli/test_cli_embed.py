@@ -238,7 +238,7 @@ def test_a_vocabulary_that_is_not_read_is_misused() -> None:
     assert_no_output()
 
 
-def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
+def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
     warning = "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
     result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)

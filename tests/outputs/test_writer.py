@@ -216,7 +216,7 @@ def test_errors_of_other_kinds_are_not_called_damage(
         assert writer.n_records == 1  # it is all there
 
 
-def test_an_unfinished_file_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+def test_an_unfinished_file_that_is_damaged_is_reported(tmp_path: Path) -> None:
     with open_writer(tmp_path / "out", layout="packed") as writer:
         writer.write(line_record("a"), values())
         writer.checkpoint({"place": ["1", ""]})
@@ -230,7 +230,7 @@ def test_an_unfinished_file_that_is_damaged_is_called_so(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_many_lines_are_said_to_be_better_packed_once(
+def test_many_lines_log_one_hint_at_the_packed_layout(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.allennlp.MANY_RECORDS", 3)

@@ -84,7 +84,7 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
     assert find_model("tiny", with_softmax=True).softmax is not None
 
 
-def test_damaged_mirror_is_named_and_leaves_nothing(
+def test_a_damaged_mirror_is_reported_and_leaves_no_file(
     published: PublishedModel,
     mirror: Path,
     cache: Path,

@@ -242,7 +242,7 @@ def test_a_suffix_says_the_format(name: str, expected: str) -> None:
     assert find_format(name, "fasta").name == "fasta"
 
 
-def test_a_format_that_is_not_there_is_named() -> None:
+def test_a_format_that_is_not_there_is_reported() -> None:
     message = r"^format 'fastq': expected text or fasta or conllu or jsonl or json or csv or tsv"
     with pytest.raises(InputError, match=message):
         find_format("a", "fastq")
