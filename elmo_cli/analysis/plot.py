@@ -26,15 +26,13 @@ from elmo_cli.errors import InputError, check_choice, counted, load_extra
 from elmo_cli.outputs.reader import Activations
 
 METHODS: Final = ("pca", "tsne")
-MIN_OCCURRENCES: Final = {"pca": 3, "tsne": 30}
+MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. A picture of fewer shows the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _LABEL_TOKENS: Final = 3
 """Number of tokens of a label on either side of the word."""
 _SEED: Final = 0
-
-Vectors = NDArray[np.float32]
 
 
 class Picture(NamedTuple):
@@ -118,11 +116,11 @@ def _check_number(
     paths: Sequence[str], word: str, n_occurrences: int, method: str, clusters: int | None
 ) -> None:
     """Raise an `InputError` if there are too few occurrences for a picture."""
-    minimum = max(MIN_OCCURRENCES[method], clusters or 0)
+    minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences < minimum:
         found = counted(n_occurrences, "occurrence") if n_occurrences else "none"
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
-        is_enough = method == "tsne" and n_occurrences >= MIN_OCCURRENCES["pca"]
+        is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
         raise InputError(
             f"{word!r}: expected {minimum} or more occurrences, found {found} in {files}{advice}"
@@ -137,7 +135,7 @@ def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
     return [occurrences[index] for index in sorted(chosen)]
 
 
-def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Vectors:
+def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> NDArray[np.float32]:
     """Return the vectors of occurrences, shape (n, W)."""
     expected = len(occurrences[0].vector)
     for each in occurrences:
@@ -154,7 +152,9 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Vectors:
     return vectors
 
 
-def _project(vectors: Vectors, method: str) -> tuple[NDArray[np.floating], tuple[float, ...]]:
+def _project(
+    vectors: NDArray[np.float32], method: str
+) -> tuple[NDArray[np.floating], tuple[float, ...]]:
     """Return points in the plane, shape (n, 2), and the shares of the variance on their axes."""
     if method == "pca":
         from sklearn.decomposition import PCA
@@ -168,7 +168,7 @@ def _project(vectors: Vectors, method: str) -> tuple[NDArray[np.floating], tuple
     return tsne.fit_transform(vectors), ()
 
 
-def _cluster(vectors: Vectors, n_clusters: int) -> list[str]:
+def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
     """Return the cluster of each vector, by k-means. The largest cluster is `cluster 1`."""
     from sklearn.cluster import KMeans
 

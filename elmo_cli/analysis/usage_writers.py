@@ -27,7 +27,7 @@ from elmo_cli.text.entries import LINE
 from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
-Row = dict[str, Any]
+_Row = dict[str, Any]
 
 VECTOR: Final = "vector"
 """Column with the vectors of one layer or mix."""
@@ -73,12 +73,12 @@ class _TableWriter(FormatWriter):
         self._has_tokens = has_own_tokens(text_attributes)
         self._is_split = "split_sentences" in attributes
 
-    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[Row, Row]]:
+    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[_Row, _Row]]:
         """Yield the columns of each occurrence without its vectors, and its vectors."""
         vectors = self._vectors(values)
         for row, position in enumerate(_written_positions(record)):
             form = record.tokens[position]
-            columns: Row = {"word": self._words[form], "form": form}
+            columns: _Row = {"word": self._words[form], "form": form}
             columns["line"] = int(record.attributes.get(LINE, number)) + 1
             if self._is_split:
                 columns["sentence_number"] = number + 1
@@ -115,7 +115,7 @@ class ParquetUsagesWriter(_TableWriter):
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._buffer: list[tuple[Row, Row]] = []
+        self._buffer: list[tuple[_Row, _Row]] = []
         self._n_bytes = 0
         self._writer: Any = None
 

@@ -32,7 +32,7 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.language_model.softmax import check_softmax, read_vectors
+from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
@@ -149,7 +149,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
     vocabulary = read_vocabulary(files.vocabulary)
     dim = files.parsed_options.lstm.projection_dim
     check_softmax(files.softmax, len(vocabulary), dim)
-    return read_vectors(files.softmax, vocabulary.indices(words))
+    return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 
 def write_average_vectors(

@@ -45,8 +45,8 @@ from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 ReadTensor = Callable[..., Tensor]
 """Function that reads a tensor of a file by its name and shape."""
 
-START_TOKEN: Final = "<bos>"
-END_TOKEN: Final = "<eos>"
+BOS_TOKEN: Final = "<bos>"
+EOS_TOKEN: Final = "<eos>"
 
 _UNKNOWN: Final = "<oov>"
 _PADDING: Final = "<pad>"
@@ -106,7 +106,7 @@ def _read_lexicon(path: Path) -> Lexicon:
 class LexiconEncoder(TokenEncoder):
     """Token encoder that projects the word's row next to the features of its characters."""
 
-    boundaries = (START_TOKEN, END_TOKEN)
+    boundaries = (BOS_TOKEN, EOS_TOKEN)
 
     def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
         super().__init__()

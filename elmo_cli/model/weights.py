@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
-SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
+WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"

@@ -13,7 +13,7 @@ from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, ch
 from elmo_cli.model.weights import (
     BILM,
     SOFTMAX,
-    SUFFIXES,
+    WEIGHTS_SUFFIXES,
     Array,
     not_finite,
     open_tensors,
@@ -42,8 +42,8 @@ def convert_weights(
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
-    if target.suffix not in SUFFIXES:
-        raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
+    if target.suffix not in WEIGHTS_SUFFIXES:
+        raise OutputError(f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)

@@ -35,7 +35,7 @@ from elmo_cli.pretrained.model_files import (
     sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
-from elmo_cli.pretrained.transfer import PIECE_BYTES, download, hides_bars, not_written
+from elmo_cli.pretrained.transfer import PIECE_BYTES, download_file, hides_bars, not_written
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,9 @@ def local_file(file: str | Path, role: str) -> Path:
         return _published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
     path = cache_folder() / "urls" / _key(url) / name
-    _fill(path.parent, path.exists, lambda: download([url], path, partial(check_file, role=role)))
+    _fill(
+        path.parent, path.exists, lambda: download_file([url], path, partial(check_file, role=role))
+    )
     return path
 
 
@@ -159,7 +161,7 @@ def _published_file(model: PublishedModel, role: str) -> Path:
     _fill_published(
         folder,
         lambda: candidates(folder, role),
-        lambda: download(model.urls(role), target, check, advice=advice),
+        lambda: download_file(model.urls(role), target, check, advice=advice),
     )
     return candidates(folder, role)[0]
 
@@ -205,7 +207,7 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
     try:
         # Unpacking checks the archive. After a damaged archive, the next URL is tried.
         advice = _advice(model, archive)
-        download(model.archive, archive, partial(unpack, folder=folder), advice=advice)
+        download_file(model.archive, archive, partial(unpack, folder=folder), advice=advice)
         archive.unlink()
     except ModelError as error:
         if not model.weights:

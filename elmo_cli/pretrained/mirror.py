@@ -14,7 +14,7 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.checksums import SUMS, read_sums
 from elmo_cli.pretrained.model_files import role_of, sha256
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.pretrained.transfer import download
+from elmo_cli.pretrained.transfer import download_file
 
 VARIABLE: Final = "ELMO_MIRROR"
 
@@ -41,7 +41,7 @@ def fetch_from_mirror(
     listed = folder / f".mirror.{SUMS}"
     advice = f"Make sure that {base}/{SUMS} exists, or unset {VARIABLE}"
     try:
-        download([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
+        download_file([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
         sums = read_sums(listed)
     finally:
         listed.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def fetch_from_mirror(
         known = model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
         check = partial(check_sum, expected=known or sums[name])
         url = f"{base}/{quote(name)}"
-        download([url], folder / name, check, advice=advice, allow_file=True)
+        download_file([url], folder / name, check, advice=advice, allow_file=True)
 
 
 def check_sum(path: Path, expected: str) -> None:

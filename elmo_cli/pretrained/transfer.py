@@ -27,7 +27,7 @@ _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
 
 
-def download(
+def download_file(
     urls: Sequence[str],
     destination: Path,
     check: Callable[[Path], object],

@@ -145,6 +145,43 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
     assert [name for name in old if name not in text or name not in options] == []
 
 
+def test_the_page_of_promises_names_tests_that_exist() -> None:
+    text = (DOCS / "reliability-tests.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/\S+\.py)`", text)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_pages_have_at_most_two_thousand_words() -> None:
+    pages = [page for page in DOCS.glob("*.md") if page.name != "commands.md"]
+    long = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert {name: number for name, number in long.items() if number > 2000} == {}
+
+
+def sentences(page: Path) -> list[str]:
+    """Return the sentences of a page, without code, tables and headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(\||#|<|!\[|    )", line)]
+    prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
+    return [each for each in re.split(r"(?<=[.!?:])\s+", prose) if len(each.split()) > 3]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_sentences_of_pages_are_short(page: Path) -> None:
+    if page.name == "commands.md":
+        pytest.skip("made from the help texts")
+    found = sentences(page)
+    assert [each for each in found if len(each.split()) > 35] == []
+    assert sum(len(each.split()) for each in found) <= 20 * len(found)
+    assert sum(each.count(";") for each in found) <= 2
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    named = re.findall(r"[\w-]+\.md", navigation)
+    assert sorted(named) == sorted(page.name for page in DOCS.glob("*.md"))
+
+
 # The checks themselves.
 
 

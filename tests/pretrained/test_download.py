@@ -25,7 +25,7 @@ from website import (
 from elmo_cli.errors import ModelError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.pretrained.transfer import download
+from elmo_cli.pretrained.transfer import download_file
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -55,7 +55,7 @@ def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destinatio
         assert not destination.exists()
 
     url = site.put("/file", CONTENT, lambda it, body: it.send(200, body, Content_Length=None))
-    download([url], destination, check)
+    download_file([url], destination, check)
     assert destination.read_bytes() == CONTENT
     assert list(destination.parent.iterdir()) == [destination]
     # One of the hosts refuses urllib's own name.
@@ -74,7 +74,7 @@ def test_progress_is_shown_on_terminals_with_other_messages(
     ):
         caplog.set_level(level, "elmo_cli")
         monkeypatch.setattr(sys, "stderr", stream)
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
         assert ("weights.hdf5: 100%" in stream.getvalue()) == bool(stream.getvalue()) == shows
 
 
@@ -91,19 +91,19 @@ def test_the_next_mirror_is_tried(
 ) -> None:
     weights = weights_file(tmp_path / "weights").read_bytes()
     bad, good = site.put("/bad", weights, answer, answer), site.put("/good", weights)
-    download([bad, good], destination, open_weights)
+    download_file([bad, good], destination, open_weights)
     assert destination.read_bytes() == weights
     assert [path for path, _ in site.requests] == ["/bad", "/good"]
     destination.unlink()
     with pytest.raises(ModelError, match=fault):
-        download([bad], destination, open_weights)
+        download_file([bad], destination, open_weights)
     assert_nothing_left(destination)
 
 
 def test_the_error_names_every_url_and_the_path(site: Site, destination: Path) -> None:
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
     with pytest.raises(ModelError) as caught:
-        download([first, second], destination, read_options)
+        download_file([first, second], destination, read_options)
     assert str(caught.value) == (
         f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
         "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)). "
@@ -113,11 +113,11 @@ def test_the_error_names_every_url_and_the_path(site: Site, destination: Path) -
 
 def test_redirects_are_followed_on_the_web_only(site: Site, destination: Path) -> None:
     target = site.put("/target", CONTENT)
-    download([site.put("/file", b"", redirects(target))], destination, no_check)
+    download_file([site.put("/file", b"", redirects(target))], destination, no_check)
     assert destination.read_bytes() == CONTENT
     url = site.put("/file", b"", redirects("file:///etc/passwd"))
     with pytest.raises(ModelError, match=r"^cannot download other, tried http://127"):
-        download([url], destination.with_name("other"), no_check)
+        download_file([url], destination.with_name("other"), no_check)
 
 
 def test_http_must_be_allowed(
@@ -125,14 +125,14 @@ def test_http_must_be_allowed(
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
     with pytest.raises(ModelError, match=r"expected an https URL; set ELMO_ALLOW_HTTP=1"):
-        download([site.put("/file", CONTENT)], destination, no_check)
+        download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
     with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, tried [^<>\n]*$"):
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
 
 
 def test_a_full_disk_is_a_one_line_error(
@@ -146,7 +146,7 @@ def test_a_full_disk_is_a_one_line_error(
     with pytest.raises(
         ModelError, match=rf"^{destination}: cannot be written: No space left .*ELMO_CACHE"
     ):
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
 
 
 def test_a_bug_is_not_reported_as_a_bad_mirror(site: Site, destination: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_bug_is_not_reported_as_a_bad_mirror(site: Site, destination: Path) ->
         raise TypeError("a bug")
 
     with pytest.raises(TypeError, match="a bug"):
-        download([site.put("/file", CONTENT)], destination, fails)
+        download_file([site.put("/file", CONTENT)], destination, fails)
     assert_nothing_left(destination)
 
 

@@ -16,7 +16,7 @@ from elmo_cli.text.lines import (
     read_text,
     size_in_bytes,
 )
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.text.tokenizers import WHITESPACE
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
@@ -27,6 +27,12 @@ def message_of(content: bytes, name: str = "input.txt") -> str:
     with pytest.raises(InputError) as caught:
         lines_of(content, name)
     return str(caught.value)
+
+
+def read_sentences(path: str | Path) -> list[list[str]]:
+    """Return the tokens of each line of a file."""
+    with open_lines(path) as (lines, _):
+        return [WHITESPACE.tokenize(line) for line in lines]
 
 
 class StandardInput:
@@ -42,7 +48,7 @@ class StandardInput:
 def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_text("The cat\tsat .\n\n  naïve \u3000 東京  \n  \n", encoding="utf-8")
-    assert list(read_sentences(path)) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
+    assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
 
 
 @pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
@@ -70,7 +76,7 @@ def test_cr_ends_the_lines_of_a_file_without_lf(content: bytes, tmp_path: Path) 
     path = tmp_path / "input.txt"
     for stored in (content, gzip.compress(content)):
         path.write_bytes(stored)
-        assert list(read_sentences(path)) == [["a"], [], ["b"]]
+        assert read_sentences(path) == [["a"], [], ["b"]]
     path.write_bytes(content)
     with path.open() as file, open_lines(file) as (lines, _):
         assert list(lines) == ["a", "", "b"]
@@ -154,7 +160,7 @@ def noise(n_lines: int) -> bytes:
 def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
     path = tmp_path / "input.txt.gz"
     path.write_bytes(gzip.compress(b"a b\n\nc\n"))
-    assert list(read_sentences(path)) == [["a", "b"], [], ["c"]]
+    assert read_sentences(path) == [["a", "b"], [], ["c"]]
 
 
 def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
@@ -205,7 +211,7 @@ def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: 
 def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = StandardInput(b"a b\n\xc3\xa9\n")
     monkeypatch.setattr("sys.stdin", stdin)
-    assert list(read_sentences("-")) == [["a", "b"], ["é"]]
+    assert read_sentences("-") == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
 
 
