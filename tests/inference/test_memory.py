@@ -115,7 +115,9 @@ def golden_embedder() -> ElmoEmbedder:
     return ElmoEmbedder(model=TINY)
 
 
-def test_a_batch_out_of_memory_is_scored_in_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_out_of_memory_is_scored_in_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_language_model(small_architecture(), 1, tmp_path)
     model = LanguageModel(model=tmp_path)
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]

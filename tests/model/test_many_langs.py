@@ -169,9 +169,7 @@ def test_a_file_that_is_missing_is_reported(folder: Path, name: str, fault: str)
         ("tiny.json", b'{"encoder": {"dim": "16"}}', r"encoder.dim: expected .*, found \"16\""),
     ],
 )
-def test_an_invalid_file_is_reported(
-    folder: Path, name: str, content: bytes, fault: str
-) -> None:
+def test_an_invalid_file_is_reported(folder: Path, name: str, content: bytes, fault: str) -> None:
     (folder / name).write_bytes(content)
     with pytest.raises(ElmoError, match=fault):
         load_bilm(find_model(folder))
