@@ -99,7 +99,7 @@ def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> No
     status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
     assert status == 1
     assert printed.splitlines()[-1].startswith("Error: standard output: 'latin-1' codec can't")
-    assert printed.endswith("; PYTHONIOENCODING=utf-8:replace has it take all text\n")
+    assert printed.endswith(". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n")
 
 
 def test_an_error_of_no_file_is_a_bug() -> None:
