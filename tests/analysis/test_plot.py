@@ -223,7 +223,7 @@ def test_the_command() -> None:
         "`elmo neighbours --sentence` searches it.",
     )
     refused("bank v.hdf5 x.gif", "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
-    refused("bank v.hdf5 bank.svg", "bank.svg exists already; --overwrite replaces it")
+    refused("bank v.hdf5 bank.svg", "bank.svg: exists already. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",
         "'bank': the vectors of all occurrences are equal, as they are in layer 0",

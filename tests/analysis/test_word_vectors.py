@@ -133,11 +133,11 @@ def test_errors_are_one_line(folder: Path) -> None:
     )
     assert_fails(
         elmo("word-vectors", "-q", words, words, *MODEL),
-        "words.txt is the input; choose another output",
+        "words.txt: the output is the input. Choose another output.",
     )
     Path("out.vec").touch()
     there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
-    assert_fails(there, "out.vec exists already; --overwrite replaces it")
+    assert_fails(there, "out.vec: exists already. Use --overwrite to replace it.")
     with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
@@ -190,7 +190,7 @@ def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
     assert Path("out.metadata.tsv").read_text(encoding="utf-8") == "the\nnaïve\n東京\n"
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), vectors, rtol=1e-5)
     Path("out.tsv").unlink()
-    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv exists already"):
+    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: exists already"):
         write_token_vectors("words.txt", "out.tsv", model="model")
 
 
@@ -282,7 +282,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     source = elmo(
         *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     )
-    assert_fails(source, "corpus.txt is the input; choose another output")
+    assert_fails(source, "corpus.txt: the output is the input. Choose another output.")
     missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)
