@@ -170,7 +170,7 @@ def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
 
 
 def given(*names: str) -> list[str]:
-    """Return those of `names` that are on the command line."""
+    """Return the names in `names` that are on the command line."""
     context = click.get_current_context()
     return [
         name
