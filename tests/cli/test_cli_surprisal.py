@@ -104,6 +104,10 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
         (("--group-by", "kind"), "--group-by requires --pairs"),
         (("--pairs", "a,b,c"), "pairs: expected one column or two, found 3"),
         (
+            ("--pairs", "text,marked", "--text-column", "text"),
+            "--text-column has no effect with the two columns of --pairs",
+        ),
+        (
             ("--regions", "a", "--input-format", "text"),
             "--regions requires a table, found text",
         ),
