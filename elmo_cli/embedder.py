@@ -403,6 +403,8 @@ class ElmoEmbedder:
         text_column: str | None = None,
         id_column: str | None = None,
         paragraphs: bool = False,
+        rows: str = "sentences",
+        keep_columns: Sequence[str] = (),
         overwrite: bool = False,
         on_progress: Callable[[Summary], object] = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
@@ -437,6 +439,8 @@ class ElmoEmbedder:
                 tokens. None is `tokens` or `text`.
             id_column: Column or field with the ids. None is `id`, if there is one.
             paragraphs: Join the lines of a text until a blank line.
+            rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row per token.
+            keep_columns: Other columns of the input that these rows repeat; `("all",)` is all.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.
@@ -455,12 +459,12 @@ class ElmoEmbedder:
             tokenizer = self._choose_tokenizer(tokenizer, language, default)
         text = TextSettings(
             *(input_format, tokenizer, language, split_sentences, skip_errors, shard),
-            *(text_column, id_column, paragraphs),
+            *(text_column, id_column, paragraphs, tuple(keep_columns)),
         )
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
             *(file_format, layout, compression, dtype),
-            *(forget_sentences, use_sentence_keys, overwrite),
+            *(forget_sentences, use_sentence_keys, overwrite, rows),
         )
         plan = plan_file(
             *(input_file, output_file_path, text, selection, written),

@@ -1,6 +1,6 @@
 """Value types: sentences, the records of an input, and the progress in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
@@ -8,6 +8,10 @@ from elmo_cli.errors import InputError
 
 Sentence = list[str]
 _Tokens = TypeVar("_Tokens", bound=Sequence[str])
+
+
+class NumericId(str):
+    """Id that is an integer in its input, and again in outputs that have integers."""
 
 
 class Record(NamedTuple):
@@ -24,6 +28,27 @@ class Record(NamedTuple):
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
     """Other columns of a table that are kept, by their names."""
+
+
+def id_value(identifier: str | None) -> str | int | None:
+    """Return an id as its input had it, so that an output joins the input."""
+    return int(identifier) if isinstance(identifier, NumericId) else identifier
+
+
+def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the name in the output of each kept column: its own, or `input_NAME` if it is taken.
+
+    Args:
+        names: Names of the kept columns.
+        taken: Names of the output's own columns.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        new = name
+        while new in taken or (new != name and new in names):
+            new = f"input_{new}"
+        found[name] = new
+    return found
 
 
 class Progress(NamedTuple):

@@ -39,7 +39,7 @@ class Identity(TypedDict):
     files: list[FileFingerprint]
     """Text files in their order. A file may be renamed or moved."""
     text: dict[str, Any]
-    """Tokenizer and validation share."""
+    """Tokenizer, validation share, format and column of the text."""
     vocabulary_size: int | None
     """Maximum number of words to predict, if the text gives them."""
 
@@ -67,6 +67,8 @@ def identify(start: Start, text: TrainingText) -> Identity:
             "tokenizer": text.tokenizer.name,
             "split_sentences": text.tokenizer.splits_by,
             "validation_share": text.validation_share,
+            "input_format": text.input_format,
+            "text_column": text.text_column,
         },
         "vocabulary_size": start.n_words,
     }
