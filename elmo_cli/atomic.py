@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_cli.errors import OutputError, system_reason
+from elmo_cli.errors import ElmoError, MissingFolderError, OutputError, system_reason
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -47,14 +47,14 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
         if not overwrite:
             raise OutputError(f"{path} exists already; --overwrite replaces it")
     if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
+        raise MissingFolderError(f"{path}: the folder {path.parent} does not exist; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
-def output_error(path: Path, error: OSError) -> OutputError:
+def output_error(path: Path, error: OSError) -> ElmoError:
     """Return the error for an output that cannot be written; return our own errors unchanged."""
-    if isinstance(error, OutputError):
+    if isinstance(error, ElmoError):
         return error
     advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
     return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
@@ -84,6 +84,8 @@ def replaced(path: str | Path) -> Iterator[Path]:
         with renamed(Path(path)) as partial:
             yield partial
     except OSError as error:
+        if isinstance(error, ElmoError):
+            raise
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
