@@ -72,7 +72,7 @@ class Engine:
     settings: ModelSettings
     """Settings that the model was loaded by."""
     changed: BiLm | None = None
-    """Model with other weights than the files have; None if the weights are those of the files."""
+    """Model whose weights differ from the files; None if they are equal."""
 
     @cached_property
     def content_sha256(self) -> str:

@@ -331,7 +331,7 @@ def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[s
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
-def test_compiled_it_gives_the_same(files: ModelFiles) -> None:
+def test_compiled_it_gives_equal_results(files: ModelFiles) -> None:
     pytest.importorskip("torch._dynamo")
     elmo = small_elmo(files, do_layer_norm=True)
     torch.compiler.reset()

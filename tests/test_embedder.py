@@ -156,7 +156,7 @@ def test_equal_sentences_of_a_window_are_computed_once(
 
 @settings(max_examples=10)
 @given(model=models(), batch=batches(max_size=5))
-def test_results_are_those_of_the_readable_bilm(model: RandomModel, batch: list[list[str]]) -> None:
+def test_results_equal_the_readable_bilm(model: RandomModel, batch: list[list[str]]) -> None:
     fast = load(model.files)
     readable = fast.elmo_bilm
     for sentence, found in zip(batch, fast.embed_batch(batch), strict=True):
@@ -198,7 +198,7 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
         ([b"The"], r"\[0\]: expected a string, found bytes"),
     ],
 )
-def test_what_is_no_sentence_is_named(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
+def test_what_is_no_sentence_is_reported(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
     for call in (tiny.embed_sentence, lambda sentence: batch_to_ids([sentence])):
         with pytest.raises(InputError, match=found):
             call(sentence)
@@ -419,7 +419,7 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_pa
     assert not overwrites or output.read_bytes() == b"old"
 
 
-def test_progress_is_told_of_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+def test_on_progress_gets_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT, encoding="utf-8")
     told: list[Summary] = []

@@ -128,7 +128,7 @@ def test_another_device_has_the_same_settings(
 
 
 @pytest.mark.cuda
-def test_another_device_gives_the_same_vectors(embedder: ElmoEmbedder) -> None:
+def test_another_device_gives_equal_vectors(embedder: ElmoEmbedder) -> None:
     found = embedder.encode(TEXTS, device="cuda", convert_to_tensor=True)
     assert isinstance(found, torch.Tensor)
     assert found.device.type == "cuda"

@@ -217,7 +217,7 @@ class TokenTable(nn.Module):
         return word_inputs.long().where(is_known, -1)
 
     def with_boundaries(self, rows: Tensor, mask: Tensor) -> Tensor:
-        """Return rows with those of the boundaries: int64, (B, T) to (B, T + 2)."""
+        """Add the rows of the boundaries to the rows of words: int64, (B, T) to (B, T + 2)."""
         bounded = functional.pad(rows, (1, 1), value=len(self.words))
         ends = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
         return bounded.scatter(1, ends, len(self.words) + 1)

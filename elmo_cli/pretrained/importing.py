@@ -40,7 +40,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     if model is None:
         raise no_such_model(name)
     if model.name == BUNDLED:
-        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Nothing is needed.")
+        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary.")
     folder = published_folder(model)
     with locked(folder), TemporaryDirectory(dir=folder) as temporary:
         staged = Path(temporary)

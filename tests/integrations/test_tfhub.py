@@ -90,7 +90,7 @@ def test_tokens_keep_the_places_of_their_padding(
         assert_outputs(hub(filled, lengths), expected)
 
 
-def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
+def test_the_outputs_equal_allennlps(golden: Golden) -> None:
     outputs = HubElmo(module=golden.bilm)(golden.sentences)
     for i, sentence in enumerate(golden.sentences):
         layers = golden.expected[f"stateless/{i}"][()]
@@ -111,7 +111,7 @@ def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
 
 @settings(max_examples=15)
 @given(model=models(), batch=batches(max_size=5), padding=st.integers(0, 3))
-def test_any_model_and_padding_gives_the_same(
+def test_any_model_and_padding_gives_equal_results(
     model: RandomModel, batch: list[list[str]], padding: int
 ) -> None:
     hub = HubElmo(module=load_bilm(model.files))
@@ -258,6 +258,6 @@ def test_inputs_that_do_not_fit_are_an_error(
     assert str(caught.value) == message
 
 
-def test_a_model_is_named_once(hub: HubElmo) -> None:
+def test_model_and_module_exclude_each_other(hub: HubElmo) -> None:
     with pytest.raises(ModelError, match=r"^expected model or module, found both$"):
         HubElmo(TINY, module=hub.bilm)

@@ -96,7 +96,7 @@ def test_a_clone_has_the_parameters_and_no_model() -> None:
     assert_array_equal(cloned.transform(TEXTS), expected)
 
 
-def test_a_pickle_has_no_weights_and_gives_the_same() -> None:
+def test_a_pickle_has_no_weights_and_gives_equal_results() -> None:
     vectorizer = ElmoVectorizer(MODEL)
     expected = vectorizer.transform(TEXTS)
     pickled = pickle.dumps(vectorizer)

@@ -69,7 +69,7 @@ def expected_scores(
 
 
 @given(st.one_of(architectures(), word_architectures()), seeds, batches())
-def test_scores_are_those_of_the_reference(
+def test_scores_equal_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     content: dict[str, Any],
     seed: int,
@@ -112,7 +112,7 @@ def test_one_file_may_hold_weights_and_softmax(folder: Path, tmp_path: Path, nam
     assert_same(list(LanguageModel(model=tmp_path / "saved").score(SENTENCES)), expected)
 
 
-def test_carried_state_is_that_of_the_reference(folder: Path) -> None:
+def test_carried_state_equals_the_reference(folder: Path) -> None:
     model = LanguageModel(model=folder, state="carry")
     expected = expected_scores(folder, SENTENCES, carry=True)
     for score, values in zip(model.score(SENTENCES, batch_size=1), expected, strict=True):
@@ -191,7 +191,7 @@ def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
             measure_perplexity(model, sentences)
 
 
-def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_that_does_not_fit_is_reported(folder: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):

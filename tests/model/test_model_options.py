@@ -37,7 +37,7 @@ def test_every_key_of_a_golden_file_is_read() -> None:
     assert options.width == 20
 
 
-def test_no_key_but_the_sizes_is_required_for_words() -> None:
+def test_missing_keys_have_bilm_tfs_defaults() -> None:
     options = parse_options({"lstm": {"dim": 4, "projection_dim": 2}})
     assert options.lstm == LstmOptions(4, 2, 1, None, None, use_skip_connections=False)
     assert options.char_cnn is None
@@ -89,11 +89,11 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
         ("char_cnn", "x", 'expected an object, found "x"'),
     ],
 )
-def test_a_value_that_is_not_right_is_named(name: str, value: Any, fault: str) -> None:
+def test_an_invalid_value_is_reported(name: str, value: Any, fault: str) -> None:
     assert faults_of(replaced(name, value)) == f"{name}: {fault}"
 
 
-def test_all_faults_are_named_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     content = replaced("lstm.dim", 0)
     del content["lstm"]["projection_dim"]
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
@@ -105,7 +105,7 @@ def test_all_faults_are_named_at_once() -> None:
     )
 
 
-def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "options.json"
     with pytest.raises(OptionsError, match=rf"^{path}: cannot read the options: No such file or"):
         read_options(path)
@@ -122,7 +122,7 @@ def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
         (b"[]", "a JSON object, found []"),
     ],
 )
-def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes, fault: str) -> None:
+def test_a_file_that_is_not_json_is_reported(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "options.json"
     path.write_bytes(content)
     with pytest.raises(OptionsError, match=re.escape(f"{path}: expected {fault}")):

@@ -39,7 +39,7 @@ def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
     assert read_vocabulary(path).words == WORDS
 
 
-def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     with pytest.raises(InputError, match=f"^{path}: cannot read the vocabulary: No such file or"):
         read_vocabulary(path)

@@ -92,7 +92,7 @@ def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype
 
 @settings(max_examples=10)
 @given(model=models())
-def test_what_is_written_is_what_was_read(model: RandomModel) -> None:
+def test_written_weights_equal_the_weights_read(model: RandomModel) -> None:
     weights = model.files.weights
     write_weights(weights.with_name("copy.hdf5"), load_bilm(model.files))
     original = reference.read_arrays(weights)
@@ -124,7 +124,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
         (b"<html>404</html>", "file signature not found"),
     ],
 )
-def test_a_file_that_is_cut_off_or_another_is_named(
+def test_truncated_and_other_files_are_reported(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
@@ -136,7 +136,7 @@ def test_a_file_that_is_cut_off_or_another_is_named(
     )
 
 
-def test_a_file_of_activations_is_named_as_such() -> None:
+def test_a_file_of_activations_is_recognized() -> None:
     assert message_of(MODEL / "allennlp-all.hdf5") == (
         ": expected the weights of a biLM, found activations, as `elmo embed` writes them"
     )
@@ -146,7 +146,7 @@ def test_a_file_of_activations_is_named_as_such() -> None:
     ("names", "found"),
     [(["softmax/W", "softmax/b"], "a softmax"), (["images", "labels"], "images, labels")],
 )
-def test_another_hdf5_file_is_named_by_what_it_holds(
+def test_another_hdf5_file_is_reported_with_its_content(
     tmp_path: Path, names: list[str], found: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
@@ -159,7 +159,7 @@ def test_another_hdf5_file_is_named_by_what_it_holds(
 # Files that do not fit
 
 
-def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
+def test_all_mismatches_are_reported_together(tmp_path: Path) -> None:
     def edit(file: h5py.File) -> None:
         del file["CNN/b_cnn_1"]
         del file["char_embed"]
@@ -171,7 +171,7 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> None:
+def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
     with pytest.raises(ModelError) as caught:
         load_bilm(ModelFiles(files.name, files.options, files.weights))
@@ -214,7 +214,7 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     assert any("not a valid weights file: " in message for message in messages)
 
 
-def test_a_bug_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(values: object) -> None:
         raise TypeError("a bug")
 
