@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_cli.errors import OutputError, system_reason
+from elmo_cli.errors import ElmoError, MissingFolderError, OutputError, system_reason
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -47,14 +47,16 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
         if not overwrite:
             raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
     if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist. Create it first.")
+        raise MissingFolderError(
+            f"{path}: the folder {path.parent} does not exist. Create it first."
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
-def output_error(path: Path, error: OSError) -> OutputError:
-    """Return the error for an output that cannot be written. Return an `OutputError` unchanged."""
-    if isinstance(error, OutputError):
+def output_error(path: Path, error: OSError) -> ElmoError:
+    """Return the error for an output that cannot be written; return our own errors unchanged."""
+    if isinstance(error, ElmoError):
         return error
     remedy = _ADVICE.get(error.errno or 0)
     advice = f". {remedy} and run the command again." if remedy else ""
@@ -85,6 +87,8 @@ def replaced(path: str | Path) -> Iterator[Path]:
         with renamed(Path(path)) as partial:
             yield partial
     except OSError as error:
+        if isinstance(error, ElmoError):
+            raise
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 

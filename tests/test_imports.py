@@ -23,6 +23,7 @@ MAY_IMPORT_H5PY = {
     "outputs/reader.py",
     "outputs/writer.py",
     "model/weights.py",
+    "pretrained/model_files.py",
 }
 """The files of the package that read or write HDF5."""
 

@@ -54,7 +54,6 @@ imported when the command runs, which halves the time of `--help`.
 _MODULES = {
     **dict.fromkeys(("cosine", "neighbours"), "similarity"),
     **dict.fromkeys(("plot", "word-vectors"), "words"),
-    **dict.fromkeys(("perplexity", "surprisal", "predict"), "language_models"),
     **dict.fromkeys(("info", "download", "convert"), "models"),
 }
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}

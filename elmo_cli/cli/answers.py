@@ -1,8 +1,7 @@
-"""Queries on standard input, and answers on standard output as tab-separated rows or JSON."""
+"""Queries on standard input, in lists of those that can be read without waiting."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import open_lines
@@ -58,19 +57,3 @@ def in_chunks(
         raise
     if chunk:
         yield chunk
-
-
-def as_json_line(answer: Any) -> str:
-    """Format an answer as one line of JSON."""
-    return json.dumps(answer, ensure_ascii=False)
-
-
-def as_row(values: Iterable[Any]) -> str:
-    """Format values as a tab-separated row; None is an empty field."""
-    return "\t".join(map(_cell, values))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6f}"
-    return str(int(value)) if isinstance(value, bool) else "" if value is None else str(value)

@@ -95,10 +95,13 @@ def _id_error(
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
-    if identifier is not None and "\0" in identifier:
+    if identifier is not None and names_datasets and "\0" in identifier:
         return f"the id {identifier[:60]!r} has a zero byte. Remove it."
     if identifier is not None and names_datasets and not _can_name_dataset(identifier):
-        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
+        return (
+            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
+            "packed, Parquet or JSON lines."
+        )
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
         return f"the id {identifier[:60]!r} is that of {place} {first} already"

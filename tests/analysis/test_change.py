@@ -186,6 +186,36 @@ def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
     assert read_targets(path) == {",": ","}
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_targets_may_be_in_a_table(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.{suffix}"
+    rows = [{"word": "bank", "form": "banks", "n": 1}, {"word": ",", "form": ",", "n": 2}]
+    if suffix == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.Table.from_pylist(rows)
+        __import__("pyarrow.parquet").parquet.write_table(table, path)
+    elif suffix.startswith("json"):
+        lines = [json.dumps(row) for row in rows]
+        path.write_text("\n".join(lines) if suffix == "jsonl" else f"[{','.join(lines)}]")
+    else:
+        tab = "," if suffix == "csv" else "\t"
+        path.write_text('word_form_n\nbank_banks_1\n","_","_2\n'.replace("_", tab))
+    assert read_targets(path) == {"bank": "bank", "banks": "bank", ",": ","}
+    assert read_targets(path, column="n" if suffix in ("csv", "tsv") else "form").keys() <= {
+        *("1", "2", "banks", ",")
+    }
+
+
+def test_a_column_of_targets_needs_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("bank,banks\n")
+    assert read_targets(path) == {"bank": "bank", "banks": "bank"}
+    with pytest.raises(ElmoError, match=r"no column 'word'. The columns are 'bank', 'banks'"):
+        read_targets(path, "csv")
+    with pytest.raises(ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"):
+        read_targets(path, "text", "x")
+
+
 @given(p=st.lists(st.floats(0, 1), max_size=12))
 def test_adjusted_p_equal_scipys(p: list[float]) -> None:
     stats = pytest.importorskip("scipy.stats")

@@ -74,6 +74,7 @@ def test_leaving_out_padding_changes_nothing(
     ids = encoder.token_ids(tokens)
     every_position = encoder.convolve(encoder.char_embedding(ids))
     (highway,) = encoder.highways
+    assert encoder.projection is not None
     assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
 
 

@@ -22,8 +22,10 @@ def test_words_have_line_numbers_and_unknown_words_unks() -> None:
         "<S>\r\n</S>\r\n<UNK>\r\nthe\r\n",
         "\ufeff<S>\n</S>\n<UNK>\nthe\n",
         "<S>\n</S>\n<UNK>\nthe\n\n",
+        "<S>\n</S>\n!!!MAXTERMID\n<UNK>\nthe\n",
+        "<S>\n</S>\n<UNK>\nthe\n!!!MAXTERMID",
     ],
-    ids=["no last line end", "CR LF", "byte order mark", "blank last line"],
+    ids=["no last line end", "CR LF", "byte order mark", "blank last line", "mark", "last mark"],
 )
 def test_files_of_other_editors_are_read(tmp_path: Path, content: str) -> None:
     path = tmp_path / "vocab.txt"

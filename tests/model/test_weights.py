@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import WORDS, RandomModel, make_model, models, small_architecture
 
+from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ModelError, OutputError, WeightsError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
-from elmo_cli.pretrained.loading import find_model, load_bilm
+from elmo_cli.pretrained.loading import describe_model, find_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
@@ -61,6 +62,24 @@ def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -
     files = make_model(content, 2, tmp_path, projects=False)
     assert all(layer.projection is None for layer in load_bilm(files).forward_layers)
     assert_agrees_with_reference(files, content)
+
+
+@pytest.mark.parametrize("projects_features", [True, False])
+@pytest.mark.parametrize("n_highway", [2, None])
+def test_a_model_may_have_no_highway_and_no_projection(
+    tmp_path: Path, n_highway: int | None, projects_features: bool
+) -> None:
+    content = small_architecture(projection_dim=6)
+    content["char_cnn"]["n_highway"] = n_highway
+    del content["lstm"]["n_layers"]
+    files = make_model(content, 2, tmp_path, projects_features=projects_features)
+    assert_agrees_with_reference(files, content)
+    n_expected = sum(map(np.size, reference.read_arrays(files.weights).values()))
+    assert describe_model(str(tmp_path))["parameters"] == n_expected
+    fast = ElmoEmbedder(files.options, files.weights).embed_sentence(["the", "cat"])
+    readable = load_bilm(files)
+    expected = readable(readable.sentence_ids([["the", "cat"]])).layers[:, 0, 1:-1]
+    assert_allclose(fast, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])

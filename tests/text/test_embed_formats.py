@@ -115,7 +115,7 @@ def test_json_lines_go_in_and_out_of_a_pipe() -> None:
     arguments = ("embed", "-", "-", *TINY_MODEL, "--input-format", "jsonl", "--format", "jsonl")
     result = elmo(*arguments, "--pooling", "mean", "--layers", "top", stdin='{"tokens": ["a b"]}')
     row = json.loads(result.stdout)
-    assert (row["number"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
+    assert (row["index"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
     assert len(row["activations"]) == 32
 
 
