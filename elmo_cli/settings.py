@@ -34,7 +34,7 @@ from elmo_cli.text.input_formats import (
     find_format,
     open_records,
 )
-from elmo_cli.text.lines import open_lines
+from elmo_cli.text.lines import check_source, open_lines
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
 from elmo_cli.text.tables import column_types, has_integer_ids
@@ -378,6 +378,7 @@ def plan_file(
         InputError: The settings contradict each other or the files.
         OutputError: The output cannot be written, or is the input.
     """
+    check_source(source)
     tokenizer = text.make_tokenizer(model_language)
     input_format = text.find_format(source, tokenizer)
     if text.shard is not None and state == "carry":

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.target_words import WORDS
 from elmo_cli.analysis.usage_writers import COLUMNS
-from elmo_cli.errors import InputError, first_line, load_extra, shown
+from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
 from elmo_cli.outputs.streams import RECORDS
 from elmo_cli.outputs.tables import LAYER_PREFIX, VECTOR
 from elmo_cli.text.lines import open_lines
@@ -89,7 +89,7 @@ class UsagesFile:
         try:
             yield
         except FileNotFoundError:
-            raise InputError(f"{self.path}: no such file") from None
+            raise MissingInputError(f"{self.path}: no such file") from None
         except InputError:
             raise
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:

@@ -28,18 +28,18 @@ def in_chunks(
     items: Iterable[_Item],
     parse: Callable[[_Item], _Query],
     is_ready: Callable[[], bool],
-    place: str,
+    name: str,
 ) -> Iterator[list[_Query]]:
-    """Yield parsed items in lists of those that can be read without waiting.
+    """Yield parsed items in lists of items that can be read without waiting.
 
     Args:
         items: Items of an input, such as lines.
         parse: Function that parses an item.
         is_ready: Function that returns whether the next item can be read without waiting.
-        place: Words before the number of an item in messages.
+        name: Words before the number of an item in messages.
 
     Raises:
-        InputError: an item cannot be parsed. The items before it have been yielded.
+        InputError: An item cannot be parsed. The items before it have been yielded.
     """
     chunk: list[_Query] = []
     try:
@@ -47,7 +47,7 @@ def in_chunks(
             try:
                 chunk.append(parse(item))
             except InputError as error:
-                raise InputError(f"{place} {number}: {error}") from None
+                raise InputError(f"{name} {number}: {error}") from None
             if len(chunk) == MAX_CHUNK or not is_ready():
                 yield chunk
                 chunk = []

@@ -285,4 +285,4 @@ def finished_state(path: Path) -> dict[str, Any]:
         place = Progress(int(found["input_records"]), str(found["input_sha256"]))
         n_records = int(found["records"])
         return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
-    raise OutputError(f"{path} exists already; --overwrite replaces it")
+    raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")

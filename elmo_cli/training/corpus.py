@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, MissingInputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, Records, find_format, open_records
@@ -249,7 +249,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise InputError(
+            raise MissingInputError(
                 f"{pattern}: no such file. Name a text file or a pattern that fits one."
             )
         for path in paths:

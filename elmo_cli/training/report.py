@@ -135,12 +135,16 @@ class Report:
         """Write the files that `--model` reads."""
         run, folder, content = self._run, self._folder, self._start.content
         # AllenNLP requires every key.
-        lstm = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
-        options: dict[str, Any] = {"lstm": {**lstm, **content["lstm"]}}
-        if content.get("char_cnn") is not None:
+        parsed = run.objective.bilm.options
+        options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(parsed.lstm)}}
+        if parsed.char_cnn is not None:
             # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
-            char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
-            options["char_cnn"] = char_cnn
+            options["char_cnn"] = {
+                **content["char_cnn"],
+                "n_highway": parsed.char_cnn.n_highway,
+                "max_characters_per_token": parsed.char_cnn.max_characters_per_token,
+                "n_characters": 262,
+            }
         tokenizer = self._text.tokenizer.to_attributes()
         options["training"] = {"state": run.options.state, **tokenizer}
         write_lines(folder / "options.json", [json.dumps(options, indent=1)])

@@ -86,7 +86,7 @@ def test_the_cosines_of_all_formats_are_equal() -> None:
     assert cosines == [cosines[0]] * len(names)
 
 
-def test_the_sentence_itself_and_the_same_word_are_left_out() -> None:
+def test_the_sentence_itself_and_the_same_word_are_skipped() -> None:
     found = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
     assert {row[1] for row in found} == {"1", "4"}
     assert not [row for row in found if "[bank]" in row[2]]
@@ -178,7 +178,7 @@ def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     assert json.loads(answer.stdout)["query"] == {"tokens": NEW.split()}
 
 
-def test_layer_0_is_warned_of() -> None:
+def test_layer_0_logs_a_warning() -> None:
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr

@@ -117,7 +117,7 @@ def test_a_file_is_not_taken_for_the_text() -> None:
         ("a", ["--state", "carry"], "state 'carry': predictions start from zero or warm"),
     ],
 )
-def test_what_goes_wrong(text: str, options: list[str], message: str) -> None:
+def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:
     assert_fails(elmo("predict", text, *MODEL, "-q", *options), message)
 
 

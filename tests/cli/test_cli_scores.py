@@ -153,7 +153,7 @@ def test_an_empty_text_has_no_rows() -> None:
 
 
 @pytest.mark.parametrize("command", ["perplexity", "surprisal"])
-def test_what_goes_wrong(command: str) -> None:
+def test_errors_are_one_line(command: str) -> None:
     missing = elmo(command, "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     Path("latin.txt").write_bytes(b"the caf\xe9\n")

@@ -144,7 +144,7 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     assert "differs in tokenizer (moses:en there, none here)" in result.stderr
 
 
-def test_the_language_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.registry.PublishedModel.language_code", "fr")
     elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
     [row] = facts_of("out.jsonl")
@@ -164,7 +164,7 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     assert_fails(english, message)
 
 
-def test_perplexity_is_that_of_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sentencex")
     text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
     expected = elmo("perplexity", "-", "--per-token", stdin=text)
@@ -179,7 +179,7 @@ def test_perplexity_is_that_of_the_tokens(monkeypatch: pytest.MonkeyPatch) -> No
     assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
-def test_word_vectors_are_those_of_the_tokens() -> None:
+def test_word_vectors_split_raw_text() -> None:
     pytest.importorskip("sentencex")
     Path("tokenized.txt").write_text("".join(" ".join(each) + "\n" for each in OF_SENTENCES))
     average = ("word-vectors", *TINY_MODEL, "--min-count", "1", "--corpus")

@@ -254,7 +254,7 @@ def test_a_run_is_known_to_others_however_long_its_part_takes(
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
-def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
+def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
     assert elmo(*RUN).exit_code == 0
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
@@ -324,7 +324,7 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
     assert "Error: nowhere://a/b: cannot open it: " in result.stderr
 
 
-def test_skipped_records_are_named_and_counted() -> None:
+def test_skipped_records_are_reported_and_counted() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
     result = elmo(*RUN, "--skip-errors")
     assert result.exit_code == 0

@@ -170,7 +170,7 @@ def test_a_compressed_file_is_smaller_and_holds_the_same(
         assert file["0" if layout == "allennlp" else "activations"].shuffle
 
 
-def test_packages_that_are_not_installed_are_named(
+def test_packages_that_are_not_installed_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(lines("a"), tmp_path / "zstd", "packed", compression="zstd")
