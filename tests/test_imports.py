@@ -17,6 +17,7 @@ PACKAGE = Path(elmo_cli.__file__).parent
 HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
 MAY_IMPORT_H5PY = {
+    "atomic.py",
     "outputs/allennlp.py",
     "outputs/hdf5.py",
     "outputs/packed.py",

@@ -21,7 +21,6 @@ The names of a biLM's weights are bilm-tf's: one table, read both ways. All matr
 import io
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,8 +34,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from elmo_cli.atomic import replaced
-from elmo_cli.errors import WeightsError, first_line, load_extra
+from elmo_cli.atomic import open_hdf5, replaced
+from elmo_cli.errors import WeightsError, first_line, load_extra, system_reason
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -145,7 +144,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
     else:
         with _errors_named(path):
-            file = h5py.File(path, "r")
+            file = open_hdf5(path)
     with file:
         with _errors_named(path):
             tensors = _find_tensors(file)
@@ -173,7 +172,7 @@ def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> 
         yield
     except errors as error:
         if isinstance(error, OSError) and error.errno:
-            reason = os.strerror(error.errno)
+            reason = system_reason(error)
             raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)
         message = f"{path}: the weights file is damaged, or is none: {reason}; get it again"

@@ -11,6 +11,7 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import open_hdf5
 from elmo_cli.errors import ElmoError, InputError, first_line, load_extra, shown, system_reason
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
@@ -306,14 +307,15 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
-        return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
+        return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
             raise InputError(f"{path}: its run is not finished; give its command again") from None
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
-        found = "something else" if "signature" in str(error) else system_reason(error)
-        raise InputError(f"{path}: expected {_ACTIVATIONS}, found {found}") from None
+        if "signature" in str(error):
+            raise InputError(f"{path}: expected {_ACTIVATIONS}, found something else") from None
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:
