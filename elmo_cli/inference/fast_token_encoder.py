@@ -137,7 +137,7 @@ class TokenCache:
         self.capacity = capacity
         self._encode = encode
         self._slots: OrderedDict[str, int] = OrderedDict()  # The most recently used one is last.
-        self._vectors = torch.empty(0)
+        self._vectors = torch.empty(0, device="cpu")
 
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
         return TokenCache, (self._encode, self.capacity)
@@ -153,8 +153,8 @@ class TokenCache:
                 slots.move_to_end(token)
         if missing := [token for token in tokens if token not in slots]:
             self._add(missing)
-        rows = torch.tensor([slots[token] for token in tokens], dtype=torch.int64)
-        return self._vectors[rows.to(self._vectors.device)]
+        rows = [slots[token] for token in tokens]
+        return self._vectors[torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)]
 
     def _add(self, tokens: list[str]) -> None:
         """Encode tokens and keep their vectors, in place of the least recently used ones."""
