@@ -16,7 +16,7 @@ from elmo_cli.cli.answers import as_json_line, as_row, in_chunks
 from elmo_cli.cli.command import command, given, receives
 from elmo_cli.errors import InputError, counted
 from elmo_cli.settings import ModelSettings, TextSettings
-from elmo_cli.text.lines import check_input, name_of, size_in_bytes
+from elmo_cli.text.lines import check_input, name_of
 from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _score_file(
 
     options = settings.read_options(model.engine.options.token_limit)
     with (
-        progress_bar(total=size_in_bytes(text)) as bar,
+        progress_bar(source=text) as bar,
         settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, _),
     ):
         n_tokens = 0
