@@ -79,7 +79,8 @@ class _TableWriter(FormatWriter):
         for row, position in enumerate(_written_positions(record)):
             form = record.tokens[position]
             columns: Row = {"word": self._words[form], "form": form}
-            columns["line"] = int(record.attributes.get(LINE, number)) + 1
+            line = record.attributes.get(LINE, number)
+            columns["line"] = int(str(line)) + 1
             if self._is_split:
                 columns["sentence_number"] = number + 1
             columns |= {"id": record.id, "position": position, "sentence": record.text}

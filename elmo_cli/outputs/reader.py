@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from elmo_cli.atomic import open_hdf5
 from elmo_cli.errors import ElmoError, InputError, first_line, load_extra, shown, system_reason
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.formats import with_types
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
@@ -252,12 +253,12 @@ class ActivationsFile:
         self.attributes: dict[str, Any]
         if is_parts_folder(str(self.path)):
             self._handle = self.layout_file = PartsFolder(str(self.path))
-            self.attributes = self.layout_file.attributes
+            self.attributes = with_types(self.layout_file.attributes)
             return
         self._handle = file = _open_hdf5(self.path)
         try:
             with _damage_named(self.path):
-                self.attributes = dict(file.attrs)
+                self.attributes = with_types(file.attrs)
                 if self.attributes.get("compression") == "zstd":
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):

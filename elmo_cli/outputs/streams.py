@@ -33,8 +33,6 @@ class _StreamWriter(FormatWriter):
         """Return what the output stores of a record in addition to its activations."""
         facts: dict[str, Any] = {"number": number} if record.id is None else {"key": record.id}
         facts |= record.attributes
-        if LINE in facts:
-            facts[LINE] = int(facts[LINE])
         if not self._format.forget_sentences:
             facts["sentence"] = record.text
         if self.keeps_tokens:
