@@ -33,12 +33,14 @@ from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.text.input_formats import TEXT, InputFormat, find_format, open_records
 from elmo_cli.text.lines import LineReader, check_input, open_text
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
 
 _Item = TypeVar("_Item")
 
+_OPTIONS = ReadOptions(ignores_ids=True)
 _WINDOW_TOKENS = 200_000
 """Minimum number of tokens per window: enough for batches of similar lengths."""
 _WINDOW_BATCHES = 50
@@ -172,7 +174,10 @@ class TrainingText:
             return self.tokenizer.tokenize(text) if number >= n_records else []
 
         tokenizer = replace(self.tokenizer, tokenize=tokenize)
-        with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
+        with open_records(path, input_format, tokenizer=tokenizer, options=_OPTIONS) as (
+            records,
+            *_,
+        ):
             for record in records:
                 number += 1
                 if number > n_records:
@@ -201,7 +206,7 @@ def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tu
 def read_sentences(path: str | Path, tokenizer: Tokenizer) -> Iterator[Sentence]:
     """Yield the sentences of a file of any input format that have tokens."""
     input_format = find_format(path, tokenizer=tokenizer)
-    with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
+    with open_records(path, input_format, tokenizer=tokenizer, options=_OPTIONS) as (records, *_):
         yield from (record.tokens for record in records if record.tokens)
 
 

@@ -40,6 +40,14 @@ def test_formats_give_the_weights_of_equal_text(suffix: str) -> None:
     assert_same_weights("text", "other")
 
 
+def test_ids_of_records_are_ignored() -> None:
+    lines = Path("text.jsonl").read_text().splitlines()
+    rows = [{**json.loads(line), "id": "a/b"} for line in lines]
+    Path("ids.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    expected = train("text", steps=2, files=("text.jsonl",))
+    assert train("other", steps=2, files=("ids.jsonl",)) == expected
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "conllu"])
 def test_formats_resume_to_equal_weights(suffix: str) -> None:
     settings: dict[str, Any] = {"files": (f"text.{suffix}", "text.txt"), "epochs": 2}

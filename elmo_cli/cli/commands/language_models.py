@@ -88,7 +88,7 @@ def perplexity(
     if has_rows and not as_json:
         click.echo(as_row(columns))
     score_all = partial(model.score, batch_size=batch_size)
-    scores = _score_file(text, text_settings, tokenizer, model, score_all)
+    scores = _score_file(text, text_settings, tokenizer, model, score_all, ignores_ids=not has_rows)
 
     def printed() -> "Iterator[SentenceScore]":
         for name, score in scores:
@@ -172,6 +172,8 @@ def _score_file(
     model: "LanguageModel",
     score: Callable[..., Iterator[Any]],
     first: int = 0,
+    *,
+    ignores_ids: bool = False,
 ) -> Iterator[tuple[str | int, Any]]:
     """Yield the id of each record of a file, and what `score` yields for its tokens.
 
@@ -188,7 +190,7 @@ def _score_file(
             names.append(number if record.id is None else record.id)
             yield record.tokens
 
-    options = settings.read_options(model.engine.options.token_limit)
+    options = settings.read_options(model.engine.options.token_limit, ignores_ids=ignores_ids)
     with (
         progress_bar(source=text) as bar,
         settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, _),
