@@ -1,6 +1,6 @@
 """Models on the CPU while torch's default device is another one.
 
-The device `meta` stands for a GPU: its tensors have shapes and no values, so that every tensor that
+The device `meta` takes the place of a GPU: its tensors have shapes and no values, so that every tensor that
 is created on it by mistake raises an error.
 """
 

@@ -173,7 +173,7 @@ def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
 
     Raises:
-        OtherInputError: The bytes are not those of the plan; after the last record.
+        OtherInputError: The bytes differ from the plan's. It is raised after the last record.
     """
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
     if format_name(text, part.path) == "parquet":

@@ -1,4 +1,4 @@
-"""TAB in a shell, and what shells are told to complete."""
+"""Completion in a shell with TAB."""
 
 import pytest
 from click.testing import CliRunner

@@ -31,7 +31,7 @@ SKIPPED = {
 """Checks of `check_estimator` that do not apply to texts, and why.
 
 Two further checks, `check_transformer_get_feature_names_out` and the one for pandas, are not run:
-they expect an error for names of columns that differ from those of the table given to `fit`.
+they expect an error for names that differ from the columns of the table given to `fit`.
 """
 
 
