@@ -1,7 +1,7 @@
 """Models on the CPU while torch's default device is another one.
 
-The device `meta` takes the place of a GPU: its tensors have shapes and no values, so that every tensor that
-is created on it by mistake raises an error.
+The device `meta` takes the place of a GPU: its tensors have shapes and no values, so that every
+tensor that is created on it by mistake raises an error.
 """
 
 from collections.abc import Iterator

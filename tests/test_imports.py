@@ -25,6 +25,7 @@ MAY_IMPORT_H5PY = {
     "outputs/reader.py",
     "outputs/writer.py",
     "model/weights.py",
+    "pretrained/model_files.py",
 }
 """The files of the package that read or write HDF5."""
 
@@ -187,6 +188,6 @@ def test_help_lists_names_that_users_call() -> None:
     assert found <= {*elmo_cli.__all__, "ElmoVectorizer"}
 
 
-def test_a_name_that_is_not_there_is_named() -> None:
+def test_a_name_that_is_not_there_is_reported() -> None:
     with pytest.raises(AttributeError, match=r"^module 'elmo_cli' has no attribute 'Embedder'$"):
         getattr(elmo_cli, "Embedder")  # noqa: B009 (mypy knows that it is not there)

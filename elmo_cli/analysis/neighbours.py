@@ -62,6 +62,23 @@ class Neighbours:
     """Mean cosine of all pairs of two tokens of the files; None for fewer than two tokens."""
 
 
+def neighbour_columns(*, pooled: bool) -> list[str]:
+    """Return the columns of `neighbour_rows`. A pooled sentence has no position and token."""
+    token = [] if pooled else ["position", "token"]
+    return ["query_number", "rank", "cosine", "file", "line", "id", *token, "sentence"]
+
+
+def neighbour_rows(
+    query_number: int, nearest: Sequence[Neighbour], *, pooled: bool
+) -> Iterator[list[object]]:
+    """Yield a row per neighbour; numbers, ranks and lines count from 1, positions from 0."""
+    for rank, found in enumerate(nearest, start=1):
+        path, line, identifier = found.location
+        token = [] if pooled else [found.index, found.token]
+        sentence = " ".join(found.sentence)
+        yield [query_number, rank, found.cosine, str(path), line, identifier, *token, sentence]
+
+
 def neighbours(
     files: VectorFiles | Activations,
     vectors: NDArray[np.floating],
@@ -98,17 +115,17 @@ def neighbours(
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
         total += (scales @ rows).cpu()
         n_tokens += len(rows)
-        for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
-            least = found[-1].cosine if len(found) == top else float("-inf")
+        for query, (best, values) in enumerate(zip(nearest, cosines, strict=True)):
+            least = best[-1].cosine if len(best) == top else float("-inf")
             candidates = (
                 candidate
                 for candidate in _above(block, values, least)
                 if not is_excluded(query, candidate)
             )
-            # Of equal cosines, those that come first in the file stay.
-            found += islice(candidates, top)
-            found.sort(key=lambda neighbour: -neighbour.cosine)
-            del found[top:]
+            # Among equal cosines, the first ones in the file stay.
+            best += islice(candidates, top)
+            best.sort(key=lambda neighbour: -neighbour.cosine)
+            del best[top:]
     if n_tokens < 2:
         return Neighbours(nearest, None)
     # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.

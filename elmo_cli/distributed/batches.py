@@ -64,14 +64,17 @@ class EmbedBatch:
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
-        texts = batch[self._text.text_column or DEFAULT_TEXT_COLUMN]
+        name = self._text.text_column or DEFAULT_TEXT_COLUMN
+        texts = batch[name]
         tokenize = self._text.make_tokenizer().tokenize
         sentences = [
-            tokenize(text or "") if text is None or isinstance(text, str) else check_sentence(text)
-            for text in (texts.to_pylist() if is_table else texts)
+            tokenize(text or "")
+            if text is None or isinstance(text, str)
+            else check_sentence(text, f"{name}[{index}]", "a string or a list of tokens")
+            for index, text in enumerate(texts.to_pylist() if is_table else texts)
         ]
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
-        embedded = embedder.embed_sentences(map(list, sentences), **asdict(settings.selection))
+        embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))
         values = [as_dtype(each, settings.dtype) for each in embedded]
         is_pooled = settings.selection.pooling is not None
         if is_table:

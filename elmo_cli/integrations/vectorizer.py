@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, install_command
+from elmo_cli.text.records import check_batch
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -86,11 +87,9 @@ class ElmoVectorizer(
 
     def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
         """Embed texts. After `set_output`, `transform` returns tables, and this method an array."""
-        if isinstance(texts, str):
-            raise InputError("expected a list or a column of texts, found one string")
-        if getattr(texts, "ndim", 1) != 1:
+        if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             raise InputError(
-                "expected a list or a column of texts, found a table. Select one column: in a "
+                "texts: expected a list or a column, found a table. Choose a column: in a "
                 'ColumnTransformer, "text" and not ["text"].'
             )
         if self.pooling is None:

@@ -12,7 +12,15 @@ import h5py
 from numpy.typing import NDArray
 
 from elmo_cli.atomic import open_hdf5
-from elmo_cli.errors import ElmoError, InputError, first_line, load_extra, shown, system_reason
+from elmo_cli.errors import (
+    ElmoError,
+    InputError,
+    MissingInputError,
+    first_line,
+    load_extra,
+    shown,
+    system_reason,
+)
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.formats import with_types
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
@@ -298,7 +306,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         found += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not found:
-        raise InputError(f"{' '.join(map(str, paths))}: no such file of activations")
+        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
     return found
 
 
@@ -311,8 +319,10 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: the run is not finished. Run its command again.") from None
-        raise InputError(f"{path}: no such file of activations") from None
+            message = f"{path}: the run is not finished. Run its command again."
+        else:
+            message = f"{path}: no such file of activations"
+        raise MissingInputError(message) from None
     except OSError as error:
         if "signature" in str(error):
             raise InputError(f"{path}: expected {_ACTIVATIONS}, found something else") from None

@@ -95,7 +95,7 @@ def _id_error(
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
-    if identifier is not None and "\0" in identifier:
+    if identifier is not None and names_datasets and "\0" in identifier:
         return f"the id {identifier[:60]!r} has a zero byte. Remove it."
     if identifier is not None and names_datasets and not _can_name_dataset(identifier):
         return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."

@@ -9,11 +9,12 @@ A row has a text or a list of tokens, and optionally an id. Names of columns are
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import first_line, load_extra
+from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.entries import DEFAULT_FIELDS, Entry, Fields, row_record
 from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.records import Record
@@ -23,6 +24,8 @@ _BATCH_ROWS: Final = 1024
 _BUFFER_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 _MAX_NAMES: Final = 20
+_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
+"""Text of an integer of 64 bits that is written as Python writes it."""
 
 
 class TableError(ValueError):
@@ -120,10 +123,31 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
         kept = tuple(name for name in names if name not in (text, fields.id))
     for name in (text, *([fields.id] if has_id else []), *kept):
         if name not in names:
-            raise TableError(f"no column {name!r}. {found} See --keep-columns.")
+            raise TableError(f"no column {name!r}. {found}")
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
-    return Fields((text,), fields.id if has_id else None, False, kept)
+    identifier = fields.id if has_id else None
+    return Fields((text,), identifier, False, kept, fields.has_integer_ids)
+
+
+def has_integer_ids(lines: Iterable[str], delimiter: str, fields: Fields) -> bool:
+    """Return whether all ids of CSV or TSV are the texts of integers.
+
+    Readers of tables guess the type of a column in the same way. Errors of the table are left to
+    the reader of its records.
+    """
+    rows = _delimited_rows(lines, delimiter)
+    header = next(rows, None)
+    if header is None or fields.id is None or header.values.count(fields.id) != 1:
+        return False
+    index = header.values.index(fields.id)
+    n_rows = 0
+    for row in rows:
+        if not row.error and len(row.values) == len(header.values):
+            n_rows += 1
+            if not _INTEGER.fullmatch(row.values[index]):
+                return False
+    return n_rows > 0
 
 
 def json_array_entries(
@@ -236,3 +260,15 @@ def parquet_entries(
                 n_told = size * n_read // n_rows
     except (ArrowException, OSError) as error:
         raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None
+
+
+def column_types(path: str) -> dict[str, Any]:
+    """Return the types of Arrow of the columns of a Parquet file."""
+    parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
+    from pyarrow import ArrowException
+
+    try:
+        schema = parquet.read_schema(path)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path}: cannot read the Parquet file: {first_line(error)}") from None
+    return dict(zip(schema.names, schema.types, strict=True))

@@ -151,7 +151,7 @@ def test_missing_segmenter_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPa
         ("moses", True, "sentencex", ".*; pip install .*\\[sentences\\].*"),
     ],
 )
-def test_a_package_that_is_not_installed_is_named(
+def test_a_package_that_is_not_installed_is_reported(
     name: str, split: bool, package: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
