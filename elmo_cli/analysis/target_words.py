@@ -109,4 +109,4 @@ def target_positions(record: Record) -> list[int]:
     positions = record.attributes.get(POSITIONS)
     if positions is None:
         return list(range(len(record.tokens)))
-    return [int(position) for position in positions.split(",")]
+    return [int(position) for position in str(positions).split(",")]

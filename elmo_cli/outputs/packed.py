@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.outputs.formats import Attributes, OutputFormat
+from elmo_cli.outputs.formats import Attributes, OutputFormat, as_text, with_types
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -68,7 +68,7 @@ class PackedWriter(Hdf5Writer):
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
         self._add("activations", rows)  # (T, ..., W)
-        attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
+        attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
         if self.keeps_tokens:
@@ -175,7 +175,8 @@ class PackedFile:
         found = []
         for text, key, attributes, tokens in zip(*columns, strict=True):
             cut = json.loads(tokens) if tokens else text.split()
-            found.append(Record(text, cut, key or None, json.loads(attributes or "{}")))
+            facts = with_types(json.loads(attributes or "{}"))
+            found.append(Record(text, cut, key or None, facts))
         return found
 
     def find(self, name: str) -> int | None:

@@ -101,7 +101,9 @@ def _id_error(
         return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
-        return f"the id {identifier[:60]!r} is that of {place} {first} already"
+        return (
+            f"the id {identifier[:60]!r} is that of {place} {first} already. Make the ids unique."
+        )
     return None
 
 
