@@ -139,6 +139,7 @@ class TextSettings:
         *,
         ids_name_datasets: bool = False,
         ignores_ids: bool = False,
+        compares_ids: bool = True,
         is_quiet: bool = False,
     ) -> ReadOptions:
         """Return the options for reading records; see `ReadOptions`."""
@@ -149,6 +150,7 @@ class TextSettings:
             token_limit=token_limit,
             ids_name_datasets=ids_name_datasets,
             ignores_ids=ignores_ids,
+            compares_ids=compares_ids,
             is_quiet=is_quiet,
         )
 

@@ -198,6 +198,24 @@ batch_tokens_option = count(
 )
 
 
+text_column_option = partial(
+    option,
+    "--text-column",
+    metavar="NAME",
+    help="Column or field with the text, or with a list of tokens. [default: tokens or text]",
+)
+
+
+def id_column_option(*names: str, **settings: Any) -> Decorator:
+    """Add --id-column, which may have further names."""
+    return option(
+        *("--id-column", *names, "id_column"),
+        metavar="NAME",
+        help="Column or field with the id of each record. [default: id, if there is one]",
+        **settings,
+    )
+
+
 def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
     """Add the options for how the records of a text are found, as `TextSettings`."""
     suffixes = [
@@ -205,12 +223,6 @@ def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
         for name, found in FORMATS.items()
         if name != "text"
     ]
-    id_column = option(
-        *("--id-column", "id_column"),
-        metavar="NAME",
-        help="Column or field with the id of each record. [default: id, if there is one]",
-        **settings,
-    )
     return option_group(
         "Text",
         choice(
@@ -220,14 +232,8 @@ def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
-        option(
-            "--text-column",
-            metavar="NAME",
-            help="Column or field with the text, or with a list of tokens. [default: tokens or "
-            "text]",
-            **settings,
-        ),
-        *([id_column] if with_ids else []),
+        text_column_option(**settings),
+        *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",
             help="Join the lines of a text until a blank line: for hard-wrapped text.",

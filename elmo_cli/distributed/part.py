@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, Final, NamedTuple
 
-from elmo_cli.distributed.inputs import check_unchanged, format_name, read_part
+from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
@@ -21,12 +21,13 @@ from elmo_cli.errors import (
 )
 from elmo_cli.inference.device import Device
 from elmo_cli.outputs.folder import TEMPORARY, Folder
-from elmo_cli.outputs.formats import OutputFormat, as_dtype
+from elmo_cli.outputs.formats import KEYS, OutputFormat, as_dtype
 from elmo_cli.outputs.parts import PART, PLAN_SHA256, has_part, part_name
 from elmo_cli.outputs.plan_file import Part, Plan, read_plan_sha256
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
+from elmo_cli.text.input_formats import FASTA
 from elmo_cli.text.shards import ShardReader
 
 MAX_SHOWN_SKIPPED: Final = 20
@@ -40,6 +41,8 @@ class PlanKey(NamedTuple):
     model_sha256: str
     place: str = ""
     """Folder of the parts while they are written; see `Plan.place`."""
+    has_ids: bool = False
+    """Whether the records of the inputs have ids."""
 
 
 class PartResult(NamedTuple):
@@ -63,7 +66,8 @@ class _Written(NamedTuple):
 
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
-    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place)
+    has_ids = KEYS in plan.settings
+    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place, has_ids)
 
 
 @lru_cache(maxsize=1)
@@ -187,8 +191,7 @@ def _write(
     check_unchanged(part.path, part.fingerprint)
     selection = settings.selection.for_model(engine.options.n_layers)
     writer = _open_writer(key, part, settings, engine, file)
-    has_keys = _has_keys(part, settings)
-    records = ShardReader(read_part(part, settings.text))
+    records = ShardReader(read_part(part, settings.text, has_ids=key.has_ids))
     skipped: dict[str, str] = {}
     n_tokens = 0
     windows = embed_windows(
@@ -202,7 +205,7 @@ def _write(
         record, number = embedded.record, part.first + embedded.progress.n_records - 1
         if record.error is not None:
             skipped[str(number)] = record.error
-        if has_keys:
+        if key.has_ids:
             record = record._replace(id=record.id or "")
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -218,11 +221,6 @@ def _write(
     return _Written(n_tokens, skipped)
 
 
-def _has_keys(part: Part, settings: CorpusSettings) -> bool:
-    is_fasta = format_name(settings.text, part.path) == "fasta"
-    return is_fasta or settings.text.id_column is not None
-
-
 def _open_writer(
     key: PlanKey, part: Part, settings: CorpusSettings, engine: Engine, file: IO[bytes]
 ) -> ParquetWriter:
@@ -233,7 +231,7 @@ def _open_writer(
         compression="zstd",
         dtype=settings.dtype,
         pooled=selection.pooling is not None,
-        forget_sentences=format_name(settings.text, part.path) == "fasta",
+        forget_sentences=find_input_format(settings.text, part.path).name == FASTA.name,
     )
     attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {
         "dtype": settings.dtype,

@@ -16,7 +16,7 @@ from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError
-from elmo_cli.outputs.formats import Attributes, OutputFormat, has_own_tokens
+from elmo_cli.outputs.formats import KEYS, Attributes, OutputFormat, has_own_tokens
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Record
@@ -130,7 +130,7 @@ class AllenNlpFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
-        self.has_keys = file.attrs.get("format") == "fasta" or "keys" in file.attrs
+        self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP's files do not say.
         # An id or a sentence may have the name of the index; the file has no index then.

@@ -22,6 +22,8 @@ COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
+KEYS: Final = "keys"
+"""Attribute of an output whose records have ids, of an input format with or without them."""
 Attributes = Mapping[str, str]
 """Attributes that record how a file was made."""
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}

@@ -26,6 +26,8 @@ class ReadOptions:
     """Whether an id that cannot name a dataset of HDF5 is an error."""
     ignores_ids: bool = False
     """Whether records have no ids, because nothing is named after them."""
+    compares_ids: bool = True
+    """Whether a repeated id is an error, and an id if other records have none."""
     is_quiet: bool = False
     """Whether no warning is logged, because the text has been read before."""
 

@@ -38,7 +38,9 @@ def checked_records(
             if options.ignores_ids:
                 record = record._replace(id=None)
             if error is None and (record.error is None or record.id is not None):
-                error = _id_error(record.id, number, numbers, place, options.ids_name_datasets)
+                error = _invalid_id(record.id, names_datasets=options.ids_name_datasets)
+                if error is None and options.compares_ids:
+                    error = _other_id(record.id, number, numbers, place)
             if error is not None:
                 error = f"{name}, {place} {number}: {error}"
                 if not skip_errors:
@@ -80,14 +82,19 @@ class _Counts:
             warn_about_blank_lines(self._first_joined, self._n_joined)
 
 
-def _id_error(
-    identifier: str | None,
-    number: int,
-    numbers: dict[str | None, int],
-    place: str,
-    names_datasets: bool,
+def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
+    """Return the error of an id alone, if any."""
+    if identifier is not None and "\0" in identifier:
+        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
+    if identifier is not None and names_datasets and not _can_name_dataset(identifier):
+        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
+    return None
+
+
+def _other_id(
+    identifier: str | None, number: int, numbers: dict[str | None, int], place: str
 ) -> str | None:
-    """Return the error of an id, if any, and store its number in `numbers`.
+    """Return the error of an id among others, if any, and store its number in `numbers`.
 
     All records have an id, or none has. Ids are unique.
     """
@@ -95,10 +102,6 @@ def _id_error(
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
-    if identifier is not None and "\0" in identifier:
-        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
-    if identifier is not None and names_datasets and not _can_name_dataset(identifier):
-        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
         return f"the id {identifier[:60]!r} is that of {place} {first} already"

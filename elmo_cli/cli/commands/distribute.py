@@ -79,18 +79,9 @@ if TYPE_CHECKING:
         ["text", "fasta", "jsonl", "parquet"],
         help="Format of every INPUT. [default: by its suffix, else text]",
     ),
-    option(
-        "--text-column",
-        metavar="NAME",
-        default="text",
-        help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
-    ),
+    options.text_column_option(),
     options.tokenizer_options("whitespace"),
-    option(
-        *("--id-column", "--key-column", "id_column"),
-        metavar="NAME",
-        help="Column that holds the id of each record.",
-    ),
+    options.id_column_option("--key-column"),
     flag(
         "--skip-errors",
         help="Give a record that cannot be read, or is too long for memory, no tokens.",
