@@ -146,6 +146,10 @@ def _stack(found: list[EmbeddedOccurrence], word: str) -> Vectors:
                 f"{found[0].location.path}, found {len(each.vector):,}"
             )
     vectors = np.stack([each.vector for each in found]).astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise InputError(
+            f"{word!r}: some vectors have values that are not finite (NaN or infinity)"
+        )
     if (vectors == vectors[0]).all():
         raise InputError(
             f"{word!r}: the vectors of all occurrences are equal, as those of layer 0 are"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, counted, shown
 from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Record
 
@@ -49,8 +49,18 @@ def target_record(record: Record, words: Mapping[str, str]) -> Record:
 
 
 def target_positions(record: Record) -> list[int]:
-    """Return the positions of the target words of a record, or all positions without targets."""
-    positions = record.attributes.get(POSITIONS)
-    if positions is None:
+    """Return the positions of the target words of a record, or all positions without targets.
+
+    Raises:
+        InputError: The positions are damaged.
+    """
+    text = record.attributes.get(POSITIONS)
+    if text is None:
         return list(range(len(record.tokens)))
-    return [int(position) for position in positions.split(",")]
+    positions = [int(part) if part.isdecimal() else -1 for part in text.split(",")]
+    if not all(0 <= position < len(record.tokens) for position in positions):
+        raise InputError(
+            f"the file is damaged: expected positions of {counted(len(record.tokens), 'token')}, "
+            f"found {shown(text)!r}"
+        )
+    return positions

@@ -15,9 +15,16 @@ import numpy as np
 from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, first_line
+from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.formats import KEYS, Attributes, OutputFormat, has_own_tokens
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
+from elmo_cli.outputs.hdf5 import (
+    CHUNK_BYTES,
+    DamagedError,
+    Hdf5Writer,
+    check_count,
+    checked_dataset,
+)
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Record
 from elmo_cli.text.shards import shard_of
@@ -158,7 +165,8 @@ class AllenNlpFile:
                 facts = self._dataset(number).attrs.items()
                 attributes = {name: str(value) for name, value in facts}
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
-            cut = text.split() if tokens is None else json.loads(tokens)
+            place = f"{self._file.filename}: record {number + 1}, tokens"
+            cut = text.split() if tokens is None else parse_json(tokens, list[str], place)
             found.append(Record(text, cut, key, attributes))
         return found
 
@@ -193,8 +201,11 @@ class AllenNlpFile:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
         # bilm-tf wrote numbers, AllenNLP their names.
-        found = json.loads(dataset.asstr()[0])
-        return {text: int(name) // self._shard.total for text, name in found.items()}
+        try:
+            found = json.loads(dataset.asstr()[0])
+            return {text: int(name) // self._shard.total for text, name in found.items()}
+        except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
+            raise DamagedError(f"{SENTENCE_TO_INDEX}: {first_line(error)}") from None
 
     @cached_property
     def _texts(self) -> dict[int, str]:
