@@ -1,6 +1,7 @@
 """Checks of the records of an input: their errors, their ids, and the lengths of their tokens."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.advice import LongTokens, warn_about_blank_lines
@@ -8,6 +9,10 @@ from elmo_cli.text.entries import Entry
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
 from elmo_cli.text.records import Record
 from elmo_cli.text.tables import TableError
+
+
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of a name, and `.npy` is part of it."""
 
 
 def checked_records(
@@ -86,7 +91,14 @@ def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
     """Return the error of an id alone, if any."""
     if identifier is not None and "\0" in identifier:
         return f"the id {identifier[:60]!r} has a zero byte. Remove it."
-    if identifier is not None and names_datasets and not _can_name_dataset(identifier):
+    if identifier is None or not names_datasets:
+        return None
+    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
+        return (
+            f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed."
+        )
+    if not _can_name_dataset(identifier):
         return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
     return None
 
