@@ -179,6 +179,7 @@ def test_a_file_that_is_spoilt_is_named(
     [
         ([1.0], r"projection.bias: expected \(6,\), found nothing"),
         (torch.zeros(7), r"projection.bias: expected \(6,\), found \(7,\)"),
+        (torch.zeros(6, dtype=torch.int64), "projection.bias: expected floats, found torch.int64"),
         (torch.full((6,), torch.nan), r"values that are not finite \(NaN or infinity\) in \['proj"),
     ],
 )
