@@ -20,6 +20,7 @@ from elmo_cli.errors import (
     WeightsError,
 )
 from elmo_cli.inference.device import Device
+from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.folder import TEMPORARY, Folder
 from elmo_cli.outputs.formats import KEYS, OutputFormat, as_dtype
 from elmo_cli.outputs.parts import PART, PLAN_SHA256, has_part, part_name
@@ -57,11 +58,14 @@ class PartResult(NamedTuple):
     """Number of skipped records."""
     skipped: tuple[str, ...] = ()
     """Reasons of the first skipped records."""
+    warning: str | None = None
+    """Warning about its values."""
 
 
 class _Written(NamedTuple):
     n_tokens: int
     skipped: dict[str, str]
+    warning: str | None = None
 
 
 def key_of(plan: Plan) -> PlanKey:
@@ -128,7 +132,10 @@ def embed_part(
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
     first = tuple(written.skipped.values())[:MAX_SHOWN_SKIPPED]
     return PartResult(
-        part.number, worker, written.n_tokens, n_skipped=len(written.skipped), skipped=first
+        *(part.number, worker, written.n_tokens),
+        n_skipped=len(written.skipped),
+        skipped=first,
+        warning=written.warning,
     )
 
 
@@ -193,6 +200,8 @@ def _write(
     writer = _open_writer(key, part, settings, engine, file)
     records = ShardReader(read_part(part, settings.text, has_ids=key.has_ids))
     skipped: dict[str, str] = {}
+    warnings: list[str] = []
+    finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     n_tokens = 0
     windows = embed_windows(
         engine,
@@ -207,6 +216,7 @@ def _write(
             skipped[str(number)] = record.error
         if key.has_ids:
             record = record._replace(id=record.id or "")
+        finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
@@ -218,7 +228,7 @@ def _write(
         )
     end = end_attributes(part.n_records, records.progress, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
-    return _Written(n_tokens, skipped)
+    return _Written(n_tokens, skipped, next(iter(warnings), None))
 
 
 def _open_writer(
