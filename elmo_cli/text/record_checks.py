@@ -10,7 +10,6 @@ from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
 from elmo_cli.text.records import Record
 from elmo_cli.text.tables import TableError
 
-
 _MAX_NAME_BYTES: Final = 65_531
 """Maximum size of an id in npz: 2 bytes hold the length of a name, and `.npy` is part of it."""
 

@@ -98,7 +98,7 @@ def test_neighbours_of_damaged_attributes_say_one_line(
     originals: Path, name: str, changes: dict[str, Any]
 ) -> None:
     path = damage(originals, name, changes)
-    model = [] if changes.get("model") is None else ["--model", TINY]
+    model = () if changes.get("model") is None else ("--model", TINY)
     assert_says_one_line(elmo("neighbours", "cat", "The cat sat", path, *model))
     assert_says_one_line(elmo("neighbours", "--sentence", "The cat sat", path, *model))
 
