@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -30,6 +31,7 @@ FILE_NAMES: Final = {
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
+_OTHERS: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -120,6 +122,12 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
             f"found {' and '.join(errors)}"
         )
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
+    found["others"] = [path for path in (vocabulary, softmax) if path is not None]
+    if found["weights"][0].suffix == ".pkl":
+        found["others"] += [folder / name for name in _OTHERS if os.path.exists(folder / name)]
+    for path in chain.from_iterable(found.values()):
+        if not path.is_file():  # A named pipe would never end, nor would a device.
+            raise ModelError(f"{path}: expected a regular file, found another kind.")
     return ModelFiles(name, found["options"][0], found["weights"][0], vocabulary, softmax)
 
 
@@ -132,8 +140,7 @@ def content_sha256(files: ModelFiles) -> str:
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
-        others = (TOKEN_ENCODER, "char.dic", "word.dic")
-        paths += filter(Path.exists, map(files.weights.with_name, others))
+        paths += filter(Path.exists, map(files.weights.with_name, _OTHERS))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)
     digests = list(map(sha256, paths))
