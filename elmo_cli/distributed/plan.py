@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from elmo_cli.distributed.inputs import cut, find_inputs
-from elmo_cli.errors import InputError, OutputError, check_choice, shown
+from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.folder import Folder
@@ -175,7 +175,7 @@ def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
         "skip_errors": text.skip_errors,
     }
     return {
-        "model": files.name,
+        "model": utf8_name(files.name),
         "model_sha256": content_sha256(files),
         "options": json.dumps(asdict(options)),
         **settings.selection.for_model(options.n_layers).to_attributes(),
