@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from commands import TINY, elmo
-from fsspec.implementations.memory import MemoryFileSystem
 from numpy.testing import assert_allclose
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
@@ -30,7 +29,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty store in memory, and a folder with a text."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(20)))
-    open_other, found = module.open_location, MemoryFileSystem()
+    memory = pytest.importorskip("fsspec.implementations.memory")
+    open_other, found = module.open_location, memory.MemoryFileSystem()
 
     def open_location(location: str) -> tuple[Any, str]:
         if location.startswith("memory://"):
