@@ -152,7 +152,7 @@ def test_metadata_of_parquet_that_is_damaged_is_named(
     assert f"Error: {path}: {reason}" in result.stderr
 
 
-def test_vectors_of_parquet_that_are_no_lists_of_floats_are_named(originals: Path) -> None:
+def test_vectors_of_parquet_that_are_no_floats_are_named(originals: Path) -> None:
     path = damage(originals, "words.parquet", {})
     table = parquet.read_table(path)
     column = table.column_names.index("vector")

@@ -89,7 +89,7 @@ def test_an_archive_without_a_model_leaves_no_folder(tmp_path: Path, cache: Path
     assert not cache.exists()
 
 
-def test_an_archive_that_is_too_large_when_it_is_unpacked_is_refused(
+def test_an_archive_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
