@@ -126,7 +126,7 @@ def file_component(path: Path, kind: str, root: Path) -> dict[str, Any]:
 
 
 def requirement_component(requirement: str) -> dict[str, Any]:
-    """Return the entry of a package that pip installs beside the wheel."""
+    """Return the entry of a package that pip installs next to the wheel."""
     found = re.match(r"[\w.-]+", requirement)
     assert found is not None
     purl = f"pkg:pypi/{found[0].lower().replace('_', '-')}"

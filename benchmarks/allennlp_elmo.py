@@ -1,11 +1,11 @@
 """Run AllenNLP 0.9.0's ElmoEmbedder and time it.
 
-To be run by the python of the environment that make_allennlp_env.sh creates:
+Run it with the python of the environment that make_allennlp_env.sh creates:
 
     python allennlp_elmo.py embed --options-file O --weight-file W --all INPUT OUTPUT
     python allennlp_elmo.py sentence --options-file O --weight-file W INPUT --repeat 5
 
-INPUT has one sentence a line, its tokens separated by blanks. The last line of
+INPUT has one sentence per line, its tokens separated by blanks. The last line of
 standard output is a JSON object with the figures; progress goes to standard error.
 """
 
@@ -19,16 +19,16 @@ import types
 from pathlib import Path
 from typing import Any
 
-# Packages whose own __init__ imports every model, and with them modules that
-# current versions of their dependencies no longer have.
 BARE_PACKAGES = ("commands", "models", "predictors", "service")
+"""Packages whose `__init__` imports all models, and with them modules that current versions of
+their dependencies lack."""
 
 
 def install_stubs() -> None:
-    """Put stand-ins into sys.modules for what cannot be imported today.
+    """Put stand-ins into sys.modules for modules that cannot be imported today.
 
-    The packages become bare ones with the right path, so that their submodules
-    are still found; spaCy's tag map, which spaCy 3 dropped, becomes an empty one.
+    The packages become empty packages with the right path, so that their submodules are still
+    found. spaCy's tag map, which spaCy 3 lacks, becomes an empty one.
     """
     spec = importlib.util.find_spec("allennlp")
     if spec is None or not spec.submodule_search_locations:
@@ -44,7 +44,7 @@ def install_stubs() -> None:
 
 
 def load_embedder(args: argparse.Namespace) -> tuple[Any, float]:
-    """Return an ElmoEmbedder and the seconds it took to load, imports not counted."""
+    """Return an ElmoEmbedder and the seconds it took to load, without imports."""
     install_stubs()
     from allennlp.commands.elmo import ElmoEmbedder
 
@@ -62,7 +62,7 @@ def read_sentences(path: str) -> list[list[str]]:
 def peak_memory_mb() -> float:
     """Return the largest resident size so far in MB (10^6 bytes), on Linux.
 
-    getrusage would count what the program had that started this one.
+    getrusage would include the memory of the program that started this one.
     """
     with open("/proc/self/status") as file:
         (line,) = (line for line in file if line.startswith("VmHWM:"))
@@ -70,10 +70,10 @@ def peak_memory_mb() -> float:
 
 
 def embed(args: argparse.Namespace) -> dict[str, float]:
-    """Do what `allennlp elmo` did: embed a file, the state carried between batches.
+    """Embed a file with state carried between batches, as `allennlp elmo` did.
 
-    Writes one float32 dataset a line: (layers, tokens, dim) for "all",
-    (tokens, dim) for "top" and "average".
+    It writes one float32 dataset per line: (layers, tokens, dim) for "all", (tokens, dim) for
+    "top" and "average".
     """
     embedder, load_seconds = load_embedder(args)
     import torch
@@ -91,7 +91,7 @@ def embed(args: argparse.Namespace) -> dict[str, float]:
 
 
 def time_sentences(args: argparse.Namespace) -> dict[str, float]:
-    """Time embed_sentence on each sentence, `repeat` times over; give the median."""
+    """Time embed_sentence on each sentence, `repeat` times. Return the median."""
     sentences = read_sentences(args.input)
     embedder, load_seconds = load_embedder(args)
     import torch
@@ -106,7 +106,7 @@ def time_sentences(args: argparse.Namespace) -> dict[str, float]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Return the parsed command line; `run` is the function to call with it."""
+    """Return the parsed command line. Its `run` is the function to call with it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True)
 

@@ -1,9 +1,9 @@
-"""What checkpoints cost: the time spent in them, over the time of the whole run.
+"""Cost of checkpoints: the time spent in them, as a share of the time of the whole run.
 
 python benchmarks/checkpoints.py --copies 20 --every 16384 65536 131072
 
-The bundled model, the example text so many times over, all layers in float32, to a file that is
-deleted afterwards: 164 MB a copy. Its own checkpoints are 131,072 tokens apart.
+The bundled model embeds copies of the example text, all layers in float32, into a file that is
+deleted afterwards. Each copy takes 164 MB. By default checkpoints are 131,072 tokens apart.
 """
 
 import argparse
@@ -21,7 +21,7 @@ TEXT = Path(__file__).parent.parent / "examples" / "alice.txt"
 
 
 def measure(text: Path, output: Path, n_tokens: int, layout: str) -> dict[str, float]:
-    """Embed once, with a checkpoint every so many tokens."""
+    """Embed once, with a checkpoint every `n_tokens` tokens."""
     spent: list[float] = []
     original = ActivationsWriter.checkpoint
 
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=20)
     parser.add_argument("--every", type=int, nargs="+", default=[65_536, 262_144])
     parser.add_argument("--layout", default="allennlp")
-    parser.add_argument("--folder", help="where the output goes, for a while")
+    parser.add_argument("--folder", help="folder of the temporary output")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         text = Path(folder) / "text.txt"

@@ -1,13 +1,14 @@
-"""`elmo distribute` beside one process of `elmo embed`: speed, start-up, memory, many parts.
+"""`elmo distribute` and one process of `elmo embed`: speed, start-up, memory, many parts.
 
 python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch
 
-With 1.4 million tokens, some eight minutes on two cores.
+It takes about eight minutes for 1.4 million tokens on two cores.
 
-At work is from when each worker has done a part to the end of the last one, with the tokens of
-the parts between; of `elmo embed`, what it says itself. Start-up is what remains of the run.
-Memory is the peak of each kind of process, each page shared out among those that share it: the
-driver, the workers, and Ray's own. The second table has a tiny model and parts of two lines.
+The speed is measured from the time when each worker has finished a part to the end of the last
+part, with the tokens of the parts between. For `elmo embed` it is the speed that the command
+reports. Start-up is the rest of the run. Memory is the peak of each kind of process: the driver,
+the workers, and Ray's own processes. A shared page counts in part for each process that shares it.
+The second table has a tiny model and parts of two lines.
 """
 
 import argparse
@@ -35,7 +36,7 @@ TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
 
 
 def processes_of(pid: int) -> Iterator[int]:
-    """Return a process and its children."""
+    """Yield a process and its children."""
     yield pid
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -56,7 +57,7 @@ def memory_of(pid: int) -> Counter[str]:
 
 
 def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
-    """Seconds, the peak bytes of each kind of process, and what was said."""
+    """Run a command. Return its seconds, the peak bytes by kind of process, and its log."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
     started, peak = time.perf_counter(), Counter[str]()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
@@ -65,14 +66,14 @@ def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
             time.sleep(0.5)
         seconds = time.perf_counter() - started
         assert process.stderr is not None
-        said = process.stderr.read()
+        log = process.stderr.read()
     if process.returncode:
-        raise RuntimeError(said)
-    return seconds, peak, said
+        raise RuntimeError(log)
+    return seconds, peak, log
 
 
-def at_work(output: Path, n_workers: int) -> tuple[float, int]:
-    """Tokens a second from when each worker has done a part to the end, and all tokens."""
+def measure_work(output: Path, n_workers: int) -> tuple[float, int]:
+    """Return tokens per second after each worker's first part, and the number of all tokens."""
     paths = sorted(output.glob("part-*"), key=lambda path: path.stat().st_mtime)
     attributes = [json.loads(parquet.read_metadata(path).metadata[b"elmo"]) for path in paths]
     tokens = [int(each["tokens"]) for each in attributes]
@@ -81,7 +82,7 @@ def at_work(output: Path, n_workers: int) -> tuple[float, int]:
 
 
 def sent_bytes(output: Path) -> int:
-    """Return what goes through Ray for a part: the part and its result."""
+    """Return the bytes that Ray sends for one part: the part and its result."""
     plan = read_plan(Folder(str(output)))
     assert plan is not None
     result = PartResult(len(plan.parts), "a-host-of-usual-name-12345", 10**6)
@@ -94,7 +95,7 @@ def print_row(*cells: str) -> None:
 
 
 def measure_speed(corpus: str, output: Path, part_size: str, options: list[str]) -> None:
-    """Print a row for each way: one process of one thread and of two, one worker and two."""
+    """Print a row for each setup: one process with one or two threads, one or two workers."""
     distribute = [*ELMO, "distribute", corpus, str(output), "--part-size", part_size, *options]
     speeds: dict[int, float] = {}
     speed: float
@@ -108,13 +109,13 @@ def measure_speed(corpus: str, output: Path, part_size: str, options: list[str])
         n_cores = n_threads * n_workers
         if arguments is None:
             plain = [*ELMO, "embed", corpus, f"{output}.h5", "--overwrite", *options]
-            seconds, peak, said = run(plain, n_threads)
-            found = re.findall(r"([\d,]+) tokens", said.splitlines()[-1])
+            seconds, peak, log = run(plain, n_threads)
+            found = re.findall(r"([\d,]+) tokens", log.splitlines()[-1])
             n_tokens, speed = (int(number.replace(",", "")) for number in found)
             speeds[n_cores] = speed
         else:
             seconds, peak, _ = run([*distribute, *arguments], n_threads)
-            speed, n_tokens = at_work(output, n_workers)
+            speed, n_tokens = measure_work(output, n_workers)
         memory = (f"{peak[kind] / 1e6:,.0f}" for kind in ("driver", "workers", "Ray"))
         sent = f"{sent_bytes(output):,}" if name.startswith("Ray") else ""
         ratio = f"{speed / speeds[n_cores]:.2f}"
@@ -140,7 +141,7 @@ def measure_parts(output: Path, numbers: list[int]) -> None:
 
 
 def main() -> None:
-    """Measure each way in turn, and print the tables."""
+    """Measure all setups, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus")
     parser.add_argument("--folder", type=Path, required=True)
@@ -152,12 +153,13 @@ def main() -> None:
     chosen.folder.mkdir(exist_ok=True)
     output = chosen.folder / "output"
     memory = ("driver, MB", "workers, MB", "Ray, MB")
-    print_row("", "tokens/s at work", "ratio", "whole, s", "start-up, s", *memory, "bytes a part")
+    columns = ("tokens/s", "ratio", "total, s", "start-up, s")
+    print_row("", *columns, *memory, "bytes per part")
     print_row("---", *["--:"] * 8)
     for _ in range(chosen.repeats):
         measure_speed(chosen.corpus, output, chosen.part_size, chosen.options.split())
     print()
-    print_row("parts", "whole, s", "driver, MB", "bytes a part")
+    print_row("parts", "total, s", "driver, MB", "bytes per part")
     print_row("---", *["--:"] * 3)
     measure_parts(output, chosen.parts)
     print(f"\n{os.cpu_count()} CPUs, load {os.getloadavg()}")

@@ -1,4 +1,4 @@
-"""A GPU, beside AllenNLP on the same one, and beside a plain write of the same bytes."""
+"""Speed on a GPU, compared with AllenNLP on this GPU and with a plain write of equal bytes."""
 
 import os
 import random
@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 from process import figures_of, median
 from setting import Row, Setting
-from speed import beside_allennlp, speed_row
+from speed import measure_with_allennlp, speed_row
 
 COPIES = 10
-"""Of the text, each line in other orders, or a run would be over too soon."""
+"""Copies of the text, each line in other orders. Less text would be embedded too quickly."""
 SPEED_TARGET, WRITE_TARGET = 100, 0.8
 AVERAGE = "GPU, the average of the layers in float16 to HDF5"
 WRITING = (
@@ -39,10 +39,10 @@ def device_rows(setting: Setting, device: int) -> list[Row]:
 
 
 def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
-    """Averages in float16 beside AllenNLP's in float32."""
+    """Compare averages in float16 with AllenNLP's in float32."""
     output, peer_output = setting.folder / "average.hdf5", setting.folder / "peer.hdf5"
     options = cuda, "--layers=average", "--dtype=float16"
-    ours, peers = beside_allennlp(
+    ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, *options, text, output),
         setting.theirs("embed", "--average", cuda, text, peer_output),
@@ -51,7 +51,7 @@ def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
 
 
 def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
-    """All layers in float32 beside a plain write of a file of that size, which take turns."""
+    """Compare embedding of all layers in float32 with a plain write of a file of that size."""
     output = setting.folder / "all.hdf5"
     command = setting.ours("measure_embed.py", setting.model, cuda, text, output)
     turns, shares = [], []
@@ -74,7 +74,7 @@ def shuffled(lines: Sequence[str]) -> list[str]:
 
 
 def write_seconds(path: Path, n_bytes: int) -> float:
-    """How long it takes to write a file of so many bytes, until they are on the disk."""
+    """Return the seconds it takes to write a file of `n_bytes` bytes to the disk."""
     block = os.urandom(BLOCK_BYTES)
     started = time.perf_counter()
     with open(path, "wb", buffering=0) as file:

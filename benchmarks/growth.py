@@ -9,7 +9,7 @@ TARGET = 1.1
 
 
 def growth_rows(setting: Setting) -> list[Row]:
-    """Peak memory of a long input of short lines against a hundredth of it, a tiny model."""
+    """Compare the peak memory for a long input with a hundredth of it, with a tiny model."""
     return [_growth_row(setting, layout) for layout in ("packed", "allennlp")]
 
 
@@ -35,6 +35,6 @@ def _growth_row(setting: Setting, layout: str) -> Row:
 
 
 def _short_lines(n_lines: int) -> Iterator[str]:
-    """Lines of 3 tokens, all different."""
+    """Yield lines of 3 tokens, all different."""
     for n in range(n_lines):
         yield f"line {n % 1000} {n // 1000}\n"

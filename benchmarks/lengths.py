@@ -1,4 +1,4 @@
-"""Speed on texts whose lines are of odd lengths."""
+"""Speed on texts with unusual lengths of lines."""
 
 import statistics
 
@@ -10,7 +10,7 @@ LONG = 5000
 
 
 def length_rows(setting: Setting) -> list[Row]:
-    """Tokens a second of such texts against the ordinary one, all taking turns."""
+    """Compare tokens per second of such texts with the ordinary text, in turns."""
     lines = list(setting.lines)
     tokens = " ".join(lines).split()
     long_line = " ".join((tokens * (1 + LONG // len(tokens)))[:LONG])
@@ -23,7 +23,7 @@ def length_rows(setting: Setting) -> list[Row]:
     }
     turns = [{name: _speed(setting, texts[name]) for name in texts} for _ in range(setting.repeats)]
     ordinary, *others = texts
-    # A single long line is bound by its own steps: no target.
+    # A single long line has no target, because its steps depend on each other.
     return [_row(name, [(turn[name], turn[ordinary]) for turn in turns]) for name in others]
 
 

@@ -1,4 +1,4 @@
-"""With less of the processor: fewer cores, AVX2 alone, and other programs on the same cores."""
+"""Speed on a limited processor: fewer cores, only AVX2, or cores shared with other programs."""
 
 import os
 import statistics
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from process import in_turns, median, ratios
 from setting import HERE, Row, Setting
-from speed import beside_allennlp, speed_row
+from speed import measure_with_allennlp, speed_row
 
 from elmo_cli.__main__ import SPIN_COUNT
 
@@ -18,12 +18,12 @@ AVX2 = ["env", "ATEN_CPU_CAPABILITY=avx2", "ONEDNN_MAX_CPU_ISA=AVX2"]
 
 
 def limited_rows(setting: Setting) -> list[Row]:
-    """From one core to all, which take turns; and with AVX2 beside AllenNLP held to it too."""
+    """Measure one core against all cores, and AVX2 against AllenNLP with AVX2, in turns."""
     text, output = setting.write("input.txt", setting.lines), setting.folder / "limited.hdf5"
     ours = setting.ours("measure_embed.py", setting.model, text, output)
     theirs = setting.theirs("embed", "--all", text, setting.folder / "peer.hdf5")
-    beside = beside_allennlp(setting, [*AVX2, *ours], [*AVX2, *theirs])
-    avx2 = speed_row("CPU with AVX2, float32", AVX2_TARGET, *beside)
+    figures = measure_with_allennlp(setting, [*AVX2, *ours], [*AVX2, *theirs])
+    avx2 = speed_row("CPU with AVX2, float32", AVX2_TARGET, *figures)
     return [*_core_rows(setting, ours), avx2, *_waiting_rows(setting, ours)]
 
 
@@ -58,7 +58,7 @@ def _waiting_row(what: str, target: float, turns: Mapping[str, list[dict[str, fl
 
 @contextmanager
 def _busy_cores() -> Iterator[None]:
-    """Another program that computes with torch on all cores."""
+    """Run another program that computes with torch on all cores."""
     code = "import torch; a = torch.rand(512, 512)\nwhile True: a @ a"
     other = subprocess.Popen([sys.executable, "-c", code])
     try:

@@ -1,4 +1,4 @@
-"""What was measured, and on what."""
+"""Description of the measured program and of the machine."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from elmo_cli.compiled.kernels import find_kernel
 
 
 def describe() -> dict[str, str]:
-    """Processor, cores, GPU, versions and commit."""
+    """Return the processor, cores, GPU, versions and commit."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
@@ -39,7 +39,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Return the commit that was measured; "unknown" outside a checkout."""
+    """Return the commit that was measured, or "unknown" outside a checkout."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
         cwd=Path(__file__).parent,

@@ -1,12 +1,12 @@
-"""Measure this project's speed and memory, beside AllenNLP 0.9.0, on this machine.
+"""Measure the speed and memory of this project and of AllenNLP 0.9.0 on this machine.
 
     benchmarks/make_allennlp_env.sh /tmp/allennlp      # once
     python benchmarks/measure.py --peer /tmp/allennlp --json result.json
 
-The model has the architecture of the published 93.6M one, and random weights: time
-does not depend on their values. Prints a table in Markdown. Programs that are compared
-take turns, each in a process of its own. Without --peer, AllenNLP is left out; --rows
-measures some of the rows only.
+The model has the architecture of the published model with 93.6M parameters, and random weights:
+time does not depend on their values. The output is a table in Markdown. Programs that are compared
+take turns, each in its own process. Without --peer, AllenNLP is skipped. --rows chooses the rows
+to measure.
 """
 
 import argparse
@@ -46,7 +46,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print the table, write the JSON."""
+    """Measure, print the table, and write the JSON."""
     options = parse_arguments(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -75,9 +75,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--text", type=Path, default=ALICE)
     parser.add_argument("--lines", type=int, default=640)
     parser.add_argument("--repeats", type=int, default=5, help="turns")
-    parser.add_argument("--many-lines", type=int, default=1_000_000, help="of the long run")
+    parser.add_argument("--many-lines", type=int, default=1_000_000, help="lines of the long run")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the rows out")
-    parser.add_argument("--json", type=Path, help="write all figures there")
+    parser.add_argument("--json", type=Path, help="file for all figures")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Run `elmo embed` in this process and print what it took, as `allennlp_elmo.py` does.
+"""Run `elmo embed` in this process and print its time and memory, as `allennlp_elmo.py` does.
 
 python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
 """
@@ -9,7 +9,7 @@ import time
 
 
 def main() -> None:
-    """Load, embed, print one JSON line; memory in MB (10^6 bytes), on Linux."""
+    """Load, embed, and print one JSON line, with memory in MB (10^6 bytes), on Linux."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--options-file", required=True)
     parser.add_argument("--weight-file", required=True)
@@ -32,8 +32,8 @@ def main() -> None:
 
     files = Stopwatch()
     for method in ("write", "checkpoint", "finish"):
-        files.watch(ActivationsWriter, method)
-    files.watch(LineReader, "next_line")
+        files.time(ActivationsWriter, method)
+    files.time(LineReader, "next_line")
 
     started = time.perf_counter()
     embedder = ElmoEmbedder(

@@ -2,8 +2,8 @@
 
     python measure_module.py --options-file=O --weight-file=W INPUT [--requires-grad]
 
-With --hub it is `HubElmo`; with --peer, AllenNLP's `Elmo`, by the python of its environment.
---evaluate leaves gradients out. The last line of standard output has the figures, as JSON.
+--hub measures `HubElmo`. --peer measures AllenNLP's `Elmo`, with the python of its environment.
+--evaluate skips gradients. The last line of standard output has the figures, as JSON.
 """
 
 import argparse
@@ -20,7 +20,7 @@ BATCH = 32
 
 
 def main() -> None:
-    """Load, run over the text once to warm up and once for the figures, print them."""
+    """Load, run two batches to warm up, run over the text once, and print the figures."""
     arguments = parse_arguments()
     if arguments.peer:
         install_stubs()
@@ -33,10 +33,10 @@ def main() -> None:
     elmo.train(not arguments.evaluate)
     inputs = list(map(prepare, batches))
 
-    def run(some: Sequence[Any]) -> None:
-        """Embed batches; in training, as a step of an optimizer needs it."""
+    def run(batches: Sequence[Any]) -> None:
+        """Embed batches. In training, compute gradients, too."""
         with torch.no_grad() if arguments.evaluate else nullcontext():
-            for batch in some:
+            for batch in batches:
                 loss = output(elmo(batch)).square().mean()
                 if not arguments.evaluate:
                     elmo.zero_grad()
@@ -59,7 +59,7 @@ Made = tuple[Any, Callable[[list[list[str]]], Any], Callable[[Any], Any]]
 
 
 def make_elmo(arguments: argparse.Namespace) -> Made:
-    """Either `Elmo`, with one mix."""
+    """Create our `Elmo` or AllenNLP's, with one mix."""
     if arguments.peer:
         from allennlp.modules.elmo import Elmo, batch_to_ids
     else:
@@ -76,7 +76,7 @@ def make_elmo(arguments: argparse.Namespace) -> Made:
 
 
 def make_hub(arguments: argparse.Namespace) -> Made:
-    """`HubElmo`, whose mix trains."""
+    """Create `HubElmo`, whose mix is trained."""
     from elmo_cli import Elmo, HubElmo
 
     bilm = Elmo(arguments.options_file, arguments.weight_file, 1).bilm

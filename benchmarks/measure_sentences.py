@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Load, embed each line, print the median as one JSON line."""
+    """Load, embed each line, and print the median as one JSON line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--options-file", required=True)
     parser.add_argument("--weight-file", required=True)

@@ -1,9 +1,10 @@
-"""Time steps of `elmo train` and, after each, its bare products: one of all rows for each weight.
+"""Time steps of `elmo train` and, after each step, its bare products.
 
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
-The first steps warm up; --alone leaves the products out. The last line of standard output has the
-figures, as JSON.
+Bare products are the matrix products of the step without all other work: three per weight, each
+with all rows at once. The first steps warm up. --alone skips the products. The last line of
+standard output has the figures, as JSON.
 """
 
 import argparse
@@ -36,7 +37,7 @@ Shape = tuple[int, int, int]
 
 
 def main() -> None:
-    """Train and multiply in turns; print the figures."""
+    """Train and multiply in turns, and print the figures."""
     arguments = parse_arguments()
     keep_memory()
     run = make_run(arguments.preset, arguments.precision, arguments.input)
@@ -61,7 +62,7 @@ def main() -> None:
 
 
 def make_run(preset: str, precision: str, text: Path) -> Run:
-    """Start a run with random weights and the vocabulary size of a real one."""
+    """Start a run with random weights and a vocabulary of realistic size."""
     words = dict.fromkeys(text.read_text(encoding="utf-8").split())
     names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
     vocabulary = Vocabulary(names[:N_WORDS])
@@ -74,7 +75,7 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
 
 
 def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
-    """Return the number of multiplications of a step."""
+    """Yield the shapes of the linear layers of a step."""
     bilm, n = run.objective.bilm, count_predictions(rows)
     lstm, encoder = bilm.options.lstm, bilm.token_encoder
     for _ in range(2 * lstm.n_layers):
@@ -83,24 +84,24 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     yield 2 * n, lstm.projection_dim, min(run.options.negative_samples, N_WORDS)
     assert isinstance(encoder, CharacterEncoder)
     tokens = make_batch(rows, run.vocabulary).tokens
-    found: list[Shape] = []
+    shapes: list[Shape] = []
 
-    def note(module: Convolution, _inputs: object, outputs: torch.Tensor) -> None:
-        found.append((outputs[..., 0].numel(), module.weight[0].numel(), outputs.shape[-1]))
+    def record(module: Convolution, _inputs: object, outputs: torch.Tensor) -> None:
+        shapes.append((outputs[..., 0].numel(), module.weight[0].numel(), outputs.shape[-1]))
 
-    hooks = [module.register_forward_hook(note) for module in encoder.convolutions]
+    hooks = [module.register_forward_hook(record) for module in encoder.convolutions]
     with torch.no_grad():
         encoder(encoder.token_ids(tokens))
     for hook in hooks:
         hook.remove()
-    yield from found
+    yield from shapes
     for _ in range(2 * encoder.options.n_highway):
         yield len(tokens), encoder.options.n_filters, encoder.options.n_filters
     yield len(tokens), encoder.options.n_filters, lstm.projection_dim
 
 
 def multiply(shapes: list[Shape], precision: str) -> None:
-    """Each layer forwards, and both products backwards."""
+    """Multiply each layer forwards, and both products backwards."""
     dtype = getattr(torch, precision)
     for n, n_inputs, n_outputs in shapes:
         inputs, weight = (torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs))
@@ -110,7 +111,7 @@ def multiply(shapes: list[Shape], precision: str) -> None:
 
 
 def seconds_of(work: Callable[[], None]) -> float:
-    """How long it takes."""
+    """Return the seconds that `work` takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started

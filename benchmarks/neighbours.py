@@ -1,6 +1,6 @@
 """Search for the neighbours of a word, in files of growing size.
 
-python benchmarks/neighbours.py FILE     # the seconds and the memory of a search in one file
+python benchmarks/neighbours.py FILE     # print the time and memory of a search in one file
 """
 
 import json
@@ -24,7 +24,7 @@ LINE_TOKENS = 20
 
 
 def neighbour_rows(setting: Setting) -> list[Row]:
-    """Search the ten nearest of a million random tokens, of a tenth and a hundredth of them."""
+    """Search the ten nearest tokens among a million random tokens, and among fewer."""
     figures: dict[str, Figures] = {}
     for n_tokens in (setting.many_lines // 100, setting.many_lines // 10, setting.many_lines):
         path = setting.folder / "random.hdf5"
@@ -37,9 +37,9 @@ def neighbour_rows(setting: Setting) -> list[Row]:
         f"{n_tokens}: {each['seconds']:.2f} s, {each['peak_memory_mb']:,.0f} MB"
         for n_tokens, each in figures.items()
     ]
-    what = f"neighbours among so many tokens, float16, packed, {WIDTH} wide, the fastest turn"
+    what = f"neighbours by number of tokens, float16, packed, {WIDTH} wide, the fastest turn"
     is_met = figures[f"{setting.many_lines:,}"]["seconds"] <= TARGET
-    return [Row(what, f"{TARGET:.0f} s a million", "; ".join(found), is_met, {**figures})]
+    return [Row(what, f"{TARGET:.0f} s per million", "; ".join(found), is_met, {**figures})]
 
 
 def write_random(path: Path, n_tokens: int) -> None:

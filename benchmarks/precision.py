@@ -1,4 +1,4 @@
-"""Lower precision, where the processor has instructions for it: speed and error."""
+"""Speed and error of lower precisions, if the processor has instructions for them."""
 
 import statistics
 from pathlib import Path
@@ -15,13 +15,13 @@ from elmo_cli.inference.int8 import has_int8
 
 
 class Target(NamedTuple):
-    """How fast a precision has to be, and how exact."""
+    """Speed and error that a precision has to reach."""
 
     times: float
     other: str
-    """What it is compared with."""
+    """Precision or program that it is compared with."""
     error: float
-    """Of each layer, at most."""
+    """Largest allowed error of each layer."""
 
 
 PEER, EXACT = "AllenNLP", "float32"
@@ -29,7 +29,7 @@ TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 
 
 def precision_rows(setting: Setting) -> list[Row]:
-    """bfloat16 and int8 beside float32 and AllenNLP, which take turns."""
+    """Compare bfloat16 and int8 with float32 and AllenNLP, in turns."""
     available = {"bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(), "int8": has_int8()}
     measured = [precision for precision in TARGETS if available[precision]]
     turns = _take_turns(setting, measured) if measured else {}
@@ -43,7 +43,7 @@ def precision_rows(setting: Setting) -> list[Row]:
             errors = layer_errors(_output(setting, precision), _output(setting, EXACT))
             rows.append(_row(what, aim, turns, precision, errors))
         else:
-            missing = "not measured: the processor has no such instructions"
+            missing = "not measured: the processor lacks the instructions"
             rows.append(Row(what, aim, missing))
     return rows
 

@@ -1,4 +1,4 @@
-"""Programs that are measured, each in a process of its own."""
+"""Measured programs, each in its own process."""
 
 import json
 import statistics
@@ -10,7 +10,7 @@ Figures = dict[str, float]
 
 
 def figures_of(command: Sequence[str]) -> Figures:
-    """Run a script that prints its figures as JSON on its last line."""
+    """Run a script that prints its figures as JSON on its last line. Return the figures."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stderr}")
@@ -21,7 +21,7 @@ def figures_of(command: Sequence[str]) -> Figures:
 
 
 def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[Figures]]:
-    """Return the figures of each script; the scripts take turns."""
+    """Return the figures of each script. The scripts take turns."""
     turns = [
         {name: figures_of(command) for name, command in commands.items()} for _ in range(repeats)
     ]
@@ -29,14 +29,14 @@ def in_turns(commands: Mapping[str, Sequence[str]], repeats: int) -> dict[str, l
 
 
 def seconds_of(command: Sequence[str]) -> float:
-    """How long a command takes, from start to end."""
+    """Return the seconds that a command takes, from start to end."""
     started = time.perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     return time.perf_counter() - started
 
 
 def alternate(commands: Sequence[Sequence[str]], repeats: int) -> list[list[float]]:
-    """Return the seconds of each command; the commands take turns."""
+    """Return the seconds of each command. The commands take turns."""
     turns = [[seconds_of(command) for command in commands] for _ in range(repeats)]
     return [list(column) for column in zip(*turns, strict=True)]
 
@@ -47,7 +47,7 @@ def median(turns: Sequence[Figures], key: str) -> float:
 
 
 def ratios(turns: Sequence[Figures], others: Sequence[Figures]) -> list[float]:
-    """How many times as many tokens a second, turn by turn; none if the others had none."""
+    """Return the ratio of tokens per second of each turn, or an empty list without other turns."""
     return [
         turn["tokens_per_second"] / other["tokens_per_second"]
         for turn, other in zip(turns, others, strict=False)

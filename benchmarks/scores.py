@@ -1,8 +1,8 @@
-"""What the uses of a language model take beside each other: processor time, in alternating turns.
+"""Processor time of the uses of a language model, in alternating turns.
 
     python benchmarks/scores.py [--lines 640] [--turns 3]
 
-The bundled model on the lines of examples/alice.txt, on one thread.
+The bundled model runs on the lines of examples/alice.txt, on one thread.
 """
 
 import argparse
@@ -19,7 +19,7 @@ ALICE = Path(__file__).parents[1] / "examples" / "alice.txt"
 
 
 def main() -> None:
-    """Print the median seconds of each use, and how they compare with the perplexity's."""
+    """Print the median seconds of each use, and their ratio to the perplexity's."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lines", type=int, default=640)
     parser.add_argument("--turns", type=int, default=3)
@@ -40,11 +40,10 @@ def main() -> None:
             started = time.process_time()
             use()
             seconds[name].append(time.process_time() - started)
-    whole = statistics.median(seconds["perplexity"])
+    baseline = statistics.median(seconds["perplexity"])
     for name, turns in seconds.items():
-        print(
-            f"{name:22} {statistics.median(turns):7.2f} s  {statistics.median(turns) / whole:.2f}"
-        )
+        median = statistics.median(turns)
+        print(f"{name:22} {median:7.2f} s  {median / baseline:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One sentence at a time, as an interactive program would."""
+"""Speed for one sentence at a time, as in an interactive program."""
 
 from process import figures_of, median
 from setting import Row, Setting
@@ -8,7 +8,7 @@ N_TOKENS = 17
 
 
 def sentence_rows(setting: Setting) -> list[Row]:
-    """`embed_sentence` on sentences of 17 tokens, beside AllenNLP's."""
+    """Compare `embed_sentence` with AllenNLP's, on sentences of 17 tokens."""
     tokens = " ".join(setting.lines).split()
     starts = range(0, min(len(tokens), 5 * N_TOKENS), N_TOKENS)
     text = setting.write("short.txt", [" ".join(tokens[i : i + N_TOKENS]) for i in starts])

@@ -1,4 +1,4 @@
-"""What the rows of the benchmark share: the model, the text, the peer, and a row's form."""
+"""Parts that the rows of the benchmark share: the model, the text, the peer, a row's form."""
 
 import json
 import sys
@@ -41,32 +41,32 @@ TINY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table."""
+    """Line of the table."""
 
     what: str
     target: str
     found: str
     met: bool | None = None
-    """None where it was not measured, or has no target."""
+    """None if the row was not measured, or has no target."""
     figures: dict[str, Any] = field(default_factory=dict)
-    """All figures, those of each turn too."""
+    """All figures, including the figures of each turn."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and on what the rows are measured."""
+    """Machine, model and text that the rows are measured with."""
 
     folder: Path
-    """For scratch."""
+    """Folder for temporary files."""
     model: Path
-    """With options.json and weights.hdf5."""
+    """Folder with options.json and weights.hdf5."""
     tiny_model: Path
     lines: Sequence[str]
     peer: Path | None = None
-    """The python of the environment with AllenNLP."""
+    """Path of the python of the environment with AllenNLP."""
     repeats: int = 5
     many_lines: int = 1_000_000
-    """Of the long run whose memory is measured; a hundredth of it is the short one."""
+    """Lines of the long run whose memory is measured. The short run has a hundredth of them."""
 
     def write(self, name: str, lines: Sequence[str]) -> Path:
         """Write a text file of these lines."""
@@ -90,7 +90,7 @@ def _files(model: Path) -> list[str]:
 
 
 def make_model(folder: Path, options: dict[str, Any]) -> Path:
-    """Make a folder with options.json and random weights of that architecture."""
+    """Create a folder with options.json and random weights of the architecture."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     (folder / "options.json").write_text(json.dumps(options))

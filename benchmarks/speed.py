@@ -1,4 +1,4 @@
-"""`elmo embed` beside AllenNLP: speed, loading, memory and agreement."""
+"""`elmo embed` and AllenNLP: speed, loading, memory and agreement."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ AGREEMENT, EXTRA_MB, FILES_TARGET = 1e-5, 700, 0.05
 
 
 def speed_rows(setting: Setting) -> list[Row]:
-    """Whole files through both programs, which take turns."""
+    """Run whole files through both programs, in turns."""
     text = setting.write("input.txt", setting.lines)
     ours_file, peer_file = setting.folder / "ours.hdf5", setting.folder / "peer.hdf5"
-    ours, peers = beside_allennlp(
+    ours, peers = measure_with_allennlp(
         setting,
         setting.ours("measure_embed.py", setting.model, text, ours_file),
         setting.theirs("embed", "--all", text, peer_file),
@@ -29,7 +29,7 @@ def speed_rows(setting: Setting) -> list[Row]:
     return rows
 
 
-def beside_allennlp(
+def measure_with_allennlp(
     setting: Setting, ours: Sequence[str], theirs: Sequence[str]
 ) -> tuple[list[Figures], list[Figures]]:
     """Measure our command and AllenNLP's, if it is installed, in turns."""
@@ -39,7 +39,7 @@ def beside_allennlp(
 
 
 def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:
-    """Tokens a second, and how many times those of AllenNLP, if it was there."""
+    """Return a row with tokens per second, and their ratio to AllenNLP's if it was measured."""
     found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
     if times:
@@ -55,7 +55,7 @@ def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures
 
 
 def _agreement(ours: Path, peer: Path) -> Row:
-    """How far the first batch is from AllenNLP's, whose state is zero there alone."""
+    """Compare the first batch with AllenNLP's, which carries its state to later batches."""
     with h5py.File(ours) as our, h5py.File(peer) as their:
         keys = [str(line) for line in range(min(64, len(their) - 1))]
         largest = max(float(np.abs(our[key][:] - their[key][:]).max()) for key in keys)

@@ -1,4 +1,4 @@
-"""How long the commands take that compute little or nothing."""
+"""Time that commands with little computation take."""
 
 import statistics
 import sys
@@ -11,7 +11,7 @@ SENTENCES = ["We sat on the bank of the river.", "She opened an account at the b
 
 
 def startup_rows(setting: Setting) -> list[Row]:
-    """`elmo --help` beside `import click`, `elmo cosine` beside `import torch, h5py`."""
+    """Compare `elmo --help` with `import click`, and `elmo cosine` with `import torch, h5py`."""
     python = [sys.executable, "-c"]
     elmo = [sys.executable, "-m", "elmo_cli"]
     commands = [

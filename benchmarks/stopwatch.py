@@ -5,24 +5,24 @@ from typing import Any
 
 
 class Stopwatch:
-    """Adds up the seconds in the functions that it watches, not counting one inside another."""
+    """Sum of the seconds in some functions. Calls inside each other count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._runs = False
+        self._is_running = False
 
-    def watch(self, owner: Any, name: str) -> None:
-        """Count the calls of a function or method from now on."""
+    def time(self, owner: Any, name: str) -> None:
+        """Measure the calls of a function or method from now on."""
         original = getattr(owner, name)
 
-        def warn_about_tokenizer(*args: Any, **kwargs: Any) -> Any:
-            if self._runs:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._is_running:
                 return original(*args, **kwargs)
-            self._runs, started = True, time.perf_counter()
+            self._is_running, started = True, time.perf_counter()
             try:
                 return original(*args, **kwargs)
             finally:
                 self.seconds += time.perf_counter() - started
-                self._runs = False
+                self._is_running = False
 
-        setattr(owner, name, warn_about_tokenizer)
+        setattr(owner, name, timed)

@@ -1,4 +1,4 @@
-"""`elmo train` beside its bare products, for the smallest and the largest architecture."""
+"""`elmo train` and its bare products, for the smallest and the largest architecture."""
 
 import statistics
 import sys
@@ -9,11 +9,11 @@ from setting import HERE, Row, Setting
 SHARE_TARGET = 0.6
 STEPS = {"mini": 5, "original": 3}
 WARM_UP = 8
-"""Steps before, after which memory that was freed serves most of the next."""
+"""Steps before the measurement. After them, most steps reuse memory that was freed."""
 
 
 def training_rows(setting: Setting) -> list[Row]:
-    """Measure steps of 2,048 tokens in both precisions, which take turns."""
+    """Measure steps of 2,048 tokens in both precisions, in turns."""
     text = setting.write("training.txt", [line for line in setting.lines if line.split()])
     script = str(HERE / "measure_training.py")
     rows = []

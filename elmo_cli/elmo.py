@@ -159,10 +159,10 @@ class Elmo(nn.Module):
         table, encoder = self.token_table, self.bilm.token_encoder
         if table is None or words is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
-        slots = table.slots(words, mask)
+        table_rows = table.find_rows(words, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
-            vectors: Tensor = table(slots[rows, columns], bounded[rows, columns], encoder)
+            vectors: Tensor = table(table_rows[rows, columns], bounded[rows, columns], encoder)
             return vectors
 
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask

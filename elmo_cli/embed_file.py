@@ -52,7 +52,7 @@ class ReadRecord:
     record: Record
     progress: Progress
     has_checkpoint: bool = False
-    """Whether a checkpoint follows the record."""
+    """True if a checkpoint follows the record."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Window:
     progress: Progress
     """Progress in the input at the end of the window."""
     has_checkpoint: bool
-    """Whether a checkpoint follows the window."""
+    """True if a checkpoint follows the window."""
 
 
 @dataclass
@@ -85,13 +85,13 @@ class Summary:
     n_tokens: int = 0
     """Number of their tokens."""
     n_bytes: int = 0
-    """Bytes of the input that have been read, including those of an earlier run."""
+    """Bytes of the input that have been read, in this run or an earlier one."""
     seconds: float = 0.0
     """Time since the input was opened."""
     resumed_from: int = 0
-    """Number of sentences that an earlier run had read; 0 where there was none."""
+    """Number of sentences that an earlier run had read, or 0."""
     was_complete: bool = False
-    """Whether the output was complete already, and has been left unchanged."""
+    """True if the output was complete already, and has been left unchanged."""
 
 
 def embed_file(
@@ -194,8 +194,8 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints, about 10 seconds' work on two cores.
 
     It is a multiple of the windows on a CPU and of the batches on a GPU, so that none is cut
-    short. It depends on the model alone: checkpoints change the bytes of a file, which are the
-    same on every machine.
+    short. It depends on the model alone: checkpoints change the bytes of a file, and every machine
+    should write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 
@@ -231,7 +231,7 @@ class _Run:
     should_stop: Callable[[], bool]
 
     has_ids: bool = False
-    """Whether records have ids."""
+    """True if records have ids."""
     summary: Summary = field(default_factory=Summary)
     started: float = field(default_factory=time.monotonic)
     progress: Progress | None = None

@@ -254,7 +254,7 @@ class ElmoEmbedder:
             or (W,).
 
         Raises:
-            InputError: There is no such layer or pooling, or both `layers` and `mix` are given.
+            InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
         selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
         windows = self.engine.run(
@@ -266,7 +266,7 @@ class ElmoEmbedder:
         return (result_or_raise(result) for _, results in windows for result in results)
 
     def _selection(self, *choices: Any) -> Selection:
-        """Return a selection checked for the model; the arguments are those of `Selection`."""
+        """Return a selection checked for the model. See `Selection` for the arguments."""
         return Selection(*choices).for_model(self.options.n_layers)
 
     @overload  # A string is a sequence of strings too; the first overload counts for it.
@@ -346,8 +346,8 @@ class ElmoEmbedder:
             one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
 
         Raises:
-            InputError: A text is neither a string nor a list of tokens, or there is no such
-                layer, pooling or tokenizer.
+            InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
+                or the tokenizer is unknown.
         """
         tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
         tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize

@@ -219,7 +219,8 @@ class Selection:
             n_layers: Number of layers of the model, the token layer included.
 
         Raises:
-            InputError: The model has no such layers, or another number of layers than the mix.
+            InputError: The model lacks one of the layers, or its number of layers differs from
+                the length of the mix.
         """
         if self.mix is None:
             return replace(self, layers=_check_layers(self.layers, n_layers))

@@ -1,7 +1,7 @@
 """Bootstrap: standard errors and intervals of figures, by drawing the data again.
 
 Data that belongs together (the tokens of a sentence, the sentences of a word) is drawn
-together. All columns are drawn alike, so that their differences have intervals too.
+together. All columns are drawn in one way, so that their differences have intervals too.
 """
 
 from dataclasses import dataclass
@@ -29,13 +29,13 @@ class Estimate:
 
     @property
     def errors(self) -> Floats:
-        """The standard error of each figure, shape (K,)."""
+        """Standard error of each figure, shape (K,)."""
         errors: Floats = self.draws.std(axis=0, ddof=1)
         return errors
 
     @property
     def intervals(self) -> Floats:
-        """The low and the high end of each figure's interval, shape (K, 2)."""
+        """Low and high end of each figure's interval, shape (K, 2)."""
         ends = (0.5 - COVERAGE / 2, 0.5 + COVERAGE / 2)
         intervals: Floats = np.quantile(self.draws, ends, axis=0).T
         return intervals

@@ -1,4 +1,4 @@
-"""The data of the tests that a folder holds, by the names of its files."""
+"""Data of the tests in a folder, found by the names of its files."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,34 +20,34 @@ class DataFolder:
     sense_index: Path | None = None
     """WordNet's `index.sense`."""
     brown: list[Path] = field(default_factory=list)
-    """Documents of the tagged Brown corpus, or one file that holds them all."""
+    """Documents of the tagged Brown corpus, or one file with all of them."""
     treebanks: dict[str, tuple[Path, Path]] = field(default_factory=dict)
-    """The training and the test file of each treebank, by its name."""
+    """Training and test file of each treebank, by its name."""
     blimp: list[Path] = field(default_factory=list)
     """Sets of BLiMP."""
 
 
 def find_data(folder: Path) -> DataFolder:
     """Find the data of the tests in a folder and the folders below it."""
-    found = DataFolder(sense_index=DEBIANS_INDEX if DEBIANS_INDEX.is_file() else None)
+    data = DataFolder(sense_index=DEBIANS_INDEX if DEBIANS_INDEX.is_file() else None)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if _SEMCOR.fullmatch(path.name):
-            found.semcor.append(path)
+            data.semcor.append(path)
         elif _BROWN.fullmatch(path.name):
-            found.brown.append(path)
+            data.brown.append(path)
         elif path.name == "ALL.data.xml":
-            found.test_sets = path
+            data.test_sets = path
         elif path.name == "index.sense":
-            found.sense_index = path
+            data.sense_index = path
         elif path.name.endswith("-train.conllu"):
             test = path.with_name(path.name.replace("-train.conllu", "-test.conllu"))
             if test.is_file():
-                found.treebanks[path.name.removesuffix("-train.conllu")] = (path, test)
+                data.treebanks[path.name.removesuffix("-train.conllu")] = (path, test)
         elif path.suffix == ".jsonl" and _is_blimp(path):
-            found.blimp.append(path)
-    if not found.brown:
-        found.brown = sorted(folder.rglob("brown.tagged"))[:1]
-    return found
+            data.blimp.append(path)
+    if not data.brown:
+        data.brown = sorted(folder.rglob("brown.tagged"))[:1]
+    return data
 
 
 def _is_blimp(path: Path) -> bool:

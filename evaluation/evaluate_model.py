@@ -29,11 +29,11 @@ State = Literal["zero", "warm", "carry"]
 
 
 class Model(NamedTuple):
-    """A model to evaluate, and how."""
+    """Model to evaluate, with its options."""
 
     name: str
     state: State | None = None
-    """The initial state; None is the model's own."""
+    """Initial state. None is the model's default."""
     device: str = "cpu"
 
     def load_embedder(self) -> ElmoEmbedder:
@@ -61,22 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=Path("results"),
         help="output without suffix; default results",
     )
-    asked = parser.parse_args(arguments)
-    if asked.data is not None and not asked.data.is_dir():
-        raise SystemExit(f"{asked.data}: no such folder. Unpack the data into one.")
-    data = find_data(asked.data) if asked.data else DataFolder()
-    model = Model(asked.model, asked.state, asked.device)
-    header = {"model": asked.model, "state": asked.state or "default", "elmo-cli": __version__}
+    options = parser.parse_args(arguments)
+    if options.data is not None and not options.data.is_dir():
+        raise SystemExit(f"{options.data}: no such folder. Unpack the data into one.")
+    data = find_data(options.data) if options.data else DataFolder()
+    model = Model(options.model, options.state, options.device)
+    header = {"model": options.model, "state": options.state or "default", "elmo-cli": __version__}
     try:
-        write_tables(header, run_tests(model, data, asked.pairs), asked.output)
+        write_tables(header, run_tests(model, data, options.pairs), options.output)
     except ElmoError as error:
         raise SystemExit(str(error)) from None
 
 
-def write_tables(header: dict[str, str], found: Iterator[Table], output: Path) -> None:
+def write_tables(header: dict[str, str], results: Iterator[Table], output: Path) -> None:
     """Print each table and write both files again, as soon as the table is complete."""
     done: list[Table] = []
-    for table in found:
+    for table in results:
         done.append(table)
         print(table.to_markdown(), flush=True)
         for suffix, text in (
@@ -145,7 +145,7 @@ def evaluate_minimal_pairs(model: Model, data: DataFolder, n_pairs: int | None) 
 
 
 def _is_missing(test: str, missing: list[str]) -> bool:
-    """Return whether data is missing, and say so."""
+    """Return whether data is missing. If it is, print a message."""
     if missing:
         print(f"{test}: skipped. --data has no {', no '.join(missing)}.", file=sys.stderr)
     return bool(missing)

@@ -1,4 +1,4 @@
-"""The perplexity of an n-gram model, to compare a biLM's forward perplexity with.
+"""Perplexity of an n-gram model, to compare with the forward perplexity of a biLM.
 
     evaluation/make_kenlm.sh KENLM
     python evaluation/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
@@ -6,8 +6,8 @@
 The model has interpolated modified Kneser-Ney smoothing, by kenlm. Train it on the text of the
 biLM. As in `elmo perplexity`, words outside of the vocabulary are one word, `<UNK>`, and every
 token and the end of each sentence is predicted, so that the two figures can be compared.
-Kneser-Ney's discounts come from counts of counts, which repeated sentences distort: `--distinct`
-takes each sentence once.
+Kneser-Ney's discounts come from counts of counts, which repeated sentences distort. `--distinct`
+trains on each sentence once.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 from token_style import read_sentences
 
 UNKNOWN = "@unknown@"
-"""The word that kenlm sees for `<UNK>`. kenlm's own `<UNK>` has no counts."""
+"""Word that replaces `<UNK>` for kenlm, whose own `<UNK>` has no counts."""
 RESERVED = {"<s>", "</s>", "<unk>", "<UNK>"}
 """Words that kenlm refuses or gives another meaning."""
 
@@ -36,25 +36,25 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--distinct", action="store_true", help="train on each sentence once")
     parser.add_argument("--memory", default="2G", help="memory of lmplz; default 2G")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     for program in ("lmplz", "query"):
-        if not (asked.kenlm / program).is_file():
-            raise SystemExit(f"{asked.kenlm}: expected {program} there; make_kenlm.sh builds it")
-    vocabulary = set(asked.vocabulary.read_text(encoding="utf-8").splitlines())
+        if not (options.kenlm / program).is_file():
+            raise SystemExit(f"{options.kenlm}: {program} is missing. make_kenlm.sh builds it.")
+    vocabulary = set(options.vocabulary.read_text(encoding="utf-8").splitlines())
     with tempfile.TemporaryDirectory() as scratch:
         model = Path(scratch) / "model.arpa"
-        sentences = read_sentences(asked.train)
-        train(asked, mapped_lines(sentences, vocabulary, distinct=asked.distinct), model)
-        heldout = list(mapped_lines(read_sentences(asked.heldout), vocabulary))
-        found = perplexities(heldout, query(asked.kenlm, model, heldout))
-    settings = {"order": asked.order, "distinct": asked.distinct}
+        sentences = read_sentences(options.train)
+        train(options, mapped_lines(sentences, vocabulary, distinct=options.distinct), model)
+        heldout = list(mapped_lines(read_sentences(options.heldout), vocabulary))
+        found = perplexities(heldout, query(options.kenlm, model, heldout))
+    settings = {"order": options.order, "distinct": options.distinct}
     print(json.dumps({**settings, **found}))
 
 
 def mapped_lines(
     sentences: Iterable[list[str]], vocabulary: Container[str], *, distinct: bool = False
 ) -> Iterator[str]:
-    """Yield a line for kenlm per sentence with tokens; with `distinct`, each line once."""
+    """Yield one line for kenlm per sentence with tokens. With `distinct`, yield each line once."""
     seen: set[int] = set()
     for sentence in sentences:
         line = " ".join(
@@ -67,9 +67,9 @@ def mapped_lines(
             yield line
 
 
-def train(asked: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
+def train(options: argparse.Namespace, lines: Iterable[str], model: Path) -> None:
     """Train a model with lmplz."""
-    command = [str(asked.kenlm / "lmplz"), "-o", str(asked.order), "-S", asked.memory]
+    command = [str(options.kenlm / "lmplz"), "-o", str(options.order), "-S", options.memory]
     command += ["-T", str(model.parent), "--arpa", str(model)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
         assert process.stdin is not None
@@ -93,7 +93,7 @@ def query(kenlm: Path, model: Path, lines: list[str]) -> list[str]:
 
 
 def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
-    """Return the perplexities that the answers of query amount to.
+    """Compute the perplexities from the answers of query.
 
     Args:
         lines: The lines, with `UNKNOWN` for unknown words.
@@ -107,7 +107,7 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
         for word, field in zip(words, fields, strict=True):
             name, _, value = field.rsplit(" ", 2)
             if not name.startswith(f"{word}="):
-                raise ValueError(f"asked for {word!r}, found {field!r}")
+                raise ValueError(f"expected {word!r}, found {field!r}")
             logs.append(float(value))
             known.append(word != UNKNOWN)
     log10, is_known = np.array(logs), np.array(known)

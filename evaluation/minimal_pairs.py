@@ -33,7 +33,7 @@ class Score(Protocol):
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Whether each token is in the vocabulary, shape (T,)."""
+        """True for each token that is in the vocabulary, shape (T,)."""
 
     @property
     def forward(self) -> Floats:

@@ -24,17 +24,17 @@ _ATTRIBUTE = re.compile(r"""(\w+)=(?:"([^"]*)"|([^\s">]+))""")
 
 
 class Target(NamedTuple):
-    """A word of a sentence with its senses."""
+    """Word of a sentence with its senses."""
 
     positions: range
     """Positions of its tokens, at least one."""
     word: Word
     senses: tuple[str, ...]
-    """The right senses; mostly one."""
+    """Correct senses, mostly one."""
 
 
 class SenseSentence(NamedTuple):
-    """A sentence with its targets."""
+    """Sentence with its targets."""
 
     tokens: list[str]
     targets: list[Target]
@@ -81,7 +81,7 @@ def _senses_of(attributes: str) -> tuple[str, ...]:
 
 
 def read_test_sets(path: Path) -> Iterator[SenseSentence]:
-    """Yield the sentences of `ALL.data.xml`, with the senses of `ALL.gold.key.txt` beside it.
+    """Yield the sentences of `ALL.data.xml`, with the senses of `ALL.gold.key.txt` next to it.
 
     The source of a sentence is its data set, such as `senseval2`: the first part of its id.
     """

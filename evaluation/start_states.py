@@ -1,4 +1,4 @@
-"""The perplexity of a language model from each initial state.
+"""Perplexity of a language model from each initial state.
 
     python evaluation/start_states.py MODEL HELDOUT [--stretch 100]
 
@@ -38,15 +38,15 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("heldout", type=Path)
     parser.add_argument("--stretch", type=int, default=100, help="successive lines per stretch")
-    asked = parser.parse_args()
-    sentences = [sentence for sentence in read_sentences(asked.heldout) if sentence]
-    n_stretches = len(sentences) // asked.stretch
+    options = parser.parse_args()
+    sentences = [sentence for sentence in read_sentences(options.heldout) if sentence]
+    n_stretches = len(sentences) // options.stretch
     if n_stretches < 2:
         raise SystemExit(
-            f"{asked.heldout}: expected two stretches of {asked.stretch} lines or more"
+            f"{options.heldout}: expected two stretches of {options.stretch} lines or more"
         )
-    sentences = sentences[: n_stretches * asked.stretch]
-    log_p = np.stack([score(asked.model, start, sentences, asked.stretch) for start in STARTS])
+    sentences = sentences[: n_stretches * options.stretch]
+    log_p = np.stack([score(options.model, start, sentences, options.stretch) for start in STARTS])
     n_predictions = np.array([len(sentence) + 1 for sentence in sentences])
     estimate = perplexities(log_p, n_predictions, n_stretches)
     print(f"{n_stretches} stretches, {n_predictions.sum()} predictions in each direction")

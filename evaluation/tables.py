@@ -9,7 +9,7 @@ from bootstrap import Estimate
 
 
 class Figure(NamedTuple):
-    """A figure in percent, with its interval if it was measured here."""
+    """Figure in percent, with its interval if it was measured here."""
 
     value: float
     low: float | None = None
@@ -31,11 +31,11 @@ Cell = Figure | None
 
 @dataclass(frozen=True)
 class Table:
-    """The figures of one test."""
+    """Figures of one test."""
 
     name: str
     note: str
-    """Sentences that say what the figures are and how many items they rest on."""
+    """Sentences that describe the figures and the number of items behind them."""
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Cell]]
 

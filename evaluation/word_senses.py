@@ -32,19 +32,19 @@ _EQUAL = 1e-6
 
 @dataclass(frozen=True)
 class Guesses:
-    """The answers of K methods to N targets."""
+    """Answers of K methods for N targets."""
 
     methods: list[str]
     right: Floats
     """1 for a right answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
     in_semcor: NDArray[np.bool_]
-    """Whether SemCor has the word, shape (N,)."""
+    """True for each word that SemCor has, shape (N,)."""
     several: NDArray[np.bool_]
-    """Whether SemCor has several senses of the word, shape (N,)."""
+    """True for each word that has several senses in SemCor, shape (N,)."""
     sentences: NDArray[np.int64]
-    """The sentence of each target, shape (N,)."""
+    """Sentence of each target, shape (N,)."""
     sources: NDArray[np.str_]
-    """The data set of each target, shape (N,)."""
+    """Data set of each target, shape (N,)."""
 
     def f1(self, chosen: NDArray[np.bool_], *, fallback: bool) -> Estimate:
         """Return the F1 of each method on the chosen targets.
@@ -129,7 +129,7 @@ def guess(
     tests: Sequence[SenseSentence],
     numbers: dict[str, int],
 ) -> Guesses:
-    """Guess the sense of each target of the test sets by each method.
+    """Predict the sense of each target of the test sets by each method.
 
     Args:
         embedder: The model.
@@ -186,7 +186,7 @@ def rank_senses(
 
 
 def choose_features(n_features: int) -> dict[str, list[int]]:
-    """Return the ways to make one vector: the features whose mean each takes; see `_features`."""
+    """Return the features whose mean is the vector of each method; see `_features`."""
     n_layers = n_features - 1
     choices = {f"layer {layer}": [layer] for layer in range(n_layers)}
     if n_layers > 2:

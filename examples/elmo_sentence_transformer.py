@@ -36,11 +36,11 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, **_: Any
     ) -> dict[str, Any]:
-        """Texts to tokens, by Moses rules."""
+        """Split texts into tokens, by Moses' rules."""
         return {"tokens": [tokenize((prompt or "") + text) for text in inputs]}
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Tokens to a vector a text, float32, shape (B, W)."""
+        """Return one vector per text, float32, shape (B, W)."""
         vectors = self.embedder.embed_sentences(
             features["tokens"], layers=self.layers, pooling=self.pooling
         )
@@ -48,10 +48,10 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
         return {**features, "sentence_embedding": torch.from_numpy(stacked)}
 
     def get_embedding_dimension(self) -> int:
-        """W."""
+        """Return W."""
         [nothing] = self.embedder.embed_sentences([[]], layers=self.layers, pooling=self.pooling)
         return nothing.size
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Save the settings."""
+        """Save the options."""
         self.save_config(output_path)

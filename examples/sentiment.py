@@ -38,7 +38,7 @@ class Review(NamedTuple):
 
 
 class Split(NamedTuple):
-    """What is learned from, what chooses the epoch, and what is measured on."""
+    """Texts to train on, to choose the epoch with, and to measure on."""
 
     train: list[Review]
     dev: list[Review]
@@ -109,7 +109,7 @@ class Mixed(nn.Module):
 
     def __init__(self, fine_tune: bool) -> None:
         super().__init__()
-        # The classifier has the dropout, for all four alike.
+        # The classifier has the dropout, equally in all four cases.
         self.elmo = Elmo(requires_grad=fine_tune, dropout=0.0)
         self.width = self.elmo.get_output_dim()
 
@@ -154,7 +154,7 @@ class Classifier(nn.Module):
 
 
 def optimizer_of(classifier: Classifier) -> torch.optim.Optimizer:
-    """Adam: small steps for a biLM that knows a lot, large ones for the few numbers of a mix."""
+    """Return Adam with small steps for the trained biLM and large steps for the new parameters."""
     rates = {"bilm": 1e-4, "scalar_mix": 1e-2}
     groups = [
         {"params": [parameter], "lr": next((r for n, r in rates.items() if n in name), 2e-3)}

@@ -1,10 +1,10 @@
-"""Check the files of a release in a folder: their contents, and which one pip chooses where.
+"""Check the files of a release in a folder: their contents, and the file that pip chooses.
 
     python packaging/check_files.py dist
     python packaging/check_files.py dist --tag v0.1.0
 
-With `--tag`, also check that the tag, the change log and the address of the project are those of
-a release. Needs nothing beyond the standard library and pip.
+With `--tag`, also check that the tag, the change log and the address of the project fit a
+release. It needs only the standard library and pip.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CHOICES: Final = {
     "macosx_14_0_arm64": "any",
     "musllinux_1_2_x86_64": "any",
 }
-"""What the name of the chosen wheel ends with, on each system."""
+"""End of the name of the chosen wheel, on each system."""
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ PROCESSORS = (
 )
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")
-"""The same, and one that has no kernels."""
+"""Processors, and one that has no kernels."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def processor(capability: str) -> Iterator[None]:
 
 
 def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
-    """New cells, and what is projected; see Sak et al. (2014)."""
+    """Return new cells, and the inputs of the projection; see Sak et al. (2014)."""
     i, j, f, o = np.split(gates, 4, axis=1)
     new = np.clip(_sigmoid(i) * np.tanh(j) + _sigmoid(f) * cells, -clip, clip)
     return new, _sigmoid(o) * np.tanh(new)
@@ -41,7 +41,7 @@ def _sigmoid(values: Array) -> Array:
 
 
 def assert_the_same_alone(run: Callable[[slice], tuple[Tensor, ...]], n: int) -> None:
-    """Each of n nodes is, to the bit, what it is alone, with any number of threads."""
+    """Assert that each of n nodes has the bits it has alone, with any number of threads."""
     alone = [run(slice(i, i + 1)) for i in range(n)]
     before = torch.get_num_threads()
     try:

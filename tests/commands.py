@@ -15,14 +15,14 @@ from elmo_cli.cli import main
 TINY = GOLDEN / "relu"
 """A model that loads at once: (3, T, 32)."""
 LOADED = f"Model: {TINY}\n"
-"""What its use says on standard error."""
+"""Line that its use logs on standard error."""
 
 
 class Terminal(io.StringIO):
     """A stream that calls itself a terminal."""
 
     def isatty(self) -> bool:
-        """Lie."""
+        """Return True, as a terminal does."""
         return True
 
 
@@ -38,12 +38,12 @@ def start_elmo(*arguments: str | Path, **settings: Any) -> subprocess.Popen[byte
 
 
 def without_size(errors: str) -> str:
-    """Standard error without the line that tells the size of the output."""
+    """Return standard error without the line with the size of the output."""
     return re.sub(r"(?m)^Output: about .* free\n", "", errors)
 
 
 def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
-    """Assert one line of error, after that of the model if it `loads`, and exit status 1."""
+    """Assert one line of error, after the model's line if it `loads`, and exit status 1."""
     assert without_size(result.stderr) == f"{LOADED if loads else ''}Error: {message}\n"
     assert (result.exit_code, result.stdout) == (1, "")
 

@@ -54,15 +54,15 @@ class Golden:
     expected: h5py.File
 
     def tolerance(self, i: int) -> float:
-        """How near to the golden figures, with carried state, sentence i has to be."""
+        """Return the largest allowed error of sentence i with carried state."""
         # Sentence 9 is 40 times the same word, and this model lets every rounding grow: the
-        # golden figures are 1.3e-5 from the same in float64, other orders of sums up to 3e-5.
+        # golden figures are 1.3e-5 from figures in float64, other orders of sums up to 3e-5.
         return 5e-5 if (self.folder.name, i) == ("tanh-clip", 9) else 1e-5
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, empty; no variable names a model."""
+    """Create an empty current folder. No variable names a model."""
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def word_model(folder: Path) -> None:
-    """In the current folder, in `model`, a language model of single words.
+    """Write a language model of single words into `model` in the current folder.
 
     <S> 1/16, </S> 1/4, <UNK> 1/8, the 1/4, cat 1/8, sat 1/16, naïve 1/16, 東京 1/16: an
     entropy of 2.75 bits.
@@ -82,7 +82,7 @@ def word_model(folder: Path) -> None:
 
 @pytest.fixture(scope="session", params=["relu", "tanh-clip"])
 def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
-    """Each of the golden models in turn."""
+    """Yield each of the golden models in turn."""
     folder = GOLDEN / request.param
     files = ModelFiles(str(folder), folder / "options.json", folder / "weights.hdf5")
     options = json.loads(files.options.read_text(encoding="utf-8"))
@@ -111,7 +111,7 @@ def golden_models_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def small_weights_are_mapped() -> Iterator[None]:
-    """As those of large models are."""
+    """Map small weights from their file, as large weights are."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmo_cli.model.weights.MIN_MAPPED_BYTES", 1)
         yield
@@ -119,13 +119,13 @@ def small_weights_are_mapped() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny() -> ElmoEmbedder:
-    """One of the golden models, (3, T, 32), from the zero state, a few sentences at a time."""
+    """Load a golden model, (3, T, 32), with state zero and small batches."""
     return ElmoEmbedder(model=GOLDEN / "relu", batch_tokens=6)
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of downloaded models, which is not there yet; the default is the bundled one."""
+    """Set the folder of downloaded models, which is still missing. The bundled model is default."""
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     return tmp_path / "cache"
@@ -133,7 +133,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A web server on this machine, where http is allowed and no proxy is in between."""
+    """Start a web server on this machine. http is allowed, and no proxy is used."""
     monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -143,7 +143,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a GPU where there is none."""
+    """Skip tests that need a GPU on a machine without one."""
     if torch.cuda.is_available():
         return
     for item in items:
@@ -152,6 +152,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collections of garbage what all the imports have made: it stays."""
+    """Exclude the objects of all imports from garbage collection, because they stay."""
     gc.collect()
     gc.freeze()

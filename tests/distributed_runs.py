@@ -1,4 +1,4 @@
-"""What runs of `elmo distribute` are made of, and compared with."""
+"""Commands and comparisons for tests of `elmo distribute`."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from elmo_cli import open_activations
 
 
 def parts_there() -> dict[str, int]:
-    """The parts in `out`, and when each was written."""
+    """Return the time at which each part in `out` was written."""
     return {path.name: path.stat().st_mtime_ns for path in sorted(Path("out").glob("part-*"))}
 
 
@@ -24,7 +24,7 @@ def wait_until(condition: Callable[[], object], process: "Popen[bytes]") -> None
 
 
 def end_of(process: "Popen[bytes]") -> tuple[int, list[str]]:
-    """The exit status, and what was said but for Ray's own log."""
+    """Return the exit status, and the log lines without Ray's own."""
     assert process.stderr is not None
     lines = process.stderr.read().decode().splitlines()
     process.stderr.close()

@@ -23,7 +23,7 @@ layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
 
 def line_record(line: str) -> Record:
-    """The record of a line, whose tokens white space separates."""
+    """Return the record of a line, with tokens separated by white space."""
     return Record(line, line.split())
 
 
@@ -35,7 +35,7 @@ class Corpus(NamedTuple):
     attributes: dict[str, str]
 
     def last_of(self, sentence: str) -> int:
-        """The number of the last record of a text."""
+        """Return the number of the last record of a text."""
         return max(i for i, record in enumerate(self.records) if record.text == sentence)
 
 
@@ -47,7 +47,7 @@ _LINES = st.one_of(
 
 @st.composite
 def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
-    """Lines or sequences of FASTA, in every shape that `elmo embed` writes."""
+    """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
     keyed = draw(st.booleans()) if keyed is None else keyed
     lines = draw(st.lists(_LINES, max_size=12))
     attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
@@ -68,7 +68,7 @@ def corpora(draw: st.DrawFn, *, keyed: bool | None = None) -> Corpus:
 
 
 def lines(*texts: str) -> Corpus:
-    """A token a text, whose values are its number."""
+    """Return a corpus with one token per text, whose values are its number."""
     values = [np.full((2, 1, 3), i, np.float32) for i in range(len(texts))]
     return Corpus([line_record(text) for text in texts], values, {"layers": "0,1"})
 
@@ -80,7 +80,7 @@ def open_writer(
     overwrite: bool = False,
     **options: Any,
 ) -> ActivationsWriter:
-    """A writer; the options are those of `choose_output_format`."""
+    """Open a writer. See `choose_output_format` for the options."""
     options.setdefault("forget_sentences", attributes.get("format") == "fasta")
     output_format = choose_output_format(path, pooled="pooling" in attributes, **options)
     return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
@@ -101,7 +101,7 @@ def write(
     stops: Iterable[int] = (),
     **options: Any,
 ) -> None:
-    """Write a file with checkpoints after so many records each, and runs that stop after others.
+    """Write a file with checkpoints after some records, in runs that stop after other records.
 
     A run that stops loses what came after its last checkpoint.
     """

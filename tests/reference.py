@@ -21,7 +21,7 @@ FORWARD, BACKWARD = 0, 1
 
 
 class CellState(NamedTuple):
-    """What one LSTM remembers of one sentence."""
+    """State of one LSTM within one sentence."""
 
     hidden: Array
     """Shape (P,)."""
@@ -34,7 +34,7 @@ State = list[tuple[CellState, CellState]]
 
 
 def read_arrays(path: str | Path) -> Arrays:
-    """All datasets of a weights file, by name."""
+    """Return all datasets of a weights file, by name."""
     arrays: Arrays = {}
 
     def keep(name: str, item: Any) -> None:
@@ -60,7 +60,7 @@ def clipped(x: float, bound: float | None) -> float:
 
 
 def character_row(token: str, n_characters: int = 50) -> list[int]:
-    """The ids of one token, 0 to 260, before any is raised by one."""
+    """Return the ids of one token, 0 to 260, before 1 is added."""
     if token == "<S>":
         inside = [256]
     elif token == "</S>":
@@ -77,7 +77,7 @@ def character_row(token: str, n_characters: int = 50) -> list[int]:
 def token_vector(
     token: str, options: Options, arrays: Arrays, words: Sequence[str] | None = None
 ) -> Array:
-    """The vector of one token, shape (P,)."""
+    """Return the vector of one token, shape (P,)."""
     if "char_cnn" not in options:
         assert words is not None
         row = words.index(token) if token in words else words.index("<UNK>")
@@ -91,7 +91,7 @@ def token_vector(
 
 
 def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
-    """The largest response of each filter anywhere in the padded token, activated."""
+    """Return the activation of the largest response of each filter in the padded token."""
     char_cnn = options["char_cnn"]
     ids = character_row(token, char_cnn.get("max_characters_per_token", 50))
     characters = [arrays["char_embed"][i] for i in ids]
@@ -135,7 +135,7 @@ def zero_state(options: Options) -> State:
 def lstm_step(
     x: Array, state: CellState, direction: int, layer: int, options: Options, arrays: Arrays
 ) -> CellState:
-    """One step of one LSTM; the new hidden state is its output."""
+    """Run one step of one LSTM. The new hidden state is its output."""
     lstm = options["lstm"]
     name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
     n = lstm["dim"]
@@ -157,7 +157,7 @@ def lstm_step(
 def run_direction(
     vectors: Sequence[Array], direction: int, state: State, options: Options, arrays: Arrays
 ) -> tuple[list[list[Array]], list[CellState]]:
-    """The outputs of each layer of one stack, in the order of the sentence."""
+    """Return the outputs of each layer of one stack, in the order of the sentence."""
     inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
     layers, ended = [], []
     for layer in range(options["lstm"]["n_layers"]):
@@ -180,7 +180,7 @@ def bilm(
     words: Sequence[str] | None = None,
     state: State | None = None,
 ) -> tuple[Array, State]:
-    """All layers of one sentence, its boundaries included, and where it ended.
+    """Return all layers of one sentence, boundaries included, and its final states.
 
     The layers have the shape (1 + n_layers, T + 2, 2 P). A sentence without tokens
     has no boundaries either, and ends where it started.
@@ -202,7 +202,7 @@ def bilm(
 
 
 def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
-    """The log probability of every word, shape (V,), in a context, shape (P,)."""
+    """Return the log probability of every word, shape (V,), in a context, shape (P,)."""
     logits = [float(context @ row) + b for row, b in zip(weight, bias, strict=True)]
     largest = max(logits)
     log_total = largest + math.log(sum(math.exp(logit - largest) for logit in logits))
@@ -212,7 +212,7 @@ def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
 def sentence_scores(
     sentence: Sequence[str], top: Array, weight: Array, bias: Array, words: Sequence[str]
 ) -> tuple[list[float], list[float]]:
-    """The log probabilities of a sentence in both directions.
+    """Return the log probabilities of a sentence in both directions.
 
     Forward: of each token and of </S>. Backward: of <S> and of each token. The top
     layer has the shape (T + 2, 2 P), boundaries included.
@@ -233,7 +233,7 @@ def sentence_scores(
 def scalar_mix(
     layers: Array, weights: Sequence[float], gamma: float, mask: NDArray[Any] | None = None
 ) -> Array:
-    """gamma * sum of softmax(weights)[k] * layers[k].
+    """Return gamma * sum of softmax(weights)[k] * layers[k].
 
     Layers have the shape (L, B, T, W). With a mask, shape (B, T), each is normalised
     first, by the mean and the variance of all its values under the mask.

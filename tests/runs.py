@@ -35,7 +35,7 @@ def embed(
 
 
 def stop_after(n_windows: int) -> Callable[[], bool]:
-    """An answer to `should_stop` that is yes from the n-th window on."""
+    """Return a `should_stop` that returns True from the n-th window on."""
     asked = iter(range(1, 1_000_000))
     return lambda: next(asked) >= n_windows
 
@@ -53,12 +53,12 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, n_tokens: int) -> None:
 
 
 def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[Any]]]:
-    """Attributes, index and datasets of an output of AllenNLP's layout."""
+    """Return attributes, index and datasets of an output in AllenNLP's layout."""
     with h5py.File(path) as file:
         data: dict[str, NDArray[Any]] = {}
 
         def add(name: str, item: h5py.Group | h5py.Dataset) -> None:
-            if isinstance(item, h5py.Dataset):  # of a name with slashes, in groups
+            if isinstance(item, h5py.Dataset):  # Names with slashes are in groups.
                 data[name] = item[()]
 
         file.visititems(add)
@@ -67,7 +67,7 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 
 def assert_same_file(found: str | Path, expected: str | Path) -> None:
-    """The same bytes, where there are kernels."""
+    """Assert equal bytes if there are kernels, else equal contents."""
     if find_kernel("step"):
         assert Path(found).read_bytes() == Path(expected).read_bytes()
     else:
@@ -75,7 +75,7 @@ def assert_same_file(found: str | Path, expected: str | Path) -> None:
 
 
 def assert_same_values(found: Any, expected: Any) -> None:
-    """Arrays of the same bits where there are kernels, else close."""
+    """Assert equal bits if there are kernels, else close values."""
     if find_kernel("step"):
         np.testing.assert_array_equal(found, expected)
     else:
@@ -84,7 +84,7 @@ def assert_same_values(found: Any, expected: Any) -> None:
 
 
 def assert_equal(found: str | Path, expected: str | Path) -> None:
-    """The same names, attributes and index; the same bits where there are kernels."""
+    """Assert equal names, attributes and indices, and equal bits if there are kernels."""
     attributes, index, data = content(found)
     expected_attributes, expected_index, expected_data = content(expected)
     assert attributes == expected_attributes

@@ -13,7 +13,7 @@ GOLDEN_BATCHES = (range(3), range(3, 8), range(8, 10), range(10, 11), range(11, 
 
 
 def random_state(bilm: BiLm, n_sentences: int, seed: int = 0) -> BiLmState:
-    """Values between -1 and 1."""
+    """Return a state of values between -1 and 1."""
     generator = torch.Generator().manual_seed(seed)
     return map_state(
         bilm.initial_state(n_sentences),
@@ -22,7 +22,7 @@ def random_state(bilm: BiLm, n_sentences: int, seed: int = 0) -> BiLmState:
 
 
 def carried_layers(bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]) -> list[Tensor]:
-    """The layers of each batch, (L, B, T + 2, W), each slot from where it ended before."""
+    """Return the layers of each batch, (L, B, T + 2, W), with state carried per slot."""
     slots = bilm.initial_state(max(map(len, batches)))
     layers = []
     for batch in batches:
@@ -36,5 +36,5 @@ def carried_layers(bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]) -> li
 
 
 def _join(new: Tensor, old: Tensor) -> Tensor:
-    """The state of all slots after a batch that had only the first of them."""
+    """Return the state of all slots after a batch that had only the first of them."""
     return torch.cat([new, old[len(new) :]])

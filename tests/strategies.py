@@ -38,7 +38,7 @@ _LSTMS = st.fixed_dictionaries(
 
 @st.composite
 def architectures(draw: st.DrawFn) -> dict[str, Any]:
-    """The content of an options.json of a character model."""
+    """Draw the content of an options.json of a character model."""
     longest = draw(st.sampled_from([50, 50, 12]))
     widths = st.one_of(st.integers(1, 7), st.just(longest))
     char_cnn: dict[str, Any] = {
@@ -55,7 +55,7 @@ def architectures(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def word_architectures() -> st.SearchStrategy[dict[str, Any]]:
-    """The content of an options.json of a word-level model."""
+    """Return a strategy for the content of an options.json of a word-level model."""
     return st.fixed_dictionaries({"lstm": _LSTMS})
 
 
@@ -68,12 +68,12 @@ odd_tokens = st.one_of(
 
 
 def sentences(min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[str]]:
-    """A sentence of odd tokens."""
+    """Return a strategy for sentences of odd tokens."""
     return st.lists(odd_tokens, min_size=min_size, max_size=max_size)
 
 
 def batches(max_size: int = 4) -> st.SearchStrategy[list[list[str]]]:
-    """A batch of sentences, some of them without tokens."""
+    """Return a strategy for batches of sentences, some of them without tokens."""
     return st.lists(sentences(), min_size=1, max_size=max_size)
 
 
@@ -81,7 +81,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def small_architecture(**lstm: Any) -> dict[str, Any]:
-    """One character model for tests that need any, with keys of `lstm` replaced."""
+    """Return a small character model for any test, with keys of `lstm` replaced."""
     return {
         "lstm": {
             "dim": 5,
@@ -169,7 +169,7 @@ def _folder() -> Path:
 
 @st.composite
 def models(draw: st.DrawFn) -> RandomModel:
-    """A random small model of characters or of words."""
+    """Draw a random small model of characters or of words."""
     content = draw(architectures() | word_architectures())
     projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(st.booleans())
     folder = Path(mkdtemp(dir=_folder()))
@@ -177,7 +177,7 @@ def models(draw: st.DrawFn) -> RandomModel:
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    """Numbers of tokens as rows, -1 where there is no token."""
+    """Return numbers of tokens as rows, padded with -1."""
     tokens = np.full((len(sentences), max(map(len, sentences))), -1)
     for row, sentence in zip(tokens, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -185,7 +185,7 @@ def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Of a size that keeps sums over the inputs of a matrix near 1, as trained ones do."""
+    """Draw values that keep sums over the inputs of a matrix near 1, as trained weights do."""
     inputs = 1 if len(shape) == 1 else int(np.prod(shape[:-1]))
     return random.normal(scale=1.5 / np.sqrt(inputs), size=shape)
 
@@ -222,5 +222,5 @@ def _encoder_shapes(char_cnn: dict[str, Any], size: int) -> dict[str, tuple[int,
 
 
 def random_tensor(*shape: int, seed: int = 0) -> Tensor:
-    """Normal values, float32, always the same."""
+    """Return normal values, float32, equal in each call."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))

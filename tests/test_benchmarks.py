@@ -72,8 +72,8 @@ def test_a_stopwatch_counts_no_second_twice() -> None:
             return int(np.ones(1000).sum())
 
     watch = Stopwatch()
-    watch.watch(Nested, "outer")
-    watch.watch(Nested, "inner")
+    watch.time(Nested, "outer")
+    watch.time(Nested, "inner")
     assert Nested().outer() == 1000
     once = watch.seconds
     assert once > 0

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> ModelFiles:
-    """A small random model."""
+    """Write a small random model."""
     return make_model(small_architecture(), 1, tmp_path_factory.mktemp("model"))
 
 
@@ -50,7 +50,7 @@ def first(output: ElmoOutput) -> Tensor:
 
 
 def word_inputs(sentences: Sequence[Sequence[str]], vocabulary: Sequence[str]) -> Tensor:
-    """Indices as AllenNLP's vocabulary gives them: 1 for unknown words, 0 for padding."""
+    """Return indices as AllenNLP's vocabulary does: 1 for unknown words, 0 for padding."""
     ids = torch.zeros(len(sentences), max(map(len, sentences), default=0), dtype=torch.int64)
     for row, sentence in zip(ids, sentences, strict=True):
         for position, token in enumerate(sentence):
@@ -216,7 +216,7 @@ def test_an_empty_sentence_is_masked_and_changes_no_other(
 
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
-def test_a_batch_without_tokens_gives_representations_without_tokens(
+def test_an_empty_batch_gives_empty_representations(
     files: ModelFiles, sentences: list[list[str]], layer_norm: bool
 ) -> None:
     elmo = small_elmo(files, do_layer_norm=layer_norm, vocab_to_cache=VOCABULARY)
@@ -235,7 +235,7 @@ def test_columns_of_padding_are_kept_and_are_zero(files: ModelFiles) -> None:
 
 
 def with_id(value: int) -> Tensor:
-    """The ids with one of them replaced."""
+    """Return the ids with one of them replaced."""
     ids = IDS.clone()
     ids[0, 0, 1] = value
     return ids
@@ -293,7 +293,7 @@ class Waits(TorchFunctionMode):
 
 def test_a_call_waits_twice_for_a_gpu(files: ModelFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     elmo = small_elmo(files)
-    monkeypatch.setattr(BiLm, "device", torch.device("cuda"))  # which takes no way of the CPU
+    monkeypatch.setattr(BiLm, "device", torch.device("cuda"))  # not the paths of the CPU
     with Waits() as waits:
         elmo(IDS)
     # For the lengths, with all that is checked, and for the longest token.
@@ -431,7 +431,7 @@ def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) ->
 
 
 def changed(files: ModelFiles) -> Elmo:
-    """With a cache, and parameters that no file has."""
+    """Return a module with a cache, and parameters that no file has."""
     elmo = small_elmo(files, vocab_to_cache=VOCABULARY, num_output_representations=2)
     randomise(elmo)
     return elmo
@@ -487,7 +487,7 @@ def test_the_cache_changes_no_value(
     elmo = small_elmo(files, vocab_to_cache=vocabulary, keep_sentence_boundaries=boundaries)
     ids, words_of_ids = batch_to_ids(sentences), word_inputs(sentences, vocabulary)
     words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
-    if absent == 100:  # an index outside the list counts as a word: not where there is none
+    if absent == 100:  # Padding stays 0: an index outside the list would count as a word.
         words_of_ids[~ids.any(dim=2)] = 0
     found, expected = elmo(ids, words_of_ids), elmo(ids)
     assert_allclose(first(found).detach(), first(expected).detach(), atol=1e-5)

@@ -37,7 +37,7 @@ Array = NDArray[np.float32]
 OPTIONS, WEIGHTS = TINY / "options.json", TINY / "weights.hdf5"
 TOLERANCE = 1e-5
 SHAPES = {"all": (3, 2, 32), "top": (2, 32), "average": (2, 32), "sum": (2, 32), "0,2": (2, 2, 32)}
-"""Of the activations of two tokens, for each choice of layers."""
+"""Shapes of the activations of two tokens, for each choice of layers."""
 
 
 def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
@@ -46,7 +46,7 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
 
 def assert_close(found: Array, expected: Array) -> None:
     # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until the
-    # golden figures themselves, in float32, are 1.4e-5 from the same in float64.
+    # golden figures themselves, in float32, are 1.4e-5 from figures in float64.
     assert_allclose(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -90,7 +90,7 @@ def test_a_gpu_gives_allennlps_activations(golden: Golden) -> None:
     state=st.sampled_from(["zero", "warm"]),
     data=st.data(),
 )
-def test_a_sentence_gets_the_same_whatever_batch_window_cache_order_and_neighbours(
+def test_batch_window_cache_and_order_do_not_change_a_sentence(
     model: RandomModel, batch: list[list[str]], state: str, data: st.DataObject
 ) -> None:
     together = load(model.files, state=state).embed_batch(batch)
@@ -220,7 +220,7 @@ def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) ->
 
 
 def endless(read: list[int]) -> Iterator[list[str]]:
-    """Sentences without end, which counts how many were taken."""
+    """Yield sentences without end, and record their numbers."""
     for number in count():
         read.append(number)
         yield ["word", str(number)]
@@ -299,7 +299,7 @@ LINES = ["The cat sat", "", "bank", "The cat sat"]
 
 
 def assert_holds(path: Path, tiny: ElmoEmbedder) -> None:
-    """Assert that an output file is that of `TEXT`."""
+    """Assert that an output file contains the activations of `TEXT`."""
     _, index, datasets = content(path)
     assert sorted(datasets) == ["0", "1", "2", "3"]
     assert index == {"The cat sat": "3", "bank": "2"}

@@ -105,7 +105,7 @@ def test_another_device_has_the_same_settings(
 ) -> None:
     embedder = ElmoEmbedder(model=TINY, state="warm", precision="bfloat16", batch_tokens=given)
     monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0))
-    monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # of that device
+    monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # default of the other device
     other = embedder.engine.on_device("another")
     assert other is not embedder.engine
     assert (other.state, other.precision, other.batch_tokens) == ("warm", "bfloat16", given or 9)

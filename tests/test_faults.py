@@ -30,7 +30,7 @@ main()
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, where commands run, with checkpoints as often in this process."""
+    """Create an empty folder for commands, and make checkpoints as often in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
     return tmp_path
@@ -43,7 +43,7 @@ def start_often(*arguments: str | Path) -> subprocess.Popen[bytes]:
 
 
 def n_lines_computed(stderr: str) -> int:
-    """How many lines a run says that it has embedded."""
+    """Return the number of lines that a run reports as embedded."""
     return int(stderr.splitlines()[-1].split(": ")[1].split(" sentence")[0])
 
 
@@ -57,14 +57,14 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def n_lines_kept() -> int:
-    """How many lines the last checkpoint has, by its log."""
+    """Return the number of lines in the last checkpoint, by its log."""
     log = Path("out.hdf5.partial.log")
     state = json.loads(log.read_bytes().split(b"\n")[1])["state"] if log.exists() else None
     return state["n_records"] if state else 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: int) -> None:
+def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> None:
     long_line = b"word " * 30_000 + b"\n"
     with start_often(*COMMAND) as process:
         assert process.stdin is not None
@@ -89,9 +89,7 @@ def test_a_second_signal_stops_at_once_and_the_last_checkpoint_is_whole(number: 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("kind", ["standard input", "named pipe"])
-def test_a_signal_ends_a_run_that_waits_for_input_and_keeps_its_last_checkpoint(
-    number: int, kind: str
-) -> None:
+def test_a_signal_ends_a_waiting_run_at_its_last_checkpoint(number: int, kind: str) -> None:
     arguments = [*COMMAND]
     if kind == "named pipe":
         os.mkfifo("pipe")
@@ -125,7 +123,7 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
     assert Path("out.hdf5").exists()
 
 
-def test_a_line_is_answered_on_standard_output_while_the_next_is_not_there() -> None:
+def test_a_line_is_answered_before_the_next_one_is_read() -> None:
     command = ("embed", "-", "-", "--format", "jsonl", "--pooling", "mean", "-q", "--model", TINY)
     with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

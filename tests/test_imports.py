@@ -1,4 +1,4 @@
-"""Which module may import what. Each check starts a fresh interpreter or reads the source."""
+"""Rules for imports. Each check starts a fresh interpreter or reads the source."""
 
 import ast
 import importlib.metadata
@@ -44,7 +44,7 @@ def sources() -> list[Path]:
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """The full names of all modules that a file imports, in functions too."""
+    """Yield the full names of all modules that a file imports, in functions too."""
     package = ("elmo_cli", *path.relative_to(PACKAGE).parent.parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -57,7 +57,7 @@ def imports_of(path: Path) -> Iterator[str]:
 
 
 def importers_of(name: str) -> set[str]:
-    """The files of the package that import a module or something in it."""
+    """Return the files of the package that import a module or something in it."""
     return {
         path.relative_to(PACKAGE).as_posix()
         for path in sources()
@@ -66,7 +66,7 @@ def importers_of(name: str) -> set[str]:
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The heavy packages that a fresh interpreter has loaded after a statement."""
+    """Return the heavy packages that a fresh interpreter has loaded after a statement."""
     code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
@@ -108,11 +108,11 @@ ROOMS = (
 )
 """Rooms and the files beside them; an import goes to one that is named before."""
 NEVER = {(room, "outputs") for room in ("model", "pretrained", "inference", "language_model")}
-"""Pairs of rooms, the first of which imports nothing of the second all the same."""
+"""Pairs of folders. The first one never imports the second one, although it could."""
 
 
 def graph() -> dict[str, set[str]]:
-    """The modules of the package that each one imports, in functions and for types too."""
+    """Return the imports of each module of the package, in functions and for types too."""
     names = {path: ".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in sources()}
     modules = set(names.values())
     found: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Rules of docs/writing.md that a machine can check: docstrings, comments and phrases."""
+"""Rules of docs/writing.md that a machine can check: docstrings, comments, phrases, test names."""
 
 import ast
 import io
@@ -11,29 +11,39 @@ from pathlib import Path
 import elmo_cli
 
 PACKAGE = Path(elmo_cli.__file__).parent
+TESTS = Path(__file__).parent
+FOLDERS = (
+    PACKAGE,
+    TESTS,
+    *(TESTS.parent / name for name in ("benchmarks", "evaluation", "examples", "packaging")),
+)
 
 NO_VERB = re.compile(
     r"(The|A|An|One|Some|All|Those|These|That|This|What|How|Where|Whether|Which|Why|When|Of|In|From|"
     r"For|At|By|Its|Shape|None|Nothing|Each|Every|Same|About|So|Not|With|Float|Int64)\b"
 )
 """First words that no function's docstring has: it begins with an imperative verb."""
-NOUN_CLAUSE = re.compile(r"(What|How|Where|Which|Why|The same|Of|Those|Its|That of)\b")
+NOUN_CLAUSE = re.compile(r"(What|How|Where|Whether|Which|Why|The same|Of|Those|Its|That of)\b")
 """First words that no docstring of a class, module, property or attribute has."""
-TORN_OFF = re.compile(r"#\s*(which|whose|of|that)\b")
+TORN_OFF = re.compile(r"# *(which|whose|of|that)\b")
 """Beginnings of comments that are no sentences."""
 PHRASES = (
-    r"\banew\b",
-    r"\balike\b",
-    r"\bto be had\b",
-    r"\b(is|are) (said|told|asked|wanted|meant)\b",
-    r"\bone (vector|line|dataset|word|sentence|file|row|token) an? "
+    r"\b(anew|alike|thereof|wherein|to be had|had by|by reckoning|used up|at the least)\b",
+    r"\b(is|are) (none|said|told|asked|wanted|meant)\b",
+    r"\b(so many|beside the|nobody|whoever|stands for|no such)\b",
+    r"\b(that|those) of\b",
+    r"\b[Tt]he same([,.;:)]| as | in | on | for | with | by | is | of )",
+    r"\b(a|one) (vector|line|dataset|word|sentence|file|row|token) an? "
     r"(vector|line|dataset|word|sentence|file|row|token)\b",
 )
 """Phrases that a reader has to read twice; docs/writing.md has the alternatives."""
+MAX_TEST_NAME = 60
+"""Characters in the name of a test, at most."""
 
 
 def sources() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+    files = [path for folder in FOLDERS for path in sorted(folder.rglob("*.py"))]
+    return [path for path in files if path != Path(__file__)]
 
 
 def docstrings(path: Path) -> Iterator[tuple[bool, str]]:
@@ -52,10 +62,20 @@ def docstrings(path: Path) -> Iterator[tuple[bool, str]]:
 
 
 def comments(path: Path) -> Iterator[str]:
-    with open(path, "rb") as file:
-        for token in tokenize.tokenize(io.BytesIO(file.read()).readline):
-            if token.type == tokenize.COMMENT:
-                yield token.string
+    """Yield the comments of a file, in C in the form of Python's."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        for comment in re.findall(r"/\*(.*?)\*/", text, re.DOTALL):
+            yield f"# {' '.join(comment.split())}"
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def all_comments() -> list[str]:
+    paths = [*sources(), *sorted(PACKAGE.rglob("*.[ch]"))]
+    return [text for path in paths for text in comments(path)]
 
 
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
@@ -71,12 +91,19 @@ def test_other_docstrings_begin_with_a_noun() -> None:
 
 
 def test_comments_are_no_torn_off_clauses() -> None:
-    found = [text for path in sources() for text in comments(path)]
-    assert [text for text in found if TORN_OFF.match(text)] == []
+    assert [text for text in all_comments() if TORN_OFF.match(text)] == []
 
 
 def test_texts_have_no_phrase_that_is_read_twice() -> None:
-    texts = [text for path in sources() for _, text in docstrings(path)]
-    texts += [text for path in sources() for text in comments(path)]
+    texts = [text for path in sources() for _, text in docstrings(path)] + all_comments()
     pattern = re.compile("|".join(PHRASES))
     assert [text[:80] for text in texts if pattern.search(" ".join(text.split()))] == []
+
+
+def test_names_of_tests_are_short() -> None:
+    names = [
+        name
+        for path in sorted(TESTS.rglob("test_*.py"))
+        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    ]
+    assert [name for name in names if len(name) > MAX_TEST_NAME] == []

@@ -24,7 +24,7 @@ WORDS = ["a", "bank", "lent", "money", "by", "the", "river", "while", "birds", "
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Forty lines, some blank, some equal."""
+    """Write forty lines, some blank, some equal."""
     choose = random.Random(1)
     lines = [" ".join(choose.choices(WORDS, k=choose.randint(0, 9))) for _ in range(38)]
     path = tmp_path / "input.txt"
@@ -51,7 +51,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("stops", [[1], [3, 1, 2]])
-def test_a_run_that_was_stopped_resumes_and_ends_in_the_same_file(
+def test_a_stopped_run_resumes_and_writes_an_equal_file(
     text: Path, tmp_path: Path, name: str, stops: list[int]
 ) -> None:
     lines = text.read_bytes().splitlines()
@@ -79,7 +79,7 @@ def test_a_run_that_was_stopped_resumes_and_ends_in_the_same_file(
 
 
 @pytest.mark.parametrize("settings", [{}, {"state": "carry", "layout": "packed"}])
-def test_a_run_that_was_killed_before_any_system_call_ends_in_the_same_file(
+def test_a_run_killed_before_any_system_call_resumes(
     text: Path, tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text.write_bytes(b"".join(text.read_bytes().splitlines(keepends=True)[:20]))
@@ -119,7 +119,7 @@ def test_checkpoints_cut_no_batch_where_batches_matter(text: Path, tmp_path: Pat
     assert (tmp_path / "many").read_bytes() != (tmp_path / "none").read_bytes()
 
 
-def test_a_run_that_resumes_says_from_where_and_computes_nothing_twice(
+def test_a_resumed_run_logs_its_start_and_repeats_no_work(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
@@ -161,9 +161,7 @@ def test_a_faulty_line_keeps_the_last_checkpoint(text: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("state", ["zero", "carry"])
-def test_a_sentence_that_cannot_name_its_dataset_keeps_the_last_checkpoint(
-    tmp_path: Path, state: str
-) -> None:
+def test_an_invalid_dataset_name_keeps_the_last_checkpoint(tmp_path: Path, state: str) -> None:
     text, output = tmp_path / "text", tmp_path / "out.hdf5"
     text.write_text("a b\nc d\ne f\ng h\na b\ni j\n")  # the second window of three has it twice
     settings: dict[str, Any] = {"use_sentence_keys": True, "checkpoint_tokens": 1}
@@ -203,7 +201,7 @@ def test_a_device_that_fails_keeps_the_last_checkpoint(
     assert_same_file(output, tmp_path / "whole.hdf5")
 
 
-def test_a_line_too_long_for_memory_is_named_and_keeps_the_last_checkpoint(
+def test_a_line_too_long_for_memory_keeps_the_last_checkpoint(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open(text, "a") as file:
@@ -241,13 +239,13 @@ def _embed_in_child(text: str, output: str, settings: dict[str, Any]) -> None:
 def _embed_until_killed(
     text: str, output: str, settings: dict[str, Any], n_calls: int, seconds: float, n_called: Any
 ) -> None:
-    """Embed, and be killed so many seconds after so many calls and returns of functions."""
+    """Embed, and be killed `seconds` after `n_calls` calls and returns of functions."""
     counter = itertools.count(1)  # no two threads get the same number
 
     def count(*_: object) -> None:
         n_called.value = number = next(counter)
         if number == n_calls:
-            signal.setitimer(signal.ITIMER_REAL, seconds)  # nobody handles it: it kills at once
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # Its default kills at once.
 
     threading.setprofile(count)
     sys.setprofile(count)
@@ -272,7 +270,7 @@ def test_kills_at_random_moments_lose_nothing(
     )
 
     def embed_until_killed(output: Path, n_calls: int, seconds: float) -> tuple[bool, int]:
-        """Whether the kill came in time, and how many calls and returns there were."""
+        """Return whether the kill came in time, and the number of calls and returns."""
         n_called = context.Value("q", 0, lock=False)  # the dead would hold the lock
         arguments = str(text), str(output), settings, n_calls, seconds, n_called
         child = context.Process(target=_embed_until_killed, args=arguments)

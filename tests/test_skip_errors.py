@@ -21,7 +21,7 @@ def embed(path: Path, output: Path, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_lines_that_are_not_utf_8_get_an_empty_dataset_and_are_named(
+def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
     layout: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, output = tmp_path / "text", tmp_path / "out"
@@ -53,7 +53,7 @@ def test_a_line_too_long_for_memory_is_skipped(
         assert (name, reason[:37]) == ("1", "line 2: out of memory: [enforce fail]")
 
 
-def test_sequences_at_fault_are_skipped_with_a_dataset_if_their_id_is_good(tmp_path: Path) -> None:
+def test_skipped_sequences_with_a_valid_id_get_a_dataset(tmp_path: Path) -> None:
     path, output = tmp_path / "a.fasta", tmp_path / "out"
     path.write_bytes(b">a\nMV\n>b x\nM\xffL\n>a\nM\n>x/y\nM\n>c\nK\n")
     embed(path, output)
@@ -83,7 +83,7 @@ def test_what_was_skipped_before_an_interruption_is_named_too(
         assert len(found) == 11
 
 
-def test_many_faults_are_named_in_the_file_and_not_all_of_them_shown(
+def test_only_the_first_skipped_records_are_shown(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, output = tmp_path / "text", tmp_path / "out"

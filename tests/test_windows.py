@@ -1,4 +1,4 @@
-"""What Windows does differently, as far as it can be imitated elsewhere."""
+"""Differences of Windows, as far as they can be imitated elsewhere."""
 
 import ntpath
 import os

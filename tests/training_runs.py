@@ -59,7 +59,7 @@ def _take(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def tune(output: str, model: str | Path, **settings: Any) -> Any:
-    """Fine-tune for a few steps, at so small a rate that nothing moves."""
+    """Fine-tune for a few steps, with a rate too small to change the weights."""
     small = {"learning_rate": 1e-9, "steps": 3}
     return train(output, options_file=None, init_from=model, **{**small, **settings})
 

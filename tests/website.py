@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 Answer = Callable[["_Handler", bytes], None]
-"""What the server does with one request for a file."""
+"""Function that answers one request for a file."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class Site:
-    """A web server on this machine that answers as it is told, else as it should."""
+    """A web server on this machine with chosen answers for some requests."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

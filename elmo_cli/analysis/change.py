@@ -5,8 +5,9 @@
     jsd    Jensen-Shannon divergence, in nats, of the old and the new occurrences over clusters
 
 Kutuzov and Giulianelli (2020), "UiO-UvA at SemEval-2020 Task 1", describe apd and prt. The
-clusters are those of Giulianelli et al. (2020): k-means with the number of clusters that has the
-best silhouette. Affinity propagation, which the former used, finds too many or does not converge.
+clusters follow Giulianelli et al. (2020): k-means with the number of clusters that has the best
+silhouette. Affinity propagation, which Kutuzov and Giulianelli used, finds too many clusters or
+does not converge.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,8 +133,8 @@ def measure_change(
     Args:
         old, new: Vectors of the occurrences of each word, shape (n, W).
         measure: One of `MEASURES`.
-        permutations: Number of random divisions of the occurrences of a word, for `Change.p`. The
-            divisions are the same in each call.
+        permutations: Number of random divisions of the occurrences of a word, for `Change.p`.
+            Each call makes the same divisions.
         correction: One of `CORRECTIONS`, for `Change.adjusted_p`; requires `permutations`.
         on_progress: Called with 1 after each word.
 

@@ -17,7 +17,7 @@ from elmo_cli.analysis.figures import (
 from elmo_cli.errors import InputError, check_choice, counted
 
 MAX_WORDS: Final = 100
-"""Maximum number of words in a picture; these have the largest changes."""
+"""Maximum number of words in a picture. The words with the largest changes are drawn."""
 _LEVEL: Final = 0.05
 _INCHES_PER_WORD: Final = 0.2
 _AXIS_LABELS: Final = {
@@ -36,9 +36,8 @@ def plot_changes(
 ) -> int:
     """Draw the changes of words as points on lines.
 
-    Words whose p, adjusted if it was, is below 0.05 have a filled point, others an empty one. In
-    SVG and HTML each point shows its figures under the mouse pointer. Equal lists give equal
-    files.
+    Points are filled if p (or the adjusted p, if there is one) is below 0.05. In SVG and HTML the
+    tooltip of each point has the figures of its word. Equal lists give equal files.
 
     Args:
         changes: Result of `measure_change`, in its order. Words without a change, or with an
@@ -76,12 +75,12 @@ def _draw(changes: Sequence[Change], title: str, axis_label: str) -> tuple[Any, 
     figure, axes = new_figure(7, 1.2 + _INCHES_PER_WORD * len(changes))
     axes.set_title(title)
     axes.set_xlabel(axis_label)
-    values = [found.change or 0 for found in changes]
+    values = [change.change or 0 for change in changes]
     rows = list(range(len(changes)))
     axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
-    p_values = [_best_p(found) for found in changes]
+    p_values = [_best_p(change) for change in changes]
     has_p = any(p is not None for p in p_values)
-    name = "adjusted p" if any(found.adjusted_p is not None for found in changes) else "p"
+    name = "adjusted p" if any(change.adjusted_p is not None for change in changes) else "p"
     is_low = [p is None or p < _LEVEL for p in p_values]
     order: list[int] = []
     for number, low in enumerate((True, False)):
@@ -93,7 +92,7 @@ def _draw(changes: Sequence[Change], title: str, axis_label: str) -> tuple[Any, 
         points = [values[row] for row in members], members
         axes.plot(*points, "o", gid=f"{POINTS}{number}", markersize=5, zorder=2, **style)
         order += members
-    axes.set_yticks(rows, [printable(found.word) for found in changes])
+    axes.set_yticks(rows, [printable(change.word) for change in changes])
     axes.set_ylim(len(changes) - 0.5, -0.5)
     axes.margins(x=0.05)
     if has_p:
@@ -101,16 +100,16 @@ def _draw(changes: Sequence[Change], title: str, axis_label: str) -> tuple[Any, 
     return figure, order
 
 
-def _best_p(found: Change) -> float | None:
+def _best_p(change: Change) -> float | None:
     """Return the adjusted p, or else p."""
-    return found.p if found.adjusted_p is None else found.adjusted_p
+    return change.p if change.adjusted_p is None else change.adjusted_p
 
 
-def _tooltip(found: Change) -> str:
+def _tooltip(change: Change) -> str:
     """Return the figures of a word."""
-    text = f"{found.word}: {found.change:.4f}, {found.n_old:,} old and {found.n_new:,} new"
-    if found.p is not None:
-        text += f", p {found.p:.4f}"
-    if found.adjusted_p is not None:
-        text += f", adjusted p {found.adjusted_p:.4f}"
+    text = f"{change.word}: {change.change:.4f}, {change.n_old:,} old and {change.n_new:,} new"
+    if change.p is not None:
+        text += f", p {change.p:.4f}"
+    if change.adjusted_p is not None:
+        text += f", adjusted p {change.adjusted_p:.4f}"
     return text

@@ -47,7 +47,7 @@ class Similarity:
 def find_occurrence(
     sentence: Sentence, word: str, number: int | None = None, *, option: str = "a number"
 ) -> Occurrence:
-    """Find a word among the tokens of a sentence, as it is written.
+    """Find a word among the tokens of a sentence. Upper and lower case differ.
 
     Args:
         sentence: Tokens.
@@ -56,21 +56,22 @@ def find_occurrence(
         option: Name of `number` in messages.
 
     Raises:
-        InputError: There is no such occurrence, or there are several and `number` is missing.
+        InputError: The word or this occurrence is missing in the sentence, or the word occurs
+            several times and `number` is None.
     """
-    found = [index for index, token in enumerate(sentence) if token == word]
+    positions = [index for index, token in enumerate(sentence) if token == word]
     tokens = " ".join(sentence) or "an empty sentence"
-    if not found:
-        raise InputError(f"{word!r} is not a token of: {tokens}{_near_miss(sentence, word)}")
-    if number is None and len(found) > 1:
+    if not positions:
+        raise InputError(f"{word!r} is not a token of: {tokens}{_suggest_token(sentence, word)}")
+    if number is None and len(positions) > 1:
         raise InputError(
-            f"{word!r} occurs {len(found)} times in: {tokens}. Choose one with {option}, "
-            f"1 to {len(found)}."
+            f"{word!r} occurs {len(positions)} times in: {tokens}. Choose one with {option}, "
+            f"1 to {len(positions)}."
         )
-    if number is not None and not 1 <= number <= len(found):
-        times = "once" if len(found) == 1 else f"{len(found)} times"
+    if number is not None and not 1 <= number <= len(positions):
+        times = "once" if len(positions) == 1 else f"{len(positions)} times"
         raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
-    return Occurrence(sentence, found[(number or 1) - 1])
+    return Occurrence(sentence, positions[(number or 1) - 1])
 
 
 def find_pair(
@@ -91,7 +92,7 @@ def find_pair(
         occurrence1, occurrence2: Number of the occurrence in each sentence, from 1.
 
     Raises:
-        InputError: There are not two sentences, or see `find_occurrence`.
+        InputError: There are not two sentences, or `find_occurrence` raises it.
     """
     if len(sentences) != 2:
         raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
@@ -102,11 +103,11 @@ def find_pair(
     )
 
 
-def _near_miss(sentence: Sentence, word: str) -> str:
-    """Return a question that names a similar token, if there is one."""
+def _suggest_token(sentence: Sentence, word: str) -> str:
+    """Return a question that names a similar token, or "" without one."""
     folded = {token.casefold(): token for token in reversed(sentence)}
-    near = get_close_matches(word.casefold(), folded, n=1)
-    return f". Did you mean {folded[near[0]]!r}?" if near else ""
+    similar = get_close_matches(word.casefold(), folded, n=1)
+    return f". Did you mean {folded[similar[0]]!r}?" if similar else ""
 
 
 def similarities(

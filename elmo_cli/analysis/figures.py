@@ -1,6 +1,6 @@
-"""Figures of matplotlib as files: SVG, PNG, PDF, or an HTML page (extra `plot`).
+"""Files of figures of matplotlib: SVG, PNG, PDF, or an HTML page (extra `plot`).
 
-In SVG and HTML, each point shows a text under the mouse pointer. Equal figures give equal files.
+In SVG and HTML, each point has a tooltip. Equal figures give equal files.
 """
 
 import html
@@ -52,7 +52,7 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Open the context in which a figure is drawn and saved."""
+    """Open a context with the style of the figures, to draw and save one."""
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
@@ -61,7 +61,7 @@ def figure_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure of some inches and its axes."""
+    """Return a figure of a size in inches, and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -97,12 +97,12 @@ def save_figure(path: str | Path, figure: Any, title: str, tooltips: Sequence[st
 
 
 def printable(text: str) -> str:
-    """Return a text with a replacement for each character that XML cannot hold."""
+    """Return a text in which U+FFFD replaces characters that cannot be printed."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _add_tooltips(svg: bytes, tooltips: Sequence[str]) -> bytes:
-    """Return an SVG in which each point shows a text under the mouse pointer."""
+    """Return an SVG in which each point has a tooltip."""
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(svg)

@@ -49,7 +49,7 @@ class Neighbour(Occurrence):
     """Number of its sentence in the file, from 0."""
     location: Location
     word: str
-    """Target word that the token is a form of; the token itself where there are none."""
+    """Target word that the token is a form of, or the token itself without target words."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def neighbours(
         is_excluded: Return whether a token cannot be a neighbour of a query, given by its number.
 
     Raises:
-        InputError: `vectors` has another shape, or `top` is below 1; or a file has no tokens, no
-            such layers, or vectors of another width.
+        InputError: `vectors` has another shape, `top` is below 1, or a file lacks tokens or one
+            of the layers, or has vectors of another width.
     """
     queries = _unit_rows(vectors, top, choose_device(device))  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]

@@ -1,4 +1,4 @@
-"""Files of vectors to the occurrences of words: tokens with their sentences and vectors."""
+"""Occurrences of words in files of vectors: tokens with their sentences and vectors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -28,21 +28,21 @@ from elmo_cli.text.records import Record
 Array = NDArray[Any]
 OnProgress = Callable[[int], object]
 
-_SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
-"""Attributes in which files that are read as one agree, as far as they have attributes."""
+_SHARED: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
+"""Attributes that must be equal in files that are read together, if the files have attributes."""
 
 
 class Location(NamedTuple):
-    """Progress of a sentence: its file, and its number or id there."""
+    """Location of a sentence: its file, and its number and id in the file."""
 
     path: Path | str
     number: int
-    """Number of the line or record in the input of the file, from 1."""
+    """Number of the line or record in the text that was embedded, from 1."""
     id: str | None
 
     @property
     def name(self) -> str:
-        """The id, or the number if there is no id."""
+        """Id of the record, or its number if it has no id."""
         return self.id or str(self.number)
 
 
@@ -56,13 +56,13 @@ class Vectors(NamedTuple):
     positions: Sequence[int]
     """Positions of the tokens that have a vector: of all tokens, or of target words."""
     vectors: Array
-    """float, shape (n, W); (1, W) where all tokens are pooled."""
+    """float, shape (n, W), or (1, W) if all tokens are pooled."""
     forms: Mapping[str, str]
-    """Target word of each form. A token that is missing is a word of its own."""
+    """Target word of each form. A token that is no form is its own word."""
 
     @property
     def location(self) -> Location:
-        """Progress of the record."""
+        """Location of the record."""
         if isinstance(self.source, UsagesFile):
             return Location(self.source.path, self.record_number + 1, self.record.id)
         path, number = self.source.source(self.record_number)
@@ -84,13 +84,13 @@ class EmbeddedOccurrence(NamedTuple):
 
 
 class VectorFiles:
-    """Files with vectors of tokens, in the order in which they are given.
+    """Open files with vectors of tokens, in the order of `paths`.
 
         with open_vectors("old.parquet", "new.hdf5") as files:
             for vectors in files.read(): ...
 
     Args:
-        paths: What `elmo embed` wrote to HDF5 or `elmo usages` in any format, folders of `elmo
+        paths: HDF5 files of `elmo embed`, files of `elmo usages` in any format, folders of `elmo
             distribute`, or patterns of such names. The shards of an input are read as one file.
         on_progress: Called with the number of records that were read since the last call.
 
@@ -108,7 +108,7 @@ class VectorFiles:
             for is_usages, group in groupby(matching_paths(paths), is_usages_file):
                 open_group = _open_usages if is_usages else _open_hdf5
                 self.sources += open_group(*group)
-            self._check_same()
+            self._check_agreement()
         except ElmoError:
             self.close()
             raise
@@ -145,11 +145,11 @@ class VectorFiles:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check_same(self) -> None:
-        """Raise an `InputError` unless the sources that have attributes agree in them."""
-        known = [source for source in self.sources if source.attributes]
-        for other in known[1:]:
-            check_agreement(known[0], other, _SAME)
+    def _check_agreement(self) -> None:
+        """Raise an `InputError` unless all sources with attributes agree in `_SHARED`."""
+        described = [source for source in self.sources if source.attributes]
+        for other in described[1:]:
+            check_agreement(described[0], other, _SHARED)
 
 
 open_vectors = VectorFiles
@@ -160,7 +160,7 @@ def _open_usages(*paths: Path | str) -> list[UsagesFile]:
 
 
 def _open_hdf5(*paths: Path | str) -> list[Activations]:
-    """Open files of HDF5: the shards of an input as one, others one by one."""
+    """Open HDF5 files. The shards of an input become one source."""
     opened: list[Activations] = []
     try:
         for path in paths:
@@ -181,7 +181,7 @@ def _close(sources: Sequence[Source]) -> None:
 
 
 def sources_of(files: VectorFiles | Source) -> Sequence[Source]:
-    """Return the sources of files that may be read as one."""
+    """Return the sources of `VectorFiles`, or a source as a list."""
     return files.sources if isinstance(files, VectorFiles) else [files]
 
 
@@ -199,16 +199,17 @@ def find_occurrences(
 
     Args:
         files: Files, read in their order.
-        words: The word of each target form, compared as it is written; in npz, which has
-            no forms, these words. None is all target words of the files.
+        words: Target word of each form. Tokens and forms are compared as they are written, with
+            their case. In npz, which has no forms, words are compared. None is all target words
+            of the files.
         layers: Layers whose mean is the vector, as in `read_vectors`.
 
     Returns:
         The occurrences of each word, in the order of the files.
     """
-    wanted = set(words.values()) if words is not None else set()
-    names = _named_words(files) if words is None else words.values()
-    found: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
+    targets = set(words.values()) if words is not None else set()
+    names = _target_words(files) if words is None else words.values()
+    occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
     for vectors in _read(files, layers):
         has_forms = not isinstance(vectors.source, UsagesFile) or vectors.source.has_sentences
         for position, vector in zip(vectors.positions, vectors.vectors, strict=True):
@@ -219,10 +220,10 @@ def find_occurrences(
             elif has_forms:
                 name = words.get(token)
             else:
-                name = token if token in wanted else None
+                name = token if token in targets else None
             if name is not None:
-                found.setdefault(name, []).append(_embedded(vectors, position, vector))
-    return found
+                occurrences.setdefault(name, []).append(_embedded(vectors, position, vector))
+    return occurrences
 
 
 def find_word(
@@ -230,7 +231,7 @@ def find_word(
 ) -> list[EmbeddedOccurrence]:
     """Find the occurrences of one word, in the order of the files.
 
-    A target word of the files is found in all its forms. Any other word is found as one form.
+    A target word of the files is found in all its forms. Another word is found as it is written.
     """
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
@@ -248,7 +249,7 @@ def _embedded(vectors: Vectors, position: int, vector: Array) -> EmbeddedOccurre
     return EmbeddedOccurrence(occurrence, vectors.location, vector.copy())
 
 
-def _named_words(files: VectorFiles | Activations) -> list[str]:
+def _target_words(files: VectorFiles | Activations) -> list[str]:
     return files.words if isinstance(files, VectorFiles) else _words_of(files)
 
 
@@ -262,8 +263,8 @@ def _read(files: VectorFiles | Activations, layers: str | None) -> Iterator[Vect
 def read_vectors(source: Source, layers: str | None = None) -> Iterator[Vectors]:
     """Yield the records of a file that have tokens, in their order.
 
-    Blank lines are skipped, and so are lines whose text AllenNLP's layout does not keep: of equal
-    sentences, it has the last one.
+    Blank lines are skipped. In AllenNLP's layout, only the last of equal sentences has its text,
+    so that the others are skipped, too.
 
     Args:
         source: Open file.
@@ -291,13 +292,13 @@ def read_vectors(source: Source, layers: str | None = None) -> Iterator[Vectors]
             yield Vectors(source, index, record, positions, vectors, forms)
         elif record.tokens:
             raise InputError(
-                f"{source.paths[0]}, line {index + 1:,}: expected {len(positions):,} tokens, "
-                f"as its sentence has, found {len(vectors):,}"
+                f"{source.paths[0]}, line {index + 1:,}: the sentence has {len(positions):,} "
+                f"tokens, but {len(vectors):,} vectors"
             )
         elif len(vectors) and not source.has_sentences:
             raise InputError(
-                f"{source.paths[0]}: expected a file with its tokens, found none, as in FASTA "
-                "or after --forget-sentences"
+                f"{source.paths[0]}: the file does not contain the tokens, as for FASTA or after "
+                "--forget-sentences"
             )
 
 

@@ -1,4 +1,4 @@
-"""Picture of the occurrences of a word: one point each, similar ones close together."""
+"""Picture of the occurrences of a word. Points that are near each other have similar vectors."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,15 +26,13 @@ from elmo_cli.errors import InputError, check_choice, counted, load_extra
 from elmo_cli.outputs.reader import Activations
 
 METHODS: Final = ("pca", "tsne")
-MIN_OCCURRENCES: Final = {"pca": 3, "tsne": 30}
-"""Minimum number of occurrences. Pictures of fewer show the method and not the word."""
+MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
+"""Minimum number of occurrences. A picture of fewer shows the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _LABEL_TOKENS: Final = 3
 """Number of tokens of a label on either side of the word."""
 _SEED: Final = 0
-
-Vectors = NDArray[np.float32]
 
 
 class Picture(NamedTuple):
@@ -45,7 +43,7 @@ class Picture(NamedTuple):
     n_drawn: int
     """Number of points."""
     variance: tuple[float, ...]
-    """Share of the variance on each axis; empty for t-SNE, whose axes have no meaning."""
+    """Share of the variance on each axis. Empty for t-SNE, whose axes have no meaning."""
 
 
 def plot_occurrences(
@@ -64,12 +62,12 @@ def plot_occurrences(
     Equal occurrences always give equal files.
 
     Args:
-        files: Files of `open_vectors` or `open_activations`; each has a colour.
-        word: A target word of the files, with all its forms; otherwise one form, as it is written.
+        files: Files of `open_vectors` or `open_activations`. Each has a colour.
+        word: Target word of the files, with all its forms, or any other word as it is written.
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In SVG and
-            HTML each point shows its sentence under the mouse pointer.
+            HTML the tooltip of each point is its sentence.
         method: `pca`, whose axes have the largest variance, or `tsne`.
-        clusters: Number of clusters of k-means, in place of files, that have a colour.
+        clusters: Number of clusters of k-means. With it, clusters have colours instead of files.
         layers: Numbers separated by commas of the layers whose mean is drawn. None is all layers
             but the token layer.
         overwrite: Replace an existing file.
@@ -84,80 +82,83 @@ def plot_occurrences(
     check_choice("method", method, METHODS)
     load_extra("plot", "sklearn", "plot")
     on_step("reading")
-    found = find_word(files, word, layers)
+    occurrences = find_word(files, word, layers)
     paths = [str(path) for source in sources_of(files) for path in paths_of(source)]
-    n_found = len(found)
-    _check_number(paths, word, n_found, method, clusters)
-    found = _sample(found)
-    vectors = _stack(found, word)
+    n_occurrences = len(occurrences)
+    _check_number(paths, word, n_occurrences, method, clusters)
+    occurrences = _sample(occurrences)
+    vectors = _stack(occurrences, word)
     on_step("projecting")
     points, variance = _project(vectors, method)
-    groups = [str(each.location.path) for each in found]
+    groups = [str(each.location.path) for each in occurrences]
     if clusters is not None:
         groups = _cluster(vectors, clusters)
         paths = [f"cluster {number}" for number in range(1, clusters + 1)]
-    title = f"{word}: {counted(n_found, 'occurrence')}"
-    if len(found) < n_found:
-        title += f", {len(found):,} of them drawn"
+    title = f"{word}: {counted(n_occurrences, 'occurrence')}"
+    if len(occurrences) < n_occurrences:
+        title += f", {len(occurrences):,} of them drawn"
     on_step("drawing")
     with figure_style():
         names = list(dict.fromkeys(path for path in paths if path in groups))
-        figure, order = _draw(_Drawing(title, points, names, groups, found, variance))
-        tooltips = [_tooltip(found[index], with_file=_has_files(files)) for index in order]
+        figure, order = _draw(_Drawing(title, points, names, groups, occurrences, variance))
+        with_file = _has_several_files(files)
+        tooltips = [_tooltip(occurrences[index], with_file=with_file) for index in order]
         save_figure(output, figure, title, tooltips)
-    return Picture(n_found, len(found), variance)
+    return Picture(n_occurrences, len(occurrences), variance)
 
 
-def _has_files(files: VectorFiles | Activations) -> bool:
-    """Return whether there are several files, whose names tell occurrences apart."""
+def _has_several_files(files: VectorFiles | Activations) -> bool:
+    """Return whether there are several files, so that tooltips name the file."""
     return sum(len(paths_of(source)) for source in sources_of(files)) > 1
 
 
 def _check_number(
-    paths: Sequence[str], word: str, n_found: int, method: str, clusters: int | None
+    paths: Sequence[str], word: str, n_occurrences: int, method: str, clusters: int | None
 ) -> None:
     """Raise an `InputError` if there are too few occurrences for a picture."""
-    minimum = max(MIN_OCCURRENCES[method], clusters or 0)
-    if n_found < minimum:
-        found, where = counted(n_found, "occurrence") if n_found else "none", paths[0]
-        where += " and the other files" if len(paths) > 1 else ""
-        is_enough = method == "tsne" and n_found >= MIN_OCCURRENCES["pca"]
+    minimum = max(MIN_VECTORS[method], clusters or 0)
+    if n_occurrences < minimum:
+        found = counted(n_occurrences, "occurrence") if n_occurrences else "none"
+        files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
+        is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
         raise InputError(
-            f"{word!r}: expected {minimum} or more occurrences, found {found} in {where}{advice}"
+            f"{word!r}: expected {minimum} or more occurrences, found {found} in {files}{advice}"
         )
 
 
-def _sample(found: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
+def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
     """Return at most `MAX_POINTS` occurrences, in their order."""
-    if len(found) <= MAX_POINTS:
-        return found
-    chosen = np.random.default_rng(_SEED).choice(len(found), MAX_POINTS, replace=False)
-    return [found[index] for index in sorted(chosen)]
+    if len(occurrences) <= MAX_POINTS:
+        return occurrences
+    chosen = np.random.default_rng(_SEED).choice(len(occurrences), MAX_POINTS, replace=False)
+    return [occurrences[index] for index in sorted(chosen)]
 
 
-def _stack(found: list[EmbeddedOccurrence], word: str) -> Vectors:
+def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> NDArray[np.float32]:
     """Return the vectors of occurrences, shape (n, W)."""
-    expected = len(found[0].vector)
-    for each in found:
+    expected = len(occurrences[0].vector)
+    for each in occurrences:
         if len(each.vector) != expected:
             raise InputError(
                 f"{each.location.path}: expected vectors of width {expected:,}, as in "
-                f"{found[0].location.path}, found {len(each.vector):,}"
+                f"{occurrences[0].location.path}, found {len(each.vector):,}"
             )
-    vectors = np.stack([each.vector for each in found]).astype(np.float32)
+    vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
         raise InputError(
             f"{word!r}: some vectors have values that are not finite (NaN or infinity)"
         )
     if (vectors == vectors[0]).all():
         raise InputError(
-            f"{word!r}: the vectors of all occurrences are equal, as those of layer 0 are"
+            f"{word!r}: the vectors of all occurrences are equal, as they are in layer 0"
         )
     return vectors
 
 
-def _project(vectors: Vectors, method: str) -> tuple[NDArray[np.floating], tuple[float, ...]]:
+def _project(
+    vectors: NDArray[np.float32], method: str
+) -> tuple[NDArray[np.floating], tuple[float, ...]]:
     """Return points in the plane, shape (n, 2), and the shares of the variance on their axes."""
     if method == "pca":
         from sklearn.decomposition import PCA
@@ -171,8 +172,8 @@ def _project(vectors: Vectors, method: str) -> tuple[NDArray[np.floating], tuple
     return tsne.fit_transform(vectors), ()
 
 
-def _cluster(vectors: Vectors, n_clusters: int) -> list[str]:
-    """Return the cluster of each vector by k-means; the largest is `cluster 1`."""
+def _cluster(vectors: NDArray[np.float32], n_clusters: int) -> list[str]:
+    """Return the cluster of each vector, by k-means. The largest cluster is `cluster 1`."""
     from sklearn.cluster import KMeans
 
     labels = KMeans(n_clusters, n_init=10, random_state=_SEED).fit_predict(vectors)
@@ -181,11 +182,11 @@ def _cluster(vectors: Vectors, n_clusters: int) -> list[str]:
     return [f"cluster {ranks[label] + 1}" for label in labels]
 
 
-def _tooltip(found: EmbeddedOccurrence, *, with_file: bool) -> str:
-    """Return the place and the sentence of an occurrence, with the word marked."""
-    name = found.location.name
-    name = f"{found.location.path}:{name}" if with_file else name
-    return f"{name}: {found.occurrence.marked}"
+def _tooltip(embedded: EmbeddedOccurrence, *, with_file: bool) -> str:
+    """Return the location and the sentence of an occurrence, with the word marked."""
+    name = embedded.location.name
+    name = f"{embedded.location.path}:{name}" if with_file else name
+    return f"{name}: {embedded.occurrence.marked}"
 
 
 class _Drawing(NamedTuple):
@@ -196,7 +197,7 @@ class _Drawing(NamedTuple):
     names: Sequence[str]
     """Names of the groups in the order of the legend."""
     groups: Sequence[str]
-    """Group of each point, which has a colour."""
+    """Group of each point. Each group has a colour."""
     occurrences: Sequence[EmbeddedOccurrence]
     variance: tuple[float, ...]
 
@@ -228,15 +229,15 @@ def _draw(drawing: _Drawing) -> tuple[Any, list[int]]:
 
 
 def _label(axes: Any, renderer: Any, drawing: _Drawing) -> None:
-    """Label some points, the outer ones first, where there is no other point or label."""
+    """Label points that have space for a label, the outermost points first."""
     pixels = axes.transData.transform(drawing.points)
     legend = axes.get_legend()
-    taken = [] if legend is None else [legend.get_window_extent(renderer)]
-    frame, n_before = axes.get_window_extent(renderer), len(taken)
+    boxes = [] if legend is None else [legend.get_window_extent(renderer)]
+    frame, n_before = axes.get_window_extent(renderer), len(boxes)
     distances = np.linalg.norm(drawing.points - drawing.points.mean(axis=0), axis=1)
     for index in np.argsort(-distances, kind="stable"):
         context = _context(drawing.occurrences[index])
-        if len(taken) - n_before == MAX_LABELS:
+        if len(boxes) - n_before == MAX_LABELS:
             return
         for offset, side in ((5, "left"), (-5, "right")) if context else ():
             text = axes.annotate(
@@ -252,14 +253,14 @@ def _label(axes: Any, renderer: Any, drawing: _Drawing) -> None:
             box = text.get_window_extent(renderer).padded(3)
             fits = frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
             is_free = not ((pixels > box.min) & (pixels < box.max)).all(axis=1).any()
-            if fits and is_free and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
+            if fits and is_free and not any(box.overlaps(other) for other in boxes):
+                boxes.append(box)
                 break
             text.remove()
 
 
-def _context(found: EmbeddedOccurrence) -> str:
-    """Return the word with the tokens around it; nothing where its sentence is unknown."""
-    tokens, index = found.occurrence.sentence, found.occurrence.index
+def _context(embedded: EmbeddedOccurrence) -> str:
+    """Return the word with the tokens around it, or "" if its sentence is unknown."""
+    tokens, index = embedded.occurrence.sentence, embedded.occurrence.index
     start, stop = max(0, index - _LABEL_TOKENS), index + _LABEL_TOKENS + 1
     return printable(" ".join(tokens[start:stop])) if len(tokens) > 1 else ""

@@ -1,7 +1,7 @@
 """One open file of vectors: its attributes, target words and layers.
 
-Several layers become one vector by their mean. The token layer is excluded from it, unless the
-file has no other, because it finds words of similar spelling first.
+The mean of several layers is one vector. It excludes the token layer, which finds words of similar
+spelling first, unless the file has no other layer.
 """
 
 import json
@@ -39,7 +39,7 @@ def check_agreement(first: Source, other: Source, names: Sequence[str]) -> None:
 
 
 def forms_of(source: Source) -> Mapping[str, str]:
-    """Return the target word of each form; nothing where a file has the vectors of all tokens."""
+    """Return the target word of each form. It is empty if a file has the vectors of all tokens."""
     if isinstance(source, UsagesFile):
         return source.forms
     forms: dict[str, str] = json.loads(source.attributes.get(WORDS, "{}"))
@@ -67,9 +67,9 @@ def check_pooling(source: Source, *, pooled: bool) -> None:
 
 
 def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
-    """Return which layers of a file become one vector, as indices on the axis of layers.
+    """Return the indices, on the axis of layers, of the layers whose mean is taken.
 
-    None is returned where the file has one layer or mix, and no axis of layers.
+    Return None for a file with one layer or mix, which has no axis of layers.
     """
     path, name = paths_of(source)[0], stored_layers(source)
     stored = layer_numbers(source)
@@ -80,15 +80,15 @@ def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
         return None
     if layers is None:
         return [index for index, number in enumerate(stored) if number] or [0]
-    wanted = [part.strip() for part in layers.split(",")]
-    if not set(wanted) <= set(map(str, stored)):
+    chosen = [part.strip() for part in layers.split(",")]
+    if not set(chosen) <= set(map(str, stored)):
         numbers = ",".join(map(str, stored))
         raise InputError(f"{path}: layers {shown(layers)!r}: the file has {numbers}")
-    return [stored.index(int(part)) for part in wanted]
+    return [stored.index(int(part)) for part in chosen]
 
 
 def layer_numbers(source: Source) -> list[int]:
-    """Return the numbers of the layers of a file; none where it has no axis of layers."""
+    """Return the numbers of the layers of a file. The list is empty without an axis of layers."""
     name = stored_layers(source)
     if isinstance(source, UsagesFile):
         return [int(layer) for layer in source.layers]
@@ -98,23 +98,23 @@ def layer_numbers(source: Source) -> list[int]:
 
 
 def stored_layers(source: Source) -> str | None:
-    """Return the choice of layers that a file was made with; None where it does not say.
+    """Return the selection of layers that a file was written with, or None if it is not recorded.
 
-    Files of AllenNLP with all layers do not say either, and count as such.
+    HDF5 files without the attribute count as files of AllenNLP with all layers.
     """
     name = source.attributes.get("layers")
     if isinstance(source, UsagesFile):
         return ",".join(source.layers) if name is None and source.layers else name
     if name is None and len(source) and source[0].ndim < 3:
         raise InputError(
-            f"{source.paths[0]}: expected all layers, as the file does not say which it has; "
-            "found one"
+            f"{source.paths[0]}: the file does not record which layer it has. Only files with all "
+            "layers may omit it."
         )
     return "all" if name is None else str(name)
 
 
 def has_token_layer(source: Source, layers: str | None = None) -> bool:
-    """Return whether the vectors contain the token layer, which knows only spelling."""
+    """Return whether the vectors contain the token layer, which depends on spelling only."""
     stored = stored_layers(source) or ""
     if stored:
         layer_rows(source, layers)  # Raise an error for layers that are missing.
@@ -125,8 +125,8 @@ def has_token_layer(source: Source, layers: str | None = None) -> bool:
 
 
 def mean_of(values: Array, rows: list[int] | None) -> Array:
-    """Return the mean of some layers of (n, T, W) or (n, W); None returns the values unchanged."""
+    """Return the mean of some layers of (n, T, W) or (n, W). With None, return the values."""
     if rows is None:
         return values
-    found: Array = values[rows[0]]
-    return found if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)
+    first: Array = values[rows[0]]
+    return first if len(rows) == 1 else values[rows].mean(axis=0, dtype=np.float32)

@@ -9,7 +9,7 @@ from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Record
 
 WORDS: Final = "words"
-"""Attribute of a file with the word of each form, as JSON. Files of all tokens have none."""
+"""Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it."""
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
@@ -41,7 +41,7 @@ def read_targets(path: str | Path) -> dict[str, str]:
 
 
 def target_record(record: Record, words: Mapping[str, str]) -> Record:
-    """Return a record with the positions of its target words, or a blank one without any."""
+    """Return a record with the positions of its target words. Without any, it becomes blank."""
     positions = [str(position) for position, token in enumerate(record.tokens) if token in words]
     if not positions:
         return record._replace(text="", tokens=[])

@@ -1,6 +1,6 @@
-"""Readers for what `elmo usages` writes apart from HDF5: Parquet, JSON lines and npz.
+"""Readers for the files of `elmo usages` other than HDF5: Parquet, JSON lines and npz.
 
-`usage_writers` has the columns of a table. npz holds one matrix per word, without the sentences.
+`usage_writers` describes the columns of a table. npz has one matrix per word, without sentences.
 """
 
 import json
@@ -39,7 +39,7 @@ class UsageRow(NamedTuple):
 
     word: str
     tokens: Sentence
-    """Tokens of its sentence; only the word in npz."""
+    """Tokens of its sentence. In npz, only the word."""
     position: int
     number: int
     """Number of its line, or of its row in npz, from 1."""
@@ -49,7 +49,7 @@ class UsageRow(NamedTuple):
 
 
 class UsagesFile:
-    """Reader for one file, which is opened again each time it is read."""
+    """Base of the readers for one file. The file is opened again for each pass over it."""
 
     has_sentences = True
     """True if the file has sentences and forms."""
@@ -62,16 +62,16 @@ class UsagesFile:
         """
         self.path = Path(path)
         self.attributes: dict[str, Any] = {}
-        """Attributes that record how the file was made; empty where the format has none."""
+        """Attributes that record how the file was made. They are empty in JSON lines and npz."""
         self.layers: list[str] = []
-        """Numbers of the layers, where there are several."""
+        """Numbers of the layers, if there are several."""
         self.words: list[str] = []
-        """Target words, as far as the file names them before it is read."""
+        """Target words that are known before the file is read."""
         self.forms: dict[str, str] = {}
-        """Target word of each form; completed while a file without attributes is read."""
+        """Target word of each form. Without attributes, it is filled while the file is read."""
         if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: its run is not finished; give its command again")
-        with self._errors_named():
+            raise InputError(f"{path}: the run is not finished. Run its command again.")
+        with self._reporting_damage():
             self._read_header()
 
     def rows(self) -> Iterator[UsageRow]:
@@ -80,7 +80,7 @@ class UsagesFile:
         Raises:
             InputError: The file is damaged.
         """
-        with self._errors_named():
+        with self._reporting_damage():
             yield from self._read_rows()
 
     def _read_header(self) -> None:
@@ -90,8 +90,8 @@ class UsagesFile:
         raise NotImplementedError
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the format into an `InputError` that names the file."""
+    def _reporting_damage(self) -> Iterator[None]:
+        """Convert errors of the format to an `InputError` with the path."""
         try:
             yield
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class _Table(UsagesFile):
     """Base of the readers for tables."""
 
     def _check_columns(self, columns: Iterable[str]) -> None:
-        """Note the layers of a table with these columns; raise an `InputError` for others."""
+        """Set the layers of a table from its columns. Raise an `InputError` for other columns."""
         names = list(columns)
         layers = [name for name in names if name.startswith(LAYER_PREFIX)]
         numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
@@ -125,11 +125,11 @@ class _Table(UsagesFile):
         return [f"{LAYER_PREFIX}{layer}" for layer in self.layers] or [VECTOR]
 
     def _row(self, number: int, columns: Mapping[str, Any], vectors: Array) -> UsageRow:
-        """Return the occurrence in a row, whose number counts from 1, of vectors (L, W)."""
+        """Return the occurrence in a row with a number from 1 and vectors of shape (L, W)."""
         tokens, position, form = columns.get("tokens"), columns["position"], columns["form"]
         sentence = str(columns["sentence"]).split() if tokens is None else tokens
-        is_there = isinstance(position, int) and 0 <= position < len(sentence)
-        if not is_there or sentence[position] != form:
+        is_valid = isinstance(position, int) and 0 <= position < len(sentence)
+        if not is_valid or sentence[position] != form:
             raise InputError(
                 f"{self.path}, row {number:,}: the form {shown(form)!r} is not the token at "
                 f"position {position} of its sentence"
@@ -166,19 +166,19 @@ class JsonlUsages(_Table):
             yield row
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the objects with their numbers from 1."""
+        """Yield the objects with their line numbers, from 1."""
         with open_lines(self.path) as (lines, _):
             for number, line in enumerate(lines, start=1):
                 try:
-                    found = json.loads(line)
+                    content = json.loads(line)
                 except (ValueError, RecursionError):  # Deeply nested JSON raises RecursionError.
-                    found = None
-                if not isinstance(found, dict):
+                    content = None
+                if not isinstance(content, dict):
                     raise InputError(
                         f"{self.path}, line {number:,}: expected a JSON object, found "
                         f"{line[:60] or 'a blank line'}"
                     )
-                yield number, found
+                yield number, content
 
 
 class ParquetUsages(_Table):
@@ -210,7 +210,7 @@ class ParquetUsages(_Table):
             for batch in file.iter_batches(_BATCH_ROWS):
                 names = [name for name in batch.schema.names if name in (*COLUMNS, "tokens")]
                 texts = batch.select(names).to_pylist()
-                # A file that another program has rewritten may have lists of any size.
+                # Lists of any size are accepted, because other programs may have rewritten a file.
                 vectors = [
                     batch.column(name).flatten().to_numpy().reshape(len(texts), -1)
                     for name in self._vector_columns

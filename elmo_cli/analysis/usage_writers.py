@@ -4,11 +4,11 @@ A table has one row per occurrence, in the order of the text:
 
     word, form         target word, and the form that occurs
     line               number of the line, from 1; number of the record in CoNLL-U and JSON lines
-    sentence_number    number of the sentence, from 1, only where lines were split into sentences
+    sentence_number    number of the sentence, from 1, only if lines were split into sentences
     id                 id of the record, or null
     position           index of the form among the tokens of the sentence, from 0
     sentence           text of the line or sentence
-    tokens             its tokens, only where white space does not separate them
+    tokens             tokens of the sentence, only if white space does not separate them
     vector             float, shape (W,); with several layers `layer_0`, `layer_1`, ... instead
 """
 
@@ -27,14 +27,14 @@ from elmo_cli.text.entries import LINE
 from elmo_cli.text.records import Record
 
 Array = NDArray[Any]
-Row = dict[str, Any]
+_Row = dict[str, Any]
 
 VECTOR: Final = "vector"
-"""Column with the vectors, where there is one layer or mix."""
+"""Column with the vectors of one layer or mix."""
 LAYER_PREFIX: Final = "layer_"
-"""Prefix of the columns with vectors, where there are several layers."""
+"""Prefix of the columns with the vectors of several layers."""
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
-"""Columns of every table, besides the vectors."""
+"""Columns of every table, without the vectors."""
 
 
 class NpzUsagesWriter(FormatWriter):
@@ -57,7 +57,7 @@ class NpzUsagesWriter(FormatWriter):
             self._rows[self._words[record.tokens[position]]].append(row.copy())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write one array per word, without rows for a word that never occurs."""
+        """Write one array per word. The array of a word that never occurs has no rows."""
         with zipfile.ZipFile(self._file, "w") as archive:
             for word, rows in self._rows.items():
                 write_array(archive, word, np.stack(rows) if rows else self._no_rows)
@@ -69,16 +69,16 @@ class _TableWriter(FormatWriter):
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._words: dict[str, str] = json.loads(attributes[WORDS])
-        others = {name: value for name, value in attributes.items() if name != WORDS}
-        self._has_tokens = has_own_tokens(others)
+        text_attributes = {name: value for name, value in attributes.items() if name != WORDS}
+        self._has_tokens = has_own_tokens(text_attributes)
         self._is_split = "split_sentences" in attributes
 
-    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[Row, Row]]:
-        """Yield the columns of each occurrence, apart from the vectors, and its vectors."""
+    def _rows(self, number: int, record: Record, values: Array) -> Iterator[tuple[_Row, _Row]]:
+        """Yield the columns of each occurrence without its vectors, and its vectors."""
         vectors = self._vectors(values)
         for row, position in enumerate(_written_positions(record)):
             form = record.tokens[position]
-            columns: Row = {"word": self._words[form], "form": form}
+            columns: _Row = {"word": self._words[form], "form": form}
             columns["line"] = int(record.attributes.get(LINE, number)) + 1
             if self._is_split:
                 columns["sentence_number"] = number + 1
@@ -88,7 +88,7 @@ class _TableWriter(FormatWriter):
             yield columns, {name: rows[row] for name, rows in vectors.items()}
 
     def _vectors(self, values: Array) -> dict[str, Array]:
-        """Return the columns of vectors, (n, W) each, of the values of a record."""
+        """Return the columns with the vectors of a record, (n, W) each."""
         if values.ndim == 2:
             return {VECTOR: values}
         layers = self._attributes["layers"]
@@ -115,28 +115,28 @@ class ParquetUsagesWriter(_TableWriter):
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._held: list[tuple[Row, Row]] = []
+        self._buffer: list[tuple[_Row, _Row]] = []
         self._n_bytes = 0
         self._writer: Any = None
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Collect the rows of a record, and write a row group when it is large enough."""
         rows = list(self._rows(number, record, values.copy()))
-        self._held += rows
+        self._buffer += rows
         self._n_bytes += values.nbytes
         if self._n_bytes >= ROW_GROUP_BYTES:
-            self._write_held()
+            self._write_buffer()
 
     def finish(self, attributes: Attributes) -> None:
         """Write the last rows and all attributes."""
-        if self._held:
-            self._write_held()
+        if self._buffer:
+            self._write_buffer()
         if self._writer is not None:
             metadata = {**self._attributes, **attributes}
             self._writer.add_key_value_metadata({"elmo": json.dumps(metadata)})
             self._writer.close()
 
-    def _write_held(self) -> None:
+    def _write_buffer(self) -> None:
         import pyarrow
         from pyarrow import parquet
 
@@ -144,26 +144,26 @@ class ParquetUsagesWriter(_TableWriter):
             **dict.fromkeys(("line", "sentence_number", "position"), pyarrow.int64()),
             "tokens": pyarrow.list_(pyarrow.string()),
         }
-        facts, vectors = self._held[0]
+        first, vectors = self._buffer[0]
         columns = {
             name: pyarrow.array(
-                [row[name] for row, _ in self._held], types.get(name, pyarrow.string())
+                [row[name] for row, _ in self._buffer], types.get(name, pyarrow.string())
             )
-            for name in facts
+            for name in first
         }
         for name, row in vectors.items():
-            flat = pyarrow.array(np.concatenate([rows[name] for _, rows in self._held]))
+            flat = pyarrow.array(np.concatenate([rows[name] for _, rows in self._buffer]))
             columns[name] = pyarrow.FixedSizeListArray.from_arrays(flat, len(row))
         table = pyarrow.table(columns)
         if self._writer is None:
             schema = table.schema.with_metadata({"elmo": json.dumps(self._attributes)})
-            # Dictionaries and statistics of vectors would take time and save nothing.
-            settings = {"use_dictionary": [*facts], "write_statistics": [*facts]}
-            self._writer = parquet.ParquetWriter(self._file, schema, **settings)
+            # Dictionaries and statistics of vectors would take time and save no space.
+            options = {"use_dictionary": [*first], "write_statistics": [*first]}
+            self._writer = parquet.ParquetWriter(self._file, schema, **options)
         self._writer.write_table(table)
-        self._held, self._n_bytes = [], 0
+        self._buffer, self._n_bytes = [], 0
 
 
 def _written_positions(record: Record) -> list[int]:
-    """Return the positions whose vectors are written; none if the record was skipped."""
+    """Return the positions whose vectors are written, or an empty list for a skipped record."""
     return [] if record.error is not None else target_positions(record)

@@ -1,4 +1,4 @@
-"""Occurrences of target words in a text, written to a file: the command `elmo usages`.
+"""Writing of the occurrences of target words in a text: the command `elmo usages`.
 
 Only sentences with a target word are computed, and only the vectors of target words are written.
 """
@@ -56,7 +56,7 @@ class TargetFilter(RecordFilter):
     """Filter that keeps the target words of each record, and counts them."""
 
     def __init__(self, words: Mapping[str, str], plan: FilePlan) -> None:
-        """Filter records by `words`, the word of each form."""
+        """Create the filter. `words` has the target word of each form."""
         self.words = words
         self.attributes = {WORDS: json.dumps(dict(words), ensure_ascii=False)}
         self.writer_type = _WRITERS.get(plan.output_format.name)
@@ -73,7 +73,7 @@ class TargetFilter(RecordFilter):
         self._counts.clear()
 
     def prepare(self, record: Record) -> Record:
-        """Return a record with the positions of its target words, or a blank one without any."""
+        """Return a record with the positions of its target words. Without any, it is blank."""
         prepared = target_record(record, self.words)
         positions = target_positions(prepared)
         self._counts.update(self.words[prepared.tokens[position]] for position in positions)
@@ -107,7 +107,7 @@ def plan_usages(
     """Choose the formats of a run over a file; see `plan_file`.
 
     Raises:
-        InputError: The settings contradict each other, the files or the task.
+        InputError: The options contradict each other, the files or the task.
         OutputError: The output cannot be written, or is the input.
     """
     name = written.file_format or Path(output).suffix.lower().removeprefix(".")
@@ -144,14 +144,15 @@ def embed_usages(
     An interrupted run to HDF5 resumes when it is called again, as `ElmoEmbedder.embed_file` does.
 
     Args:
-        engine: Model; its state is not carried over.
-        plan: Formats, of `plan_usages`.
-        words: The word of each form, as of `read_targets`.
-        on_progress: Called after each window with what has been done so far.
+        engine: Model. Its state is not carried over.
+        plan: Formats, from `plan_usages`.
+        words: Target word of each form, as in `read_targets`.
+        on_progress: Called after each window with a summary of the run so far.
         should_stop: Called after each window. Return True to stop the run.
 
     Raises:
-        InputError: No target word occurs, and no output is left; or the input cannot be read.
+        InputError: No target word occurs, so that no output is written, or the input cannot be
+            read.
         ElmoError: The output cannot be written.
         StoppedError: `should_stop` returned True.
     """
@@ -178,10 +179,10 @@ def write_usages(
     """Write the vectors of the occurrences of target words in a text.
 
     Args:
-        embedder: Model; its state is not carried over.
+        embedder: Model. Its state is not carried over.
         corpus: Path of the text, one sentence per line, or an open text file.
         output: HDF5, .npz, .parquet or .jsonl. The file appears when it is complete.
-        words: The word of each form, such as `{"bank": "bank", "banks": "bank"}`.
+        words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
         tokenizer: `whitespace`, `moses` or `spacy`.
         overwrite: Replace an existing output.

@@ -1,4 +1,4 @@
-"""One vector per word: of the token encoder, of the softmax, or the mean over its occurrences.
+"""One vector per word: from the token encoder, the softmax, or the mean over its occurrences.
 
 The suffix of a file chooses its format:
 
@@ -33,7 +33,7 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.language_model.softmax import check_softmax, read_vectors
+from elmo_cli.language_model.softmax import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import encode_in_chunks
 from elmo_cli.model.vocabulary import read_vocabulary, read_words
 from elmo_cli.model.weights import HDF5_SUFFIXES, write_tensors
@@ -57,18 +57,17 @@ class Averaging:
     """Occurrences and layers whose vectors are averaged."""
 
     layers: str | None = None
-    """Layers as in `ElmoEmbedder.embed_sentences`; the mean of several is taken. None is all
-    layers but the token layer."""
+    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is all layers
+    but the token layer."""
     min_count: int = 1
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
-    """Maximum number of occurrences that are averaged, the first ones. None is all."""
+    """Average only the first `at_most` occurrences of a word. None is all of them."""
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
             raise InputError(
-                f"at most {self.at_most:,} occurrences: expected {self.min_count:,} or more, the "
-                "minimum"
+                f"at_most: expected {self.min_count:,} (min_count) or more, found {self.at_most:,}"
             )
 
 
@@ -125,7 +124,7 @@ def _read_words(path: str | Path, output: Path) -> list[str]:
         if word.split() != [word] and not takes_white_space:
             raise InputError(
                 f"{path}, line {number}: {word[:60]!r} has white space, which {output.suffix} "
-                "cannot hold. HDF5 and npz can."
+                "cannot store. Choose HDF5 or npz."
             )
     return words
 
@@ -153,7 +152,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
     vocabulary = read_vocabulary(files.vocabulary)
     dim = files.parsed_options.lstm.projection_dim
     check_softmax(files.softmax, len(vocabulary), dim)
-    return read_vectors(files.softmax, vocabulary.indices(words))
+    return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 
 def write_average_vectors(
@@ -177,8 +176,8 @@ def write_average_vectors(
         words_file: Path of the words, one per line, that get a vector, in this order. None is all
             words, the most frequent first.
         tokenizer: Tokenizer of the corpus; see `make_tokenizer`.
-        settings: How the corpus is read; the tokenizer is made from them.
-        averaging: Occurrences and layers. None is the default.
+        settings: Options for reading the corpus. `tokenizer` must agree with them.
+        averaging: Occurrences and layers. None is `Averaging()`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
 
@@ -193,7 +192,7 @@ def write_average_vectors(
     _check_output(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
     settings = settings or TextSettings()
-    settings.find_format(corpus, tokenizer)  # An unknown format is an error before the model runs.
+    settings.find_format(corpus, tokenizer)  # Raise an error before the model runs.
     options = settings.read_options(embedder.options.token_limit, ignores_ids=True)
 
     def sentences() -> Iterator[Sentence]:
@@ -203,20 +202,20 @@ def write_average_vectors(
                 yield record.tokens
 
     averaging = averaging or Averaging()
-    found = _average(embedder, sentences(), words, averaging)
-    if not found.words:
+    averages = _average(embedder, sentences(), words, averaging)
+    if not averages.words:
         raise InputError(
             f"{corpus}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
         )
-    _write(output, found.words, found.vectors, found.counts)
-    return len(found.words)
+    _write(output, averages.words, averages.vectors, averages.counts)
+    return len(averages.words)
 
 
 class AverageVectors(NamedTuple):
     """Mean vectors of words over their occurrences."""
 
     words: list[str]
-    """Words in the order that was given, or else the most frequent first."""
+    """Words in the given order, or the most frequent first."""
     counts: list[int]
     """Number of occurrences of each word."""
     vectors: Array
@@ -234,8 +233,8 @@ def average_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences whose words all have enough occurrences are not computed. In memory are one window
-    of sentences and one float64 vector per word.
+    Sentences whose words all have enough occurrences are not computed. The memory contains one
+    window of sentences and one float64 vector per word.
 
     Args:
         embedder: Model.
@@ -244,7 +243,7 @@ def average_vectors(
         layers, min_count, at_most: As in `Averaging`.
 
     Raises:
-        InputError: There are no such layers, or `at_most` is below `min_count`.
+        InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
     """
     return _average(embedder, sentences, words, Averaging(layers, min_count, at_most))
 
@@ -278,11 +277,11 @@ def _average(
                 else:
                     sums[word] = vectors[position].astype(np.float64)
     ordered = (word for word, _ in counts.most_common()) if words is None else words
-    kept = [word for word in ordered if counts[word] >= max(1, averaging.min_count)]
-    means = np.empty((len(kept), len(sums[kept[0]]) if kept else 0), np.float32)
-    for row, word in zip(means, kept, strict=True):
+    frequent = [word for word in ordered if counts[word] >= max(1, averaging.min_count)]
+    means = np.empty((len(frequent), len(sums[frequent[0]]) if frequent else 0), np.float32)
+    for row, word in zip(means, frequent, strict=True):
         row[:] = sums[word] / min(counts[word], at_most or counts[word])
-    return AverageVectors(kept, [counts[word] for word in kept], means)
+    return AverageVectors(frequent, [counts[word] for word in frequent], means)
 
 
 def _count_occurrences(
@@ -291,7 +290,7 @@ def _count_occurrences(
     counts: Counter[str],
     at_most: int | None,
 ) -> Iterator[tuple[Sentence, list[int]]]:
-    """Count words; yield sentences with the positions of the occurrences that are averaged."""
+    """Count words, and yield sentences with the positions of occurrences that are averaged."""
     for sentence in sentences:
         positions = []
         for position, word in enumerate(sentence):
@@ -331,7 +330,7 @@ def _write(
 
 
 def _suffix(path: Path) -> str:
-    """Return the suffix that chooses the format; `.gz` may follow a suffix of text."""
+    """Return the suffix that chooses the format. `.gz` may follow a suffix of text."""
     text = Path(path.name.removesuffix(".gz")).suffix
     return text if text in TEXT_SUFFIXES else path.suffix
 

@@ -58,7 +58,7 @@ def collect_garbage() -> None:
     gc.enable()
 
 
-def make_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
+def load_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
     check_language(text)
     text = choose_tokenizer(text, model, source)

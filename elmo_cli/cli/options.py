@@ -41,7 +41,7 @@ def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
 def complete_models(
     _ctx: click.Context, _parameter: click.Parameter, start: str
 ) -> list[CompletionItem]:
-    """Return the models whose names begin with `start`; a shell offers files if there are none."""
+    """Return the models whose names begin with `start`, and let the shell add files."""
     from elmo_cli.pretrained.registry import MODELS
 
     names = [model.name for model in MODELS if model.name.startswith(start)]
@@ -49,7 +49,7 @@ def complete_models(
 
 
 def complete_values(*values: str) -> Callable[..., list[str]]:
-    """Return a `shell_complete` for values; other values are possible too."""
+    """Return a `shell_complete` that offers values. Users may type other values."""
     return lambda _ctx, _parameter, start: [each for each in values if each.startswith(start)]
 
 
@@ -74,7 +74,7 @@ def mean_layers_option(verb: str, source: str = "Layers of FILE") -> Decorator:
 softmax_option = partial(
     url_option,
     "--softmax-file",
-    help="softmax.hdf5 of a model. [default: the one next to the weights]",
+    help="softmax.hdf5 of a model. [default: softmax.hdf5 next to the weights]",
 )
 device_option = partial(
     option,
@@ -92,7 +92,7 @@ def _numbers(
     try:
         return None if text is None else tuple(float(part) for part in text.split(","))
     except ValueError:
-        message = f"expected numbers with commas between, found {text!r}"
+        message = f"expected numbers separated by commas, found {text!r}"
         raise click.BadParameter(message, ctx, parameter) from None
 
 
@@ -104,7 +104,7 @@ file_options = option_group(
         shell_complete=complete_models,
         excludes="--options-file",
         help="Model of `elmo models`, hf:OWNER/NAME, or the folder or zip file of a model. "
-        "[default: the bundled one, or ELMO_MODEL]",
+        "[default: ELMO_MODEL, else the bundled model]",
     ),
     url_option(
         "--options-file",
@@ -132,7 +132,7 @@ model_options = option_group(
         "--state",
         INITIAL_STATES,
         help="Initial LSTM state of each sentence: zero, warm (after a fixed text) or carry (from "
-        "the sentence before, as in AllenNLP). [default: zero; warm for a model of "
+        "the batch before, as in AllenNLP). [default: zero; warm for a model of "
         "`elmo train --state carry`]",
     ),
 )
@@ -162,7 +162,7 @@ def layer_options(default: str) -> Decorator:
             callback=_numbers,
             metavar="S0,S1,...",
             excludes="--layers",
-            help="Weighted sum of all layers, by the scalar parameters that a task has learned, "
+            help="Weighted sum of all layers: the scalar parameters that a task has learned, "
             "before the softmax.",
         ),
         option(
@@ -190,7 +190,7 @@ batch_size_option = partial(
     count,
     "--batch-size",
     default=DEFAULT_BATCH_SIZE,
-    help="Sentences in a batch, with --state carry.",
+    help="Sentences per batch with --state carry.",
 )
 batch_tokens_option = count(
     "--batch-tokens",
@@ -217,11 +217,9 @@ def id_column_option(*names: str, **settings: Any) -> Decorator:
 
 
 def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
-    """Add the options for how the records of a text are found, as `TextSettings`."""
+    """Add the options for the format of a text, as `TextSettings`."""
     suffixes = [
-        f"{name} for {', '.join(found.suffixes)}"
-        for name, found in FORMATS.items()
-        if name != "text"
+        f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
     ]
     return option_group(
         "Text",
@@ -253,13 +251,13 @@ def tokenizer_options(default: str, **settings: Any) -> Decorator:
             shell_complete=complete_values(*TOKENIZERS),
             show_default=False,
             help="Tokenizer: whitespace, moses or spacy. Append a language code to the last two, "
-            f"as in spacy:de. [default: that of the model's training, else {default}]",
+            f"as in spacy:de. [default: the tokenizer of the model's training, else {default}]",
             **settings,
         ),
         option(
             "--language",
             metavar="CODE",
-            help="Language of the text, such as fr. [default: that of the model, else en]",
+            help="Language of the text, such as fr. [default: the model's language, else en]",
             **settings,
         ),
     )
@@ -273,8 +271,8 @@ def text_options(default: str, *, with_ids: bool = True, **settings: Any) -> Dec
         with_ids: Add --id-column; the ids of records have an effect.
         settings: Settings of each option, such as `requires`.
     """
-    found = _input_options(with_ids=with_ids, **settings)
-    return option_group("Text", found, splitting_options(default, **settings))
+    input_options = _input_options(with_ids=with_ids, **settings)
+    return option_group("Text", input_options, splitting_options(default, **settings))
 
 
 def splitting_options(default: str, **settings: Any) -> Decorator:

@@ -1,12 +1,12 @@
-/* The parts of inference in C: products with constant weights (kernels_product.h), steps of an LSTM and
+/* Kernels for inference: products with constant weights (kernels_product.h), steps of an LSTM and
  * highways. fast_lstm.py and token_encoder.py have the formulas.
  *
  * The bits of a result depend on its own row alone, not on other rows or on the number of threads.
  *
- * Each function takes a structure of numbers and addresses, 8 bytes each. It does its share of the work in
- * each thread of OpenMP, by the library that torch has loaded: see `run`. Vectors are types of GCC and
- * Clang, with 16 values for AVX-512, 8 for AVX2 and 4 for NEON. Compilers can vectorize the loops over
- * single values.
+ * Each function takes a structure of numbers and addresses, 8 bytes each. Each thread of OpenMP runs it and
+ * does its share of the work: see `run`, which uses the library that torch has loaded. Vectors are types of
+ * GCC and Clang, with 16 values for AVX-512, 8 for AVX2 and 4 for NEON. Compilers can vectorize the loops
+ * over single values.
  */
 
 #include <stdint.h>
@@ -35,7 +35,7 @@ static inline float fraction_of_exp(float x, float *scale)
 {
     union { float value; uint32_t bits; } whole, power;
     float z = x * 1.44269504f;
-    z = z > 60 ? 60 : z; /* Beyond, sigmoids are 0 or 1. Products of two powers are finite. */
+    z = z > 60 ? 60 : z; /* Beyond 60, sigmoids are 0 or 1. Within, products of two powers are finite. */
     z = z < -60 ? -60 : z;
     whole.value = z + 12582912.0f; /* 1.5 * 2^23 moves the nearest whole number to the last bits. */
     float fraction = z - (whole.value - 12582912.0f);
@@ -66,7 +66,7 @@ static inline float exponential(float x)
     return scale * fraction + scale;
 }
 
-static inline float same(float value) { return value; }
+static inline float identity(float value) { return value; }
 
 static inline float from_bfloat16(uint16_t half)
 {
@@ -81,8 +81,8 @@ static inline uint16_t to_bfloat16(float value)
     return (wide.bits + 0x7fff + (wide.bits >> 16 & 1)) >> 16;
 }
 
-/* Compute sigmoid(x) * tanh(y) with one division. A tanh by the sigmoid would lose the last digits of small
- * values, step after step. */
+/* Compute sigmoid(x) * tanh(y) with one division. tanh is not computed by a sigmoid, because small values would
+ * lose their last digits in each step. */
 static inline float sigmoid_times_tanh(float x, float y)
 {
     const float a = exp_minus_1(-x), b = exp_minus_1(-2 * y);
@@ -144,8 +144,8 @@ struct cells {
         }                                                                                         \
     }
 
-NEXT_CELLS(cells_float32_to_float32, float, same, float, same)
-NEXT_CELLS(cells_float32_to_bfloat16, float, same, uint16_t, to_bfloat16)
+NEXT_CELLS(cells_float32_to_float32, float, identity, float, identity)
+NEXT_CELLS(cells_float32_to_bfloat16, float, identity, uint16_t, to_bfloat16)
 NEXT_CELLS(cells_bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
 
 /* Elementwise part of a highway: out = g relu(transform) + (1 - g) inputs, where g is the sigmoid of `carry`.
@@ -206,7 +206,7 @@ enum {
     PANEL = WIDTH * LANES, /* outputs that are computed together, with their weights next to each other */
     ROWS = 6,              /* rows that are computed together */
     SLICE = 256,           /* rows whose sums fit into the cache of a core */
-    DEPTH = 256,           /* units per partial sum: shorter sums lose less */
+    DEPTH = 256,           /* units per partial sum: short sums have smaller rounding errors */
     AHEAD = 2048,          /* units between the weights in use and the weights that are prefetched */
     LINE = 16,             /* floats per cache line */
     BLOCK = LINE,          /* cells of a step that are computed together */
@@ -339,7 +339,7 @@ static inline __attribute__((always_inline)) void next_cells(
 static inline void step_rows(const struct step *s, int64_t first, int64_t row, int64_t n_rows)
 {
     const int64_t depth = s->hidden_dim, count = least(BLOCK, s->dim - first);
-    for (int64_t node = row; node < row + n_rows; node++) { /* All are used after the product. */
+    for (int64_t node = row; node < row + n_rows; node++) { /* Prefetch what is used after the product. */
         EACH(gate, 4) __builtin_prefetch(step_gates(s, node, first) + gate * BLOCK);
         __builtin_prefetch(step_cells(s, node, first));
         __builtin_prefetch(s->new_cells + s->dim * node + first);

@@ -1,4 +1,4 @@
-"""Loader of the functions in `kernels.c`, where they were compiled for this processor."""
+"""Loader of the functions in `kernels.c`, if they were compiled for this processor."""
 
 import ctypes
 from collections.abc import Callable
@@ -21,22 +21,22 @@ def find_kernel(name: str, *types: type | torch.dtype) -> Kernel | None:
 
     Args:
         name: Name in the source. It may contain data types as torch spells them.
-        types: Types of the arguments: int, float, or the data type of a tensor. None may be
-            passed in place of a tensor.
+        types: Types of the arguments: int, float, or the data type of a tensor. A caller may pass
+            None in place of a tensor.
     """
     processor = torch.backends.cpu.get_cpu_capability()
     return _load_function(name.replace("torch.", ""), types, processor)
 
 
 def read_constant(name: str) -> int:
-    """Return a constant of the C source. The library has to be there."""
+    """Return a constant of the C source. The library must have been compiled."""
     library = _load_library(torch.backends.cpu.get_cpu_capability())
     assert library is not None
     return ctypes.c_int64.in_dll(library, name).value
 
 
 def processor_has(instructions: str) -> bool:
-    """Return whether the processor has instructions such as "avx512_bf16", if torch can tell."""
+    """Return whether torch finds instructions such as "avx512_bf16" in the processor."""
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
 
@@ -56,7 +56,7 @@ def _load_function(
 
 
 def _to_c(value: Any, kind: type | torch.dtype) -> Any:
-    """Return a number as it is, and the address of a tensor, whose values C reads in order."""
+    """Return a number unchanged, or the address of a contiguous tensor."""
     if value is None or kind is int or kind is float:
         return value
     if value.dtype != kind or not value.is_contiguous():
@@ -68,7 +68,7 @@ def _to_c(value: Any, kind: type | torch.dtype) -> Any:
 
 @cache
 def _load_library(processor: str) -> ctypes.CDLL | None:
-    """Load the library that `hatch_build.py` compiled for a kind of processor, if it did."""
+    """Load the library that `hatch_build.py` compiled for a kind of processor, if there is one."""
     try:
         files = sorted(_SOURCE.parent.glob("kernels*.[ch]"))
         digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]

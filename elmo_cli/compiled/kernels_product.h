@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     const int n, int64_t depth, const float *inputs, int64_t n_units, const float *weights,
     float *sums, int64_t stride, const float *next, int64_t next_step)
 {
-    lanes s[ROWS][WIDTH]; /* Partial sums start from zero: shorter sums lose less. */
+    lanes s[ROWS][WIDTH]; /* Partial sums start from zero: short sums have smaller rounding errors. */
     EACH(r, n) EACH(g, WIDTH) s[r][g] = (lanes){0};
     for (int64_t k = 0; k < depth; k++) {
         const float *weight = weights + k * PANEL;
@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) TARGET void NAMED(multiply)(
     EACH(r, n) EACH(g, WIDTH) *(lanes *)(sums + r * stride + g * LANES) += s[r][g];
 }
 
-/* Not inline, so that the registers are free for sums. */
+/* These functions are not inline, so that the registers are free for sums. */
 #define MULTIPLY(N)                                                                              \
     static __attribute__((noinline)) TARGET void NAMED(multiply_##N)(                            \
         int64_t depth, const float *inputs, int64_t n_units, const float *weights, float *sums,  \

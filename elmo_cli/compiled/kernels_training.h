@@ -1,4 +1,4 @@
-/* The parts of training in C: the elementwise work of an LSTM's step forwards and backwards, and a softmax.
+/* Kernels for training: the elementwise work of an LSTM's step forwards and backwards, and a softmax.
  * packed_lstm.py and loss.py have the formulas. Gates are in the order i, j, f, o: (n, 4 D). Other tensors of
  * an LSTM are (n, D).
  */
@@ -28,13 +28,13 @@ struct training_gradients {
 
 /* Softmax. logits: (n, dim), without their bias, overwritten by probabilities.
  *
- * others: one more logit per row. left_out: index of a logit that a row ignores, or -1.
+ * extra: one more logit per row. ignored: index of the logit that a row ignores, or -1.
  * maxima: the largest logit per row. sums: the sum of exp(logit - maximum) per row. */
 struct softmax {
     int64_t n, dim;
     void *logits;
-    const float *bias, *others;
-    const int64_t *left_out;
+    const float *bias, *extra;
+    const int64_t *ignored;
     float *maxima, *sums;
 };
 
@@ -111,10 +111,10 @@ static inline float tanh_of(float x)
         EACH_OF_SHARE(row, s->n) {                                                                \
             VALUE *restrict logits = (VALUE *)s->logits + s->dim * row;                           \
             const float *restrict bias = s->bias;                                                 \
-            const int64_t left_out = s->left_out[row];                                            \
-            float largest = s->others[row];                                                       \
-            if (left_out >= 0)                                                                    \
-                logits[left_out] = TO(-1e30f);                                                    \
+            const int64_t ignored = s->ignored[row];                                              \
+            float largest = s->extra[row];                                                        \
+            if (ignored >= 0)                                                                     \
+                logits[ignored] = TO(-1e30f);                                                     \
             _Pragma("omp simd reduction(max : largest)")                                          \
             for (int64_t i = 0; i < s->dim; i++) {                                                \
                 const float logit = FROM(logits[i]) + bias[i];                                    \
@@ -124,20 +124,20 @@ static inline float tanh_of(float x)
             _Pragma("omp simd reduction(+ : sum)")                                                \
             for (int64_t i = 0; i < s->dim; i++)                                                  \
                 sum += exponential(FROM(logits[i]) + bias[i] - largest);                          \
-            sum += exponential(s->others[row] - largest);                                         \
+            sum += exponential(s->extra[row] - largest);                                          \
             const float scale = 1 / sum;                                                          \
             _Pragma("omp simd")                                                                   \
             for (int64_t i = 0; i < s->dim; i++)                                                  \
                 logits[i] = TO(scale * exponential(FROM(logits[i]) + bias[i] - largest));         \
-            if (left_out >= 0)                                                                    \
-                logits[left_out] = TO(0);                                                         \
+            if (ignored >= 0)                                                                     \
+                logits[ignored] = TO(0);                                                          \
             s->maxima[row] = largest;                                                             \
             s->sums[row] = sum;                                                                   \
         }                                                                                         \
     }
 
-TRAINING(float32, float, same, same)
+TRAINING(float32, float, identity, identity)
 TRAINING(bfloat16, uint16_t, from_bfloat16, to_bfloat16)
 
-SOFTMAX(float32, float, same, same)
+SOFTMAX(float32, float, identity, identity)
 SOFTMAX(bfloat16, uint16_t, from_bfloat16, to_bfloat16)

@@ -24,17 +24,17 @@ class Linear:
 
         Args:
             inputs: N rows.
-            workspace: Memory for the result, float, shape (m, out). A layer may use it where m
-                is at least N.
+            workspace: Memory for the result, float, shape (m, out). A layer may use it if m is at
+                least N.
         """
         return functional.linear(inputs, self.weight, self.bias)
 
 
 class CompiledLinear(Linear):
-    """Linear layer in C, in float32 or bfloat16. A row has the same bits whatever the others are.
+    """Linear layer in C, in float32 or bfloat16. The bits of a row do not depend on other rows.
 
-    It is 1.05 to 1.2 times as fast as oneDNN for many rows and 1.3 to 4 times for few
-    (`benchmarks/NOTES.md`), for any number of rows.
+    It is 1.05 to 1.2 times as fast as oneDNN for many rows, and 1.3 to 4 times as fast for few
+    rows (`benchmarks/NOTES.md`).
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -70,12 +70,12 @@ class CompiledLinear(Linear):
         return weight, None if self.bias is None else self.bias[: self.n_outputs].clone()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the weights unpacked: another processor may have other panels, or no library."""
+        """Pickle the unpacked weights: another processor may have other panels, or no library."""
         return make_linear, self.unpack()
 
 
 def make_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
-    """Make the fastest layer for weights of this data type, on the device where they are."""
+    """Create the fastest layer for weights of this data type, on their device."""
     is_compiled = weight.device.type == "cpu" and find_product(weight.dtype) is not None
     return (CompiledLinear if is_compiled else Linear)(weight, bias)
 
@@ -90,5 +90,5 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
 
 @cache
 def _has_tiles() -> bool:
-    """Ask for the AMX tiles of the processor, and return whether this process may use them."""
+    """Request the AMX tiles of the processor. Return whether this process may use them."""
     return processor_has("amx_tile") and bool(torch.cpu._init_amx())

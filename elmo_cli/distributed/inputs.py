@@ -195,7 +195,7 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
 
     Raises:
         InputError: A record is invalid, without `skip_errors`.
-        OtherInputError: The bytes are not those of the plan; after the last record.
+        OtherInputError: The bytes differ from the plan's. It is raised after the last record.
     """
     input_format = find_input_format(text, part.path)
     options = text.read_options(compares_ids=False, is_quiet=True)

@@ -35,7 +35,7 @@ class HashingReader:
         self.position = start
         """Offset of the next line, in decompressed bytes."""
         self.is_compressed = self._lines.is_compressed
-        """Whether the file is decompressed."""
+        """True if the file is decompressed."""
         self._digest = hashlib.sha256()
         self._next: bytes | None = None
 

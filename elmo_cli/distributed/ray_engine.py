@@ -242,8 +242,8 @@ def _keep_signals(
     """Call a function in the thread of a pool, and keep the signal handlers of the main thread.
 
     In the main thread Ray would replace Python's handler of SIGTERM. In any thread its core
-    replaces that of the system with one that prints a stack trace and calls ours. So ours is set
-    again and again until Ray runs.
+    replaces the system's handler with one that prints a stack trace and calls ours. Therefore
+    ours is set again and again until Ray runs.
 
     Raises:
         TimeoutError: The function takes longer.

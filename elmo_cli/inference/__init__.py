@@ -1,1 +1,1 @@
-"""Fast inference without gradients: the numbers of `model`."""
+"""Fast inference without gradients. It computes what the modules of `model` compute."""

@@ -1,4 +1,4 @@
-"""Streams of sentences to windows and batches.
+"""Division of streams of sentences into windows, and of windows into batches.
 
 A window is the part of a stream that is in memory at one time. Its sentences are grouped by length
 into batches of a limited number of tokens.
@@ -37,7 +37,7 @@ def find_distinct_sentences(
 
 
 def choose_batch_tokens(batch_tokens: int | None, device_type: str) -> int:
-    """Return the number of tokens per batch: as given, at least 1, or the default of the device."""
+    """Return the number of tokens per batch: `batch_tokens`, or the default of the device."""
     if batch_tokens is None:
         return BATCH_TOKENS[device_type]
     check_at_least("batch_tokens", batch_tokens, 1)
@@ -55,8 +55,9 @@ def split_into_windows(
 ) -> Iterator[list[_Item]]:
     """Split a stream into windows, each held in memory and computed at once.
 
-    A window is `WINDOW_BATCHES` batches of `batch_tokens` tokens, or fewer where `ends_window` is
-    True for an item. Where the state is carried over, it is one batch of `batch_size` sentences.
+    A window has `WINDOW_BATCHES` batches of `batch_tokens` tokens. It ends earlier at an item for
+    which `ends_window` returns True. With carried state, it is one batch of `batch_size`
+    sentences.
     """
     check_at_least("batch_size", batch_size, 1)
     if carried:
@@ -75,7 +76,7 @@ def split_by_size(
 ) -> Iterator[list[_Item]]:
     """Split a stream into lists of about `max_tokens` tokens.
 
-    A list ends with the item that reaches a maximum, or for which `ends_window` is True.
+    A list ends with the item that reaches a maximum, or for which `ends_window` returns True.
     """
     window: list[_Item] = []
     n_tokens = 0
@@ -100,16 +101,17 @@ def compute_window(
 ) -> dict[int, _Result | ComputationError]:
     """Compute the sentences of a window, in batches of similar lengths.
 
-    A batch that does not fit into memory is computed in halves, in the end on the CPU.
+    A batch that does not fit into memory is split in halves. A single sentence that does not fit
+    is computed by `compute_on_cpu`.
 
     Args:
-        compute: Returns the results of a batch of indices. It changes nothing when it fails.
+        compute: Returns the results of a batch of indices. It has no effect when it fails.
         lengths: Number of tokens per sentence.
         batch_tokens: Maximum number of tokens per batch.
         device_type: `cpu`, `cuda` or `mps`.
-        carried: The state is carried over. It may have changed when memory runs out, so that the
-            error is raised.
-        compute_on_cpu: Computes on the CPU a sentence that is too long for a GPU.
+        carried: True if the state is carried over. It may have changed when memory runs out, so
+            that the error is raised instead of returned.
+        compute_on_cpu: Computes a sentence that is too long for a GPU.
 
     Returns:
         The result of each sentence that has tokens, by its index, or an error if the sentence
@@ -142,7 +144,7 @@ def _compute_or_catch(
         if not is_out_of_memory(error):
             raise
         reason = first_line(error)
-    # An error made in the handler would keep the traceback, and with it the memory of the batch.
+    # An error created in the handler would hold the traceback, and with it the batch's memory.
     return ComputationError(f"out of memory: {reason}")
 
 

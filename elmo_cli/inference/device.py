@@ -13,14 +13,14 @@ _SYNONYMS = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
 def choose_device(device: Device) -> torch.device:
-    """Return the device with a name.
+    """Return the device that a name or a number selects.
 
     Args:
         device: `cpu`, `cuda:N`, `cuda` (the first GPU), `mps`, or `auto`: a GPU if there is one,
             else the CPU. Or a number: -1 is the CPU, N is `cuda:N`.
 
     Raises:
-        DeviceError: This machine has no such device.
+        DeviceError: This machine does not have the device.
     """
     name = f"cuda:{device}" if str(device).isdecimal() else str(device)
     available = _list_devices()

@@ -1,8 +1,8 @@
 """Fast biLM: computes what `BiLm.run_bounded` computes, without gradients.
 
-Three things make it faster than the readable one. Equal beginnings run once (a `Trie`). W_ih x of
-the lowest layer is computed once per distinct token. Weights and elementwise work are prepared
-for the processor (`fast_lstm`, `linear`).
+Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
+(see `Trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
+elementwise work are prepared for the processor (`fast_lstm`, `linear`).
 """
 
 import os
@@ -27,7 +27,7 @@ MAX_ROWS: Final = 256
 result takes more memory."""
 TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and float32.
-It suffices for many steps, and more steps repeat more of their tokens."""
+A larger table covers more steps, which repeat more of their tokens."""
 
 FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
 """Directions to run."""
@@ -35,7 +35,10 @@ FORWARD, BACKWARD, BOTH = (0,), (1,), (0, 1)
 
 @cache
 def _prepare_for_forks() -> None:
-    """Let processes that are forked from now on not wait for threads that they do not have."""
+    """Limit torch to one thread in processes that are forked from now on.
+
+    They lack OpenMP's threads, and would wait for them.
+    """
     if hasattr(os, "register_at_fork"):  # Windows has no forks.
         os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
 
@@ -81,9 +84,9 @@ class FastBiLm:
 
         Args:
             vectors: Vectors of the distinct tokens, float, shape (V, P).
-            tokens: B sentences as rows of `vectors`, shape (B, T), -1 where there is no token.
-            state: See `SentenceEncoder.run_from`, also for the directions and the results.
-            directions: Directions to run.
+            tokens: Rows of `vectors` for the tokens of B sentences, shape (B, T), padded with -1.
+            state: State in which each sentence starts, or one row for all.
+            directions: D directions to run.
         """
         n_roots = len(state[0].forward.hidden)
         roots = np.arange(len(tokens)) if n_roots > 1 else np.zeros(len(tokens), np.int64)
@@ -92,11 +95,11 @@ class FastBiLm:
         layers = vectors.new_empty(shape)
         torch.index_select(vectors, 0, rows, out=layers[0, :, 0])
         layers[0, :, 1:] = layers[0, :, :1]
-        # Memory that was used before is faster than new memory, whose pages have to be mapped.
+        # All steps share one workspace, because the pages of new memory have to be mapped first.
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
         workspace = vectors.new_empty(n_tokens, self._stacks[0][0].input_gates.n_outputs)
         ended = [list(starts) for starts in zip(*state, strict=True)]
-        # Each direction uses all cores, so that its weights stay in the caches.
+        # The directions run one after the other on all cores, so that weights stay in the caches.
         for index, direction in enumerate(directions):
             ended[direction] = self._run_stack(
                 self._stacks[direction],
@@ -117,7 +120,7 @@ class FastBiLm:
         results: Tensor,  # hidden states, float, (L - 1, N, P): written
         workspace: Tensor,  # memory for gates, float, (m, 4 D)
     ) -> list[LstmState]:
-        """Run one direction from the lowest layer, and return where each sentence ended in each."""
+        """Run one direction from the lowest layer. Return the final states, one per layer."""
         inputs, finals = vectors, []
         tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
@@ -203,10 +206,10 @@ vectors, float, shape (N, P)."""
 
 
 class BiLmRunner:
-    """Runner for the biLM of a module, by fast LSTMs where it is not trained.
+    """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
-    The fast LSTMs have a copy of the weights. It is made when they are first used, and again after
-    the weights have changed. Copies and pickles of a runner have no weights.
+    The fast LSTMs have a copy of the weights. It is made on first use, and again after the weights
+    have changed. Copies and pickles of a runner have no weights.
     """
 
     def __init__(self) -> None:
@@ -228,7 +231,7 @@ class BiLmRunner:
         """Run over a padded batch with boundaries, from the zero state.
 
         Args:
-            bilm: The same biLM in every call.
+            bilm: Model. All calls must get one model.
             ids: int64, shape (B, T + 2, C); see `BiLm.add_boundaries`.
             mask: See `BiLm.run_bounded`.
             lengths: See `BiLm.run_bounded`.
@@ -247,8 +250,8 @@ class BiLmRunner:
             return bilm.run_bounded(
                 mask, lengths, lambda rows, columns: vectors.index_select(0, tokens[rows, columns])
             ).layers
-        vectors = vectors.to(_gates_dtype(bilm))  # Autocast gives another data type.
-        # This is no inference tensor, because the gradients of a mix need it.
+        vectors = vectors.to(_gates_dtype(bilm))  # Autocast may have changed the data type.
+        # Created outside of inference mode, because a mix may need gradients.
         layers = vectors.new_zeros(bilm.options.n_layers, *mask.shape, bilm.options.width)
         running = [length > 0 for length in lengths]
         if any(running):
@@ -272,11 +275,11 @@ class BiLmRunner:
 
 
 def _is_frozen(bilm: BiLm) -> bool:
-    """Return whether a biLM has neither gradients nor dropout, and fast LSTMs for its device."""
+    """Return whether fast LSTMs can replace a biLM: no gradients, no dropout, and on the CPU."""
     if bilm.device.type != "cpu" or (bilm.training and bilm.dropout.p > 0):
         return False
-    trains = any(parameter.requires_grad for parameter in bilm.parameters())
-    return not trains and _gates_dtype(bilm) != torch.float64  # Fast cells are float32.
+    is_trained = any(parameter.requires_grad for parameter in bilm.parameters())
+    return not is_trained and _gates_dtype(bilm) != torch.float64  # Fast cells are float32.
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
@@ -289,7 +292,7 @@ def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tupl
 
     Returns:
         The vectors, float, shape (V, P), and the row of each token in them, int64,
-        shape (B, T + 2), -1 where there is no token.
+        shape (B, T + 2), padded with -1.
     """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)

@@ -6,16 +6,16 @@
 
 W_ih x is computed for several steps at once, before the layer runs (`fast_bilm`).
 
-The trie of a batch, for one direction: an LSTM that starts from one state and reads equal tokens
-ends in one state. Therefore each distinct beginning is computed once, and sentences part where
-their tokens do.
+A batch becomes a trie, one per direction. From equal states, equal tokens lead an LSTM to equal
+states. Therefore each distinct beginning is computed once, and the trie branches where tokens
+differ:
 
     step            0          1            2
     the cat sat     the ---+-- cat ------- sat
     the dog                +-- dog
     a dog           a -------- dog
 
-The nodes lie in memory step after step, without padding.
+The nodes are stored step after step, without padding.
 """
 
 import math
@@ -62,9 +62,9 @@ def build_trie(
     """Build the trie of sentences, with int64 tensors on a device.
 
     Args:
-        tokens: B sentences, none empty, as numbers, shape (B, T), -1 where there is no token.
-        roots: State in which each sentence starts, shape (B,). Only sentences with the same
-            root can share nodes.
+        tokens: Numbers of the tokens of B sentences, none empty, shape (B, T), padded with -1.
+        roots: Index of the state in which each sentence starts, shape (B,). Sentences share nodes
+            only if they have one root.
         device: Device of the tensors.
         backward: Read the sentences from their end.
     """
@@ -102,7 +102,7 @@ def build_trie(
 
 _FLOAT = torch.float32
 _CELLS = _FLOAT, torch.int64, float, _FLOAT
-"""Arguments of functions in C: cells before as rows of a table, the largest value, cells after."""
+"""Types of arguments in C: cells before the step and their rows, the clip, cells after the step."""
 
 
 class TableRows(NamedTuple):
@@ -111,7 +111,7 @@ class TableRows(NamedTuple):
     table: Tensor
     """Float, shape (V, D)."""
     rows: Tensor | None
-    """Int64, shape (n,). None stands for all n rows of the table."""
+    """Int64, shape (n,). None selects all n rows of the table."""
 
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""
@@ -121,9 +121,8 @@ class TableRows(NamedTuple):
 class FastLstm:
     """LSTM layer in one direction, prepared for inference on a device, in a precision.
 
-    In float32 its steps are in C, where there are kernels: gates become cells while they are in
-    the cache of a core. The gates are in blocks of a few values of each gate then: see
-    `_to_blocks`.
+    In float32, a kernel computes whole steps, so that the gates are still in a core's cache when
+    they become cells. For this the gates are arranged in blocks: see `_to_blocks`.
     """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
@@ -169,7 +168,7 @@ class FastLstm:
         return prepare_linear(arrange(weight), bias, self._types.gate_weights, self._types.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without functions and blocks, which other processors do not have."""
+        """Return the state without kernels and blocks, which depend on the processor."""
         state = {**vars(self), "_step": None, "_next_cells": None}
         if self._step is not None:
             for name in ("input_gates", "hidden_gates"):
@@ -201,7 +200,7 @@ class FastLstm:
             the order in which they end.
         """
         hidden, cells = state.hidden, state.cell.contiguous()
-        # Tensors that stay are allocated first: between temporary ones they would fragment memory.
+        # Lasting tensors are allocated first: between temporary ones they would fragment memory.
         hidden_states = hidden.new_empty(sum(trie.sizes), hidden.shape[1])  # (M, P)
         n_ended, largest = sum(trie.n_ended), max(trie.sizes)
         ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
@@ -212,8 +211,8 @@ class FastLstm:
         for step, (size, n_ends, parents, ends) in enumerate(steps):
             end, after = start + size, buffers[step % 2, :size]
             before = TableRows(cells, parents)
-            # The gates get no name: their table has to be freed before the next one is made.
-            self.take_step(
+            # No name refers to the gates, so that their table is freed before the next is made.
+            self.compute_step(
                 next(input_gates), hidden.index_select(0, parents), before, after, output[:size]
             )
             hidden, cells = hidden_states[start:end], after
@@ -226,7 +225,7 @@ class FastLstm:
             start, first = end, first + n_ends
         return hidden_states, ended
 
-    def take_step(
+    def compute_step(
         self,
         input_gates: TableRows,  # W_ih x + b, float, (n, 4 D)
         hidden: Tensor,  # hidden states before the step, float, (n, P)
@@ -234,7 +233,7 @@ class FastLstm:
         after: Tensor,  # cells after the step, float32, (n, D): written
         out: Tensor,  # inputs of the projection, float, (n, D): written
     ) -> None:
-        """Take n nodes one step further."""
+        """Compute one step for n nodes."""
         n, dim = out.shape
         rest = *cells, self._cell_clip, after, out
         if self._step is not None:
@@ -255,11 +254,11 @@ class FastLstm:
 def _to_blocks(values: Tensor) -> Tensor:
     """Arrange the weights of gates or their bias, (4 D, ...), as the step in C reads them.
 
-    They come in blocks of n = `block` values of each gate, with zeros to fill the last block:
-    (ceil(D / n) * 4 * n, ...).
+    A block has n = `block` values of each gate. Zeros fill the last block, so that the result has
+    the shape (ceil(D / n) * 4 * n, ...).
     """
     n = read_constant("block")
-    # Transposed, as weights lie in their file and as `CompiledLinear` packs them.
+    # Transposed, as weights are stored in their file and as `CompiledLinear` packs them.
     gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
     if missing := -gates.shape[-1] % n:
         gates = functional.pad(gates, (0, missing))

@@ -1,6 +1,6 @@
-"""Fast token encoder: computes what the readable one computes, with a cache of token vectors.
+"""Fast token encoder with a cache: computes what `model.token_encoder` computes.
 
-Faster modules replace the parts of the encoder. Where there are kernels, the bits of a token's
+Faster modules replace the parts of the encoder. With compiled kernels, the bits of a token's
 vector do not depend on the tokens that are encoded with it.
 """
 
@@ -19,7 +19,7 @@ _FLOAT = torch.float32
 
 
 def prepare_token_encoder(encoder: TokenEncoder, types: ComputeTypes) -> TokenEncoder:
-    """Move an encoder to its device, and replace the parts that can be faster there."""
+    """Move an encoder to the device, and replace the modules for which there are faster ones."""
     encoder = encoder.to(types.device)
     for module in list(encoder.modules()):
         for name, child in list(module.named_children()):
@@ -71,7 +71,7 @@ class FastConvolution(nn.Module):
 
 
 class FastHighway(nn.Module):
-    """Highway whose elementwise part is in C, where there are kernels."""
+    """Highway with its elementwise part in C, if the kernel was compiled."""
 
     def __init__(self, highway: Highway) -> None:
         """Share the linear layers of a highway."""
@@ -79,11 +79,11 @@ class FastHighway(nn.Module):
         self._highway = highway
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Pass float32, shape (N, F), through the highway; see `Highway.forward`."""
+        """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
         kernel = find_kernel("highway", int, int, _FLOAT, _FLOAT, _FLOAT, _FLOAT)
         if kernel is None:
-            passed: Tensor = self._highway(inputs)
-            return passed
+            result: Tensor = self._highway(inputs)
+            return result
         out = torch.empty_like(inputs)
         carry, transform = self._highway.carry(inputs), self._highway.transform(inputs)
         kernel(*inputs.shape, inputs, carry, transform, out)
@@ -91,7 +91,7 @@ class FastHighway(nn.Module):
 
 
 class FastTanh(nn.Module):
-    """Hyperbolic tangent in C, where there are kernels."""
+    """Hyperbolic tangent, in C if the kernel was compiled."""
 
     def forward(self, values: Tensor) -> Tensor:
         """Overwrite float32, shape (N, F), by its hyperbolic tangent."""
@@ -106,7 +106,7 @@ class FastTokenEncoder:
     """Function from tokens to token vectors, on a device and in a precision."""
 
     def __init__(self, encoder: TokenEncoder, types: ComputeTypes) -> None:
-        """Prepare an encoder, whose parts are replaced; see `prepare_token_encoder`."""
+        """Prepare an encoder, and replace its parts; see `prepare_token_encoder`."""
         self._encoder = prepare_token_encoder(encoder, types)
         self._types = types
 
@@ -117,14 +117,14 @@ class FastTokenEncoder:
 
 
 MAX_CACHED_CHARACTERS: Final = 1000
-"""Characters of a token in the cache, so that its capacity limits the memory of the tokens too."""
+"""Maximum length of a token in the cache. With it, `capacity` limits the memory of the tokens."""
 
 
 class TokenCache:
     """Vectors of the most recently used tokens.
 
-    Tokens that come with one longer than `MAX_CACHED_CHARACTERS` are not kept. Copies and pickles
-    of a cache are empty.
+    If one token of a call is longer than `MAX_CACHED_CHARACTERS`, none of its tokens is cached.
+    Copies and pickles of a cache are empty.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], Tensor], capacity: int) -> None:
@@ -132,11 +132,12 @@ class TokenCache:
 
         Args:
             encode: Returns the vectors of tokens, float, shape (N, P).
-            capacity: Number of tokens that are kept.
+            capacity: Maximum number of tokens in the cache.
         """
         self.capacity = capacity
         self._encode = encode
-        self._slots: OrderedDict[str, int] = OrderedDict()  # The most recently used one is last.
+        # Row of each token in `_vectors`. The most recently used token is last.
+        self._rows: OrderedDict[str, int] = OrderedDict()
         self._vectors = torch.empty(0)
 
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
@@ -147,27 +148,26 @@ class TokenCache:
         longest = max(map(len, tokens), default=0)
         if len(tokens) > self.capacity or longest > MAX_CACHED_CHARACTERS:
             return encode_in_chunks(self._encode, tokens)
-        slots = self._slots
         for token in tokens:
-            if token in slots:
-                slots.move_to_end(token)
-        if missing := [token for token in tokens if token not in slots]:
+            if token in self._rows:
+                self._rows.move_to_end(token)
+        if missing := [token for token in tokens if token not in self._rows]:
             self._add(missing)
-        rows = torch.tensor([slots[token] for token in tokens], dtype=torch.int64)
+        rows = torch.tensor([self._rows[token] for token in tokens], dtype=torch.int64)
         return self._vectors[rows.to(self._vectors.device)]
 
     def _add(self, tokens: list[str]) -> None:
-        """Encode tokens and keep their vectors, in place of the least recently used ones."""
+        """Encode tokens and store their vectors in place of the least recently used ones."""
         vectors = encode_in_chunks(self._encode, tokens)
         if not len(self._vectors):
             self._vectors = vectors.new_empty(self.capacity, vectors.shape[1])
-        n_used = len(self._slots)
+        n_used = len(self._rows)
         free = list(range(n_used, min(self.capacity, n_used + len(tokens))))
         try:
             while len(free) < len(tokens):
-                free.append(self._slots.popitem(last=False)[1])
+                free.append(self._rows.popitem(last=False)[1])
             self._vectors[torch.tensor(free, device=vectors.device)] = vectors
-            self._slots.update(zip(tokens, free, strict=True))
-        except BaseException:  # After Ctrl-C or out of memory, slots may hold other vectors.
-            self._slots.clear()
+            self._rows.update(zip(tokens, free, strict=True))
+        except BaseException:  # After Ctrl-C or out of memory, rows may have wrong vectors.
+            self._rows.clear()
             raise

@@ -1,7 +1,7 @@
 """Linear layers in int8, by oneDNN, for processors with AVX-512 VNNI.
 
-torch has these products under private names only. They are the one fast way on the many servers
-that have VNNI and no instructions for bfloat16 (Cascade Lake, Ice Lake).
+torch has these products under private names only. Many servers have VNNI but no instructions for
+bfloat16 (Cascade Lake, Ice Lake): on them, no other lower precision is fast.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ from elmo_cli.errors import InputError
 
 _LARGEST: Final = 127
 _ZERO: Final = 128
-"""Value that stands for 0 in the inputs: oneDNN's fast product takes inputs without a sign."""
+"""Value that represents 0 in the inputs: oneDNN's fast product takes unsigned inputs."""
 _MAX_ROWS: Final = 256
 """Rows per product. A product of more rows is no faster, and its result takes more memory."""
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}
@@ -70,7 +70,7 @@ class Int8Linear(Linear):
         if not has_int8():
             raise InputError(
                 "a model in int8: expected a processor with AVX-512 VNNI, found "
-                f"{torch.backends.cpu.get_cpu_capability()}; load it with another precision"
+                f"{torch.backends.cpu.get_cpu_capability()}. Load it with another precision."
             )
         vars(self).update(state)
         self.weight = torch.ops.onednn.qlinear_prepack(state["weight"], None)
@@ -85,12 +85,12 @@ def has_int8() -> bool:
 
 
 def _pad_rows(inputs: Tensor) -> Tensor:
-    """Add rows of zeros to at most `_MAX_ROWS` rows, as `_ROW_STEPS` says."""
+    """Add rows of zeros to at most `_MAX_ROWS` rows; see `_ROW_STEPS`."""
     step = next(step for largest, step in _ROW_STEPS.items() if len(inputs) <= largest)
     missing = -len(inputs) % step
     return functional.pad(inputs, (0, 0, 0, missing)) if missing else inputs
 
 
 def _find_largest(rows: Tensor) -> Tensor:
-    """Return the largest absolute value per row, shape (N, 1). It is never 0, to be a divisor."""
+    """Return the largest absolute value per row, shape (N, 1), and at least 1e-30 for divisions."""
     return rows.abs().amax(dim=1, keepdim=True).clamp_min_(1e-30)

@@ -1,4 +1,4 @@
-"""Out of memory: recognizing it, and errors that take the place of results."""
+"""Lack of memory: detection of its errors, and errors that are returned in place of results."""
 
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return whether torch or Python ran out of memory."""
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
-    # On the CPU it is a plain RuntimeError.
+    # torch raises a plain RuntimeError on the CPU.
     message = str(error)
     return isinstance(error, RuntimeError) and any(part in message for part in _MESSAGES)
 

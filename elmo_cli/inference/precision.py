@@ -28,18 +28,18 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """Return the data types of a precision on a device.
 
     Raises:
-        InputError: The device has no such precision.
+        InputError: The device cannot compute in this precision.
     """
     if precision != "int8":
         dtype = getattr(torch, precision)
         return ComputeTypes(device, dtype, dtype, dtype)
     if device.type != "cpu":
-        raise InputError(f"precision int8: expected the CPU, found {device}; use float16")
+        raise InputError(f"precision int8: expected the CPU, found {device}. Use float16.")
     if not has_int8():
         capability = torch.backends.cpu.get_cpu_capability()
         raise InputError(
-            "precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
-            f"found {capability} and torch {torch.__version__}; use float32"
+            "precision int8: expected a processor with AVX-512 VNNI and a torch that supports it, "
+            f"found {capability} and torch {torch.__version__}. Use float32."
         )
     weights = torch.bfloat16 if processor_has("avx512_bf16") else torch.float32
     return ComputeTypes(device, torch.float32, weights, torch.int8)

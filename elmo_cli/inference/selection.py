@@ -1,4 +1,4 @@
-"""Layers of a batch to the activations of its sentences: chosen, mixed, pooled, normalized."""
+"""From the layers of a batch to activations: layers are chosen or mixed, pooled, normalized."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,17 +23,17 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 def apply_selection(
     selection: Selection, layers: Tensor, lengths: Sequence[int], device: torch.device
 ) -> tuple[Tensor, ...]:
-    """Select from the layers of a batch, before anything leaves its device.
+    """Compute the activations of a batch on its device, then move them to another.
 
     Args:
-        selection: Checked for the model; see `Selection.for_model`.
+        selection: Selection that is checked for the model; see `Selection.for_model`.
         layers: float, shape (L, N, W), sentence after sentence.
         lengths: Number of tokens of each of B sentences, at least 1, N in total.
         device: Device of the activations.
 
     Returns:
-        For each sentence float32, shape (n, T, W), or (T, W) for one layer; (n, W) or
-        (W,) if pooled. W / 2 in place of W for `word_emb`.
+        float32 per sentence, shape (n, T, W), or (T, W) for one layer. Pooled (n, W) or (W,). For
+        `word_emb`, W / 2 replaces W.
     """
     values = choose_layers(selection, layers.float())
     if selection.pooling is not None:
@@ -50,7 +50,7 @@ def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
     """Choose or mix layers.
 
     Args:
-        selection: Checked for the model.
+        selection: Selection that is checked for the model.
         layers: float, shape (L, N, W).
 
     Returns:
@@ -93,8 +93,8 @@ def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
         return values[..., ends - counts, :]
     if pooling == "last":
         return values[..., ends - 1, :]
-    # The vectors are a table, and each sentence is a bag of its rows. This is 2 to 100 times as
-    # fast as torch.segment_reduce on the CPU, and no sum depends on another sentence.
+    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this is 2 to 100
+    # times as fast as torch.segment_reduce. No sum depends on another sentence.
     table = values.reshape(-1, values.shape[-1])  # (n N, W)
     layers = torch.arange(len(table) // sum(lengths), device=values.device)
     starts = layers[:, None] * sum(lengths) + ends - counts  # (n, B)

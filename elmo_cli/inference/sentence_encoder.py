@@ -1,7 +1,7 @@
-"""Sentences to layers, from an initial state: zero, warm or carried over.
+"""Encoders from sentences to layers, for each initial state: zero, warm or carry.
 
-`FixedStateEncoder` starts every sentence from one state. `CarriedStateEncoder` starts it from the
-state in which an earlier sentence ended.
+`FixedStateEncoder` starts every sentence from one state. `CarriedStateEncoder` starts each from
+the state in which an earlier sentence ended.
 """
 
 import base64
@@ -25,10 +25,10 @@ from elmo_cli.settings import InitialState
 from elmo_cli.text.records import Sentence
 
 CACHED_TOKENS = 32_768
-"""Tokens whose vectors are kept."""
+"""Maximum number of token vectors in the cache."""
 
 _compute_lock = Lock()
-"""Lock for computations. Threads share the cache of an encoder, and the cores."""
+"""Lock for computations, because threads share the cache of an encoder, and the cores."""
 
 
 def _replace_lock() -> None:
@@ -45,11 +45,11 @@ The committee met on Monday to discuss the report , and most of its members agre
 " I have never seen such a thing , " she said , looking out at the rain .
 In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
 """
-"""Text that was read before a warm start. Another text changes every result with a warm start."""
+"""Text that is read before a warm start. Another text would change every warm result."""
 
 
 class SentenceEncoder(ABC):
-    """Encoder of sentences as layers, which can be pickled and deep-copied."""
+    """Base of the encoders from sentences to layers. They can be pickled and deep-copied."""
 
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM for inference.
@@ -58,7 +58,7 @@ class SentenceEncoder(ABC):
             bilm: Its LSTMs are removed and its token encoder is changed. It must not be used
                 afterwards.
             types: Device and data types.
-            cached_tokens: Number of tokens whose vectors are kept.
+            cached_tokens: Maximum number of token vectors in the cache.
         """
         self.boundaries = bilm.token_encoder.boundaries
         self._cache = TokenCache(FastTokenEncoder(bilm.token_encoder, types), cached_tokens)
@@ -67,7 +67,7 @@ class SentenceEncoder(ABC):
     def run_from(
         self, sentences: Sequence[Sentence], state: BiLmState, directions: Sequence[int] = BOTH
     ) -> tuple[Tensor, BiLmState]:
-        """Run sentences from a state. Boundaries are tokens like any others.
+        """Run sentences from a state. A boundary is run only if it is among the tokens.
 
         Args:
             sentences: B sentences, none empty, N tokens in total.
@@ -84,11 +84,11 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences from the initial state, with boundaries that the result leaves out.
+        """Run sentences from the initial state, with boundaries. The result excludes these.
 
         Args:
             sentences: B sentences, none empty, N tokens in total.
-            slots: Index of each sentence in its window.
+            slots: Index of each sentence in its window. It selects a carried state.
 
         Returns:
             Layers, float, shape (L, N, W), sentence after sentence.
@@ -100,7 +100,7 @@ class SentenceEncoder(ABC):
     ) -> Tensor:
         """Run sentences from the initial state, in D directions.
 
-        The arguments are those of `run`.
+        See `run` for the arguments.
 
         Returns:
             Layers with the boundaries of each sentence, float, shape (L, N + 2 B, D P).
@@ -113,11 +113,11 @@ class SentenceEncoder(ABC):
 
     @abstractmethod
     def save(self) -> dict[str, str]:
-        """Return what a resumed run needs, for JSON."""
+        """Return the carried state for the checkpoint of a run, in a form for JSON."""
 
     @abstractmethod
     def restore(self, saved: dict[str, str]) -> None:
-        """Resume from what `save` returned, in a run with the same model."""
+        """Continue from the state that `save` returned, in a run with an equal model."""
 
 
 class FixedStateEncoder(SentenceEncoder):
@@ -127,9 +127,9 @@ class FixedStateEncoder(SentenceEncoder):
         """Prepare a biLM; see `SentenceEncoder`.
 
         Args:
-            bilm: Used up.
+            bilm: Model that must not be used afterwards.
             types: Device and data types.
-            cached_tokens: Number of tokens whose vectors are kept.
+            cached_tokens: Maximum number of token vectors in the cache.
             warm: Start from the state in which `WARM_TEXT` ends, not from zero.
         """
         super().__init__(bilm, types, cached_tokens)
@@ -138,18 +138,18 @@ class FixedStateEncoder(SentenceEncoder):
         for line in WARM_TEXT.splitlines() if warm else ():
             bounded = self._add_boundaries([line.split()])
             self.start_state = self.run_from(bounded, self.start_state)[1]
-        # The first step of every sentence is <S> forward and </S> backward. It is taken here, once.
-        # The boundary at the other end is an input of no token.
+        # The first step of every sentence reads <S> forward and </S> backward. It is computed here
+        # once. No token depends on the boundary at the other end.
         start, end = self.boundaries
         _, after_start = self.run_from([[start]], self.start_state)
         _, after_end = self.run_from([[end]], self.start_state)
         self._inner_state = [
-            ahead._replace(backward=behind.backward)
-            for ahead, behind in zip(after_start, after_end, strict=True)
+            forward._replace(backward=backward.backward)
+            for forward, backward in zip(after_start, after_end, strict=True)
         ]
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
-        """Run sentences; see `SentenceEncoder.run`. The slots have no influence."""
+        """Run sentences; see `SentenceEncoder.run`. The slots have no effect."""
         return self.run_from(sentences, self._inner_state)[0]
 
     def run_bounded(
@@ -159,24 +159,25 @@ class FixedStateEncoder(SentenceEncoder):
         return self.run_from(self._add_boundaries(sentences), self.start_state, directions)[0]
 
     def save(self) -> dict[str, str]:
-        """Return an empty dict: no sentence changes the state."""
+        """Return an empty dict, because no state is carried over."""
         return {}
 
     def restore(self, saved: dict[str, str]) -> None:
-        """Keep the state."""
+        """Do nothing, because no state is carried over."""
 
 
 class CarriedStateEncoder(SentenceEncoder):
-    """Encoder that starts a sentence where the one in its slot ended, as AllenNLP and bilm-tf do.
+    """Encoder that carries the state from batch to batch, as AllenNLP and bilm-tf do.
 
-    A slot is the index of a sentence in its batch. Slots that are missing in a batch, or whose
-    sentence is empty, keep their state. New slots start at zero.
+    A slot is the index of a sentence in its batch. A sentence starts in the state in which the
+    earlier sentence in its slot ended. A slot that is missing in a batch, or whose sentence is
+    empty, keeps its state. New slots start with zeros.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:
         """Prepare a biLM; see `SentenceEncoder`."""
         # Rounding errors grow from sentence to sentence. Without a cache, the rounding of a batch
-        # does not depend on earlier batches, and a resumed run computes the same bits.
+        # does not depend on earlier batches, so that a resumed run computes equal bits.
         super().__init__(bilm, types, cached_tokens=0)
         self._state = self._bilm.zero_state(0)
 
@@ -200,25 +201,25 @@ class CarriedStateEncoder(SentenceEncoder):
         rows = torch.tensor(slots, device=hidden.device)
         starts = select_state(self._state, rows)
         layers, ended = self.run_from(self._add_boundaries(sentences), starts, directions)
-        for kept, new in zip(state_tensors(self._state), state_tensors(ended), strict=True):
-            kept[rows] = new
+        for stored, new in zip(state_tensors(self._state), state_tensors(ended), strict=True):
+            stored[rows] = new
         return layers
 
     def save(self) -> dict[str, str]:
-        """Return the states of all slots: NumPy's format in base64."""
+        """Return the states of all slots, as npz in base64."""
         buffer = BytesIO()
         np.savez(buffer, *(values.float().cpu().numpy() for values in state_tensors(self._state)))
         return {"npz": base64.b64encode(buffer.getvalue()).decode()}
 
     def restore(self, saved: dict[str, str]) -> None:
-        """Take the states that `save` returned; see `SentenceEncoder.restore`."""
+        """Restore the states of all slots; see `SentenceEncoder.restore`."""
         with np.load(BytesIO(base64.b64decode(saved["npz"]))) as arrays:
             saved_tensors = (torch.from_numpy(arrays[name]) for name in arrays.files)
             self._state = map_state(self._state, lambda values: next(saved_tensors).to(values))
 
 
 def make_encoder(bilm: BiLm, types: ComputeTypes, initial_state: InitialState) -> SentenceEncoder:
-    """Prepare a biLM, which is used up, for sentences that start from an initial state."""
+    """Create the encoder for an initial state. `bilm` must not be used afterwards."""
     if initial_state == "carry":
         return CarriedStateEncoder(bilm, types)
     return FixedStateEncoder(bilm, types, CACHED_TOKENS, warm=initial_state == "warm")

@@ -117,7 +117,7 @@ def _token_vector(token: Token) -> Array:
 
 
 def _mean_vector(part: Doc | Span) -> Array:
-    """Return the mean over the tokens except white space, shape (W,); zeros if there is none."""
+    """Return the mean over the tokens except white space, shape (W,); zeros without tokens."""
     rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
     mean: Array = rows.sum(axis=0) / max(1, len(rows))
     return mean

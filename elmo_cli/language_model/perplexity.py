@@ -101,7 +101,7 @@ class Surprisals(NamedTuple):
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
     """Shape (T,)."""
     entropy: NDArray[np.float64] | None

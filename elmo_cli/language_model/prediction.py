@@ -68,9 +68,9 @@ def predict_words(
 ) -> list[Prediction]:
     """Find the most probable words after each text, or in its gap.
 
-    After a text (before it, if `backward`), the probabilities are those of the softmax,
-    with `</S>` (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule
-    from both sides.
+    After a text (before it, if `backward`), the softmax gives the probabilities, with `</S>`
+    (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes' rule from both
+    sides.
 
     Args:
         texts: Lists of tokens, with `___` for a word to predict; an empty list is the start (or

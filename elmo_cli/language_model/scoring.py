@@ -39,7 +39,7 @@ class SentenceScore(NamedTuple):
 
     tokens: Sentence
     known: NDArray[np.bool_]
-    """Whether each token is a word of the vocabulary, not `<UNK>`; shape (T,)."""
+    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
     """Log probability of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
     backward: NDArray[np.float64]

@@ -73,7 +73,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[Rows]:
             yield first, weight, bias
 
 
-def read_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
+def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
     """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
     runs = np.split(words, np.flatnonzero(np.diff(words) != 1) + 1)  # each is read together
     with open_tensors(path) as file:

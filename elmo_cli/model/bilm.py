@@ -72,10 +72,10 @@ class BiLm(nn.Module):
         Args:
             options: Architecture.
             vocabulary: Words of a word-level model.
-            token_encoder: Token encoder in place of the one that `options` describe.
-            projects: False where dim equals projection_dim and the weights have
-                no projection after the cell.
-            dropout: Share of the inputs of every LSTM that training drops.
+            token_encoder: Token encoder to use instead of building one from `options`.
+            projects: False if dim equals projection_dim and the weights have no projection after
+                the cell.
+            dropout: Share of the inputs of every LSTM that is dropped in training.
         """
         super().__init__()
         self.options = options
@@ -103,9 +103,9 @@ class BiLm(nn.Module):
         """Run over a padded batch, after adding the boundaries.
 
         Args:
-            ids: int64, shape (B, T, 50): `batch_to_ids`; 0 pads.
-            state: State that each sentence starts from; None is the zero state. Sentences
-                without tokens get no boundaries, and keep their state.
+            ids: Output of `batch_to_ids`, int64, shape (B, T, 50), padded with 0.
+            state: State in which each sentence starts. None is the zero state. Sentences without
+                tokens get no boundaries, and keep their state.
         """
         bounded, mask = self.add_boundaries(ids)
         lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
@@ -125,9 +125,9 @@ class BiLm(nn.Module):
         Args:
             mask: Mask of `add_boundaries`.
             lengths: Number of tokens of each sentence, without the boundaries.
-            encode: Function from the rows and columns of tokens, int64, shape (N,) each, to
-                their token vectors, float, shape (N, P).
-            state: State that each sentence starts from.
+            encode: Function from the rows and columns of tokens in the batch, int64, shape (N,)
+                each, to their token vectors, float, shape (N, P).
+            state: State in which each sentence starts. None is the zero state.
         """
         packing = pack([length + 2 if length > 0 else 0 for length in lengths])
         rows, columns, order, reversal = (
@@ -137,20 +137,22 @@ class BiLm(nn.Module):
         vectors = encode(rows, columns)  # (N, P)
         start = select_state(state or self.initial_state(len(lengths)), order)
         outputs, ended = self.run_stacks(vectors, vectors[reversal], packing.sizes, start)
-        pairs = [(vectors, vectors), *((ahead, behind[reversal]) for ahead, behind in outputs)]
+        pairs = [(vectors, vectors), *((fwd, bwd[reversal]) for fwd, bwd in outputs)]
         layers = torch.stack([torch.cat(pair, dim=1) for pair in pairs])  # (L, N, 2 P)
         padded = layers.new_zeros(len(layers), *mask.shape, layers.shape[-1])
         padded[:, rows, columns] = layers  # (L, B, T + 2, 2 P)
         return BiLmOutput(padded, mask, select_state(ended, order.argsort()))
 
     def run_stacks(
-        self, ahead: Tensor, behind: Tensor, sizes: Sequence[int], state: BiLmState
+        self, forward: Tensor, backward: Tensor, sizes: Sequence[int], state: BiLmState
     ) -> tuple[list[tuple[Tensor, Tensor]], BiLmState]:
         """Run each stack over packed token vectors in the order in which it reads them.
 
         Args:
-            ahead: Token vectors for the forward stack, float, shape (N, P).
-            behind: Token vectors for the backward stack, float, shape (N, P).
+            forward: Token vectors for the forward stack, float, shape (N, P).
+            backward: Token vectors for the backward stack, float, shape (N, P).
+            sizes: Number of sentences that run at each step; see `Lstm.forward`.
+            state: State in which each sentence starts.
 
         Returns:
             The layers of both stacks, shaped like the inputs, and the state at the end of each
@@ -159,16 +161,16 @@ class BiLm(nn.Module):
         outputs: list[tuple[Tensor, Tensor]] = []
         ended = []
         for lstms, starts in zip(self.layer_pairs(), state, strict=True):
-            found, ends = [], []
-            for lstm, values, start in zip(lstms, (ahead, behind), starts, strict=True):
+            pair, ends = [], []
+            for lstm, values, start in zip(lstms, (forward, backward), starts, strict=True):
                 inputs = self.dropout(values)
                 hidden, end = lstm(inputs, sizes, start)
                 # Residual connections skip every LSTM but the lowest; the state excludes them.
                 is_skipped = self.options.lstm.use_skip_connections and len(outputs) > 0
-                found.append(hidden + inputs if is_skipped else hidden)
+                pair.append(hidden + inputs if is_skipped else hidden)
                 ends.append(end)
-            ahead, behind = found
-            outputs.append((ahead, behind))
+            forward, backward = pair
+            outputs.append((forward, backward))
             ended.append(LayerState(*ends))
         return outputs, ended
 
@@ -178,10 +180,10 @@ class BiLm(nn.Module):
         return [LayerState(zero, zero)] * self.options.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
-        """Yield the forward and the backward LSTM of each layer, from the lowest."""
+        """Return the forward and the backward LSTM of each layer, from the lowest."""
         return [
-            (cast(Lstm, ahead), cast(Lstm, behind))
-            for ahead, behind in zip(self.forward_layers, self.backward_layers, strict=True)
+            (cast(Lstm, forward), cast(Lstm, backward))
+            for forward, backward in zip(self.forward_layers, self.backward_layers, strict=True)
         ]
 
     @property
@@ -193,12 +195,12 @@ class BiLm(nn.Module):
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
 
         Returns:
-            int64, shape (B, T, C), T the longest sentence; 0 where a sentence has no token.
+            int64, shape (B, T, C), where T is the length of the longest sentence. 0 pads.
         """
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Put one boundary before and one after each sentence that has tokens.
+        """Add a boundary before and after each sentence that has tokens.
 
         Args:
             ids: int64, shape (B, T, C).
@@ -209,7 +211,7 @@ class BiLm(nn.Module):
         boundaries = self.token_encoder.token_ids(self.token_encoder.boundaries)
         start, end = boundaries.to(ids.device, non_blocking=True)
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
-        # Nothing here waits for a GPU: positions are compared, not searched.
+        # Comparing positions, unlike searching them, does not wait for a GPU.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
         at_start = (positions == 0) & (lengths > 0)  # (B, T + 2)
         at_end = (positions == lengths + 1) & (lengths > 0)

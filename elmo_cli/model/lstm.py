@@ -1,8 +1,8 @@
 """One LSTM layer with projection, in one direction: the readable, differentiable reference.
 
-Sequences come packed, as in `torch.nn.utils.rnn.PackedSequence`: sorted by
-falling length, step after step, each step with only the sequences that still
-run. No padding is ever computed.
+Sequences are packed, as in `torch.nn.utils.rnn.PackedSequence`: the longest sequence comes first,
+and rows are stored step after step. Each step has only the sequences that still run, so that no
+padding is computed.
 
     step 0   a0 b0 c0       sizes = [3, 2, 1]
     step 1   a1 b1          rows  = a0 b0 c0 a1 b1 a2
@@ -24,7 +24,7 @@ from elmo_cli.model.options import LstmOptions
 from elmo_cli.model.packed_lstm import PackedLstm, autocast_dtype
 
 FORGET_BIAS = 1.0
-"""Number that is added to the forget gate at run time; the weights in the file exclude it."""
+"""Number that is added to the forget gate at run time. The bias in the file excludes it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Packing:
     """Layout of sentences of different lengths, packed step after step (see above)."""
 
     order: NDArray[np.int64]
-    """Sentences by falling length, shape (B,)."""
+    """Indices of the sentences, the longest first, shape (B,)."""
     sizes: list[int]
-    """Number of sentences that still run at each step, falling."""
+    """Number of sentences that still run at each step, in descending order."""
     sentences: NDArray[np.int64]
     """Sentence of each packed row, shape (N,)."""
     positions: NDArray[np.int64]
@@ -44,17 +44,17 @@ class Packing:
 
 
 def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
-    """Return the packed layout of sentences of the given lengths. Empty ones take no row."""
+    """Return the packed layout of sentences of the given lengths. Empty sentences take no row."""
     all_lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-all_lengths, kind="stable")
-    falling = all_lengths[order]
-    n_steps = int(falling[0]) if len(falling) else 0
-    # How many sentences are longer than 0, 1, ... steps.
-    sizes = np.searchsorted(-falling, -np.arange(n_steps), side="left")
+    ordered = all_lengths[order]
+    n_steps = int(ordered[0]) if len(ordered) else 0
+    # Number of sentences that are longer than 0, 1, ... tokens.
+    sizes = np.searchsorted(-ordered, -np.arange(n_steps), side="left")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     positions = np.repeat(np.arange(n_steps), sizes)
     ranks = np.arange(offsets[-1]) - offsets[positions]
-    reversal = offsets[falling[ranks] - 1 - positions] + ranks
+    reversal = offsets[ordered[ranks] - 1 - positions] + ranks
     return Packing(order, sizes.tolist(), order[ranks], positions, reversal)
 
 
@@ -96,14 +96,14 @@ class Lstm(nn.Module):
 
         Args:
             inputs: float, shape (N, P), packed.
-            sizes: Number of sequences that run at each step, falling; sums to N.
-            state: State that each sequence starts from; None is the zero state.
+            sizes: Number of sequences that run at each step, in descending order. They sum to N.
+            state: State in which each sequence starts. None is the zero state.
 
         Returns:
             The hidden states, shaped like the inputs, and the state at the end of each sequence.
         """
         state = state or self.initial_state(sizes[0] if sizes else 0)
-        # torch's compilers cannot follow into the kernels.
+        # torch.compile cannot trace the kernels.
         if sizes and torch.is_grad_enabled() and not torch.compiler.is_compiling():
             return self._packed(inputs, sizes, state)
         return self.by_steps(inputs, sizes, state)
@@ -114,7 +114,7 @@ class Lstm(nn.Module):
         """Compute `forward` step by step: the readable version."""
         hidden, cell = state
         weight_ih, weight_hh = torch.split(self.gates.weight, self.options.projection_dim, dim=1)
-        # The inputs of all steps are known beforehand: one linear layer for all of them.
+        # The inputs of all steps are known, so that one product serves them all.
         input_gates = functional.linear(inputs, weight_ih)  # (N, 4 D)
         outputs, ended = [], []
         for step_gates in torch.split(input_gates, list(sizes)):
@@ -122,7 +122,7 @@ class Lstm(nn.Module):
             if size < len(hidden):
                 ended.append(LstmState(hidden[size:], cell[size:]))
                 hidden, cell = hidden[:size], cell[:size]
-            # The bias goes with the hidden state: the order of additions of the reference.
+            # AllenNLP adds the bias to this product, too. The order of additions changes the bits.
             step_gates = step_gates + functional.linear(hidden, weight_hh, self.gates.bias)
             hidden, cell = self._step(step_gates, cell)  # (size, P), (size, D)
             outputs.append(hidden)
@@ -149,7 +149,7 @@ class Lstm(nn.Module):
             sizes,
             tuple(bound or math.inf for bound in (self.options.cell_clip, self.options.proj_clip)),
         )
-        # Sequence k runs in as many steps as have more than k sequences; this is its last row.
+        # Sequence k runs in each step that has more than k sequences. `rows` are the last of them.
         n_steps = np.searchsorted(-np.asarray(sizes), -np.arange(n), side="left")
         starts = np.cumsum([0, *sizes[:-1]])
         rows = torch.from_numpy(starts[n_steps - 1] + np.arange(n)).to(inputs.device)
@@ -174,5 +174,5 @@ class Lstm(nn.Module):
 
 
 def clip(values: Tensor, bound: float | None) -> Tensor:
-    """Clip values to [-bound, bound]; return them unchanged if the bound is None or 0."""
+    """Clip values to [-bound, bound]. Return them unchanged if the bound is None or 0."""
     return values.clamp(-bound, bound) if bound else values

@@ -7,8 +7,8 @@ Their folder contains
     char.dic, word.dic      one symbol, a tab and its id per line
     token_embedder.pkl, encoder.pkl     the weights
 
-A token is read as its Unicode characters and its word; a model has one table for each, or for
-one of them. Except for the token encoder, these models are ordinary biLMs.
+A model reads the Unicode characters of a token, the token as a word, or both, and has one table
+for each. Except for the token encoder, these models are ordinary biLMs.
 
 The weights are PyTorch state dicts, matrices (out, in):
 
@@ -23,7 +23,7 @@ The weights are PyTorch state dicts, matrices (out, in):
         .state_linearity.weight, bias       (4 D, P), (4 D): f with its bias of 1
         .state_projection.weight            (P, D)
 
-They are pickles, of which only tensors are read.
+The files are pickles. Only tensors are read from them.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 from elmo_cli.model.vocabulary import read_words
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
 
-Take = Callable[..., Tensor]
-"""Function that returns a tensor of a file by its name and shape."""
+ReadTensor = Callable[..., Tensor]
+"""Function that reads a tensor of a file by its name and shape."""
 
-START_TOKEN: Final = "<bos>"
-END_TOKEN: Final = "<eos>"
+BOS_TOKEN: Final = "<bos>"
+EOS_TOKEN: Final = "<eos>"
 
 _UNKNOWN: Final = "<oov>"
 _PADDING: Final = "<pad>"
@@ -54,16 +54,16 @@ _PADDING: Final = "<pad>"
 _WORD_START: Final = "<eow>"
 _WORD_END: Final = "<bow>"
 _NAMELESS: Final = "\u3000"
-"""Symbol of a line without one: a space, of which the lexicons contain only this one."""
+"""Symbol of a line with a number alone: the ideographic space, which `read_words` strips."""
 _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
     "characters.char_embedding.weight": "char_emb_layer.embedding.weight",
 }
-"""Parameters with a row for "no token here", and their tensors, which lack this row."""
+"""Parameters with a row for "no token here", and their tensors in the file, without this row."""
 
 
 class Lexicon(dict[str, int]):
-    """Characters or words with the rows of their table."""
+    """Row in the table of each character or word."""
 
     @property
     def n_rows(self) -> int:
@@ -95,7 +95,9 @@ def _read_lexicon(path: Path) -> Lexicon:
     try:
         lexicon = Lexicon((symbol or _NAMELESS, int(row)) for symbol, _, row in lines)
     except ValueError as error:
-        raise ModelError(f"{path}: expected a symbol, a tab and a number a line: {error}") from None
+        raise ModelError(
+            f"{path}: expected a symbol, a tab and a number in each line: {error}"
+        ) from None
     if _UNKNOWN not in lexicon:
         raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
     return lexicon
@@ -104,7 +106,7 @@ def _read_lexicon(path: Path) -> Lexicon:
 class LexiconEncoder(TokenEncoder):
     """Token encoder that projects the word's row next to the features of its characters."""
 
-    boundaries = (START_TOKEN, END_TOKEN)
+    boundaries = (BOS_TOKEN, EOS_TOKEN)
 
     def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
         super().__init__()
@@ -123,27 +125,28 @@ class LexiconEncoder(TokenEncoder):
         self._max_characters = options.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
-        """Return the ids of tokens; a literal `<bos>` or `<eos>` has the ids of that boundary.
+        """Return the ids of tokens. A literal `<bos>` or `<eos>` has the ids of that boundary.
 
-        They are int64, shape (N, 1 + C): the word (1 if words are not used), then C characters
-        or none; each is one higher than the row of its table.
+        They are int64, shape (N, 1 + C): the id of the word (1 if the model has no words), then
+        the ids of C characters. C is 0 for a model without characters. Each id is one higher than
+        the row in its table.
         """
         characters, words = self.lexicons
         n_characters = self._max_characters if characters else 0
         ids = np.zeros((len(tokens), 1 + n_characters), dtype=np.int64)
         for row, token in zip(ids, tokens, strict=True):
             is_boundary = token in self.boundaries
-            cut = token if is_boundary else token[: self._max_characters - 2]
+            word = token if is_boundary else token[: self._max_characters - 2]
             if words:
-                row[0] = words.row(cut)
+                row[0] = words.row(word)
             if characters:
-                symbols = [_WORD_START, *([cut] if is_boundary else cut), _WORD_END]
+                symbols = [_WORD_START, *([word] if is_boundary else word), _WORD_END]
                 symbols += [_PADDING] * (n_characters - len(symbols))
                 row[1:] = [characters.row(symbol) for symbol in symbols]
         return torch.from_numpy(ids + 1)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Encode tokens, int64, shape (N, 1 + C): `token_ids`, as float, shape (N, P)."""
+        """Encode ids of `token_ids`, int64, shape (N, 1 + C): float, shape (N, P)."""
         parts = []
         if self.words is not None:
             parts.append(self.words(ids[:, 0]))  # (N, W)
@@ -162,56 +165,59 @@ def read_many_langs(
     """Build a model from encoder.pkl and token_embedder.pkl, in float32."""
     with torch.device("meta"), Uninitialized():  # shapes without values
         bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
-    take = _read(token_encoder)
-    state = {
-        f"token_encoder.{name}": _token_parameter(take, name, tuple(values.shape))
+    read_tensor = _open_tensors(token_encoder)
+    parameters = {
+        f"token_encoder.{name}": _token_parameter(read_tensor, name, tuple(values.shape))
         for name, values in bilm.token_encoder.state_dict().items()
     }
-    state |= _lstm_parameters(_read(encoder), options.lstm)
-    bilm.load_state_dict(state, assign=True)
+    parameters |= _lstm_parameters(_open_tensors(encoder), options.lstm)
+    bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
-def _token_parameter(take: Take, name: str, shape: tuple[int, ...]) -> Tensor:
+def _token_parameter(read_tensor: ReadTensor, name: str, shape: tuple[int, ...]) -> Tensor:
     """Return a parameter of the token encoder from the tensors of token_embedder.pkl."""
     if name in _TABLES:
-        return below_padding(take(_TABLES[name], shape[0] - 1, shape[1]))
+        return below_padding(read_tensor(_TABLES[name], shape[0] - 1, shape[1]))
     name = name.removeprefix("characters.")
     if not name.startswith("highways"):
-        return take(name, *shape)
+        return read_tensor(name, *shape)
     _, k, gate, kind = name.split(".")
-    transform, carry = take(f"highways._layers.{k}.{kind}", 2 * shape[0], *shape[1:]).chunk(2)
+    highway = read_tensor(f"highways._layers.{k}.{kind}", 2 * shape[0], *shape[1:])
+    transform, carry = highway.chunk(2)
     # Their gate weights the input, ours weights the transformed input.
     return -carry if gate == "carry" else transform
 
 
-def _lstm_parameters(take: Take, options: LstmOptions) -> dict[str, Tensor]:
+def _lstm_parameters(read_tensor: ReadTensor, options: LstmOptions) -> dict[str, Tensor]:
     """Return the parameters of the LSTMs from the tensors of encoder.pkl."""
-    state = {}
+    parameters = {}
     gates, size = 4 * options.dim, options.projection_dim
     for direction in ("forward", "backward"):
         for layer in range(options.n_layers):
             ours, theirs = f"{direction}_layers.{layer}", f"{direction}_layer_{layer}"
-            weight_ih = take(f"{theirs}.input_linearity.weight", gates, size)
-            weight_hh = take(f"{theirs}.state_linearity.weight", gates, size)
-            state[f"{ours}.gates.weight"] = _in_our_order(torch.cat([weight_ih, weight_hh], dim=1))
-            bias = _in_our_order(take(f"{theirs}.state_linearity.bias", gates))
+            weight_ih = read_tensor(f"{theirs}.input_linearity.weight", gates, size)
+            weight_hh = read_tensor(f"{theirs}.state_linearity.weight", gates, size)
+            weight = _reorder_gates(torch.cat([weight_ih, weight_hh], dim=1))
+            bias = _reorder_gates(read_tensor(f"{theirs}.state_linearity.bias", gates))
             bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
-            state[f"{ours}.gates.bias"] = bias
-            projection = take(f"{theirs}.state_projection.weight", size, options.dim)
-            state[f"{ours}.projection.weight"] = projection
-    return state
+            projection = read_tensor(f"{theirs}.state_projection.weight", size, options.dim)
+            parameters[f"{ours}.gates.weight"] = weight
+            parameters[f"{ours}.gates.bias"] = bias
+            parameters[f"{ours}.projection.weight"] = projection
+    return parameters
 
 
-def _in_our_order(values: Tensor) -> Tensor:
+def _reorder_gates(values: Tensor) -> Tensor:
+    """Return gates i, f, j, o in the order i, j, f, o."""
     input_gate, forget_gate, memory, output_gate = values.chunk(4)
     return torch.cat([input_gate, memory, forget_gate, output_gate])
 
 
-def _read(path: Path) -> Take:
-    """Read a file of tensors; return a function that returns one of them, in float32."""
+def _open_tensors(path: Path) -> ReadTensor:
+    """Load a file of tensors. Return a function that returns one of them, in float32."""
     try:
-        # This never runs code that a pickle names.
+        # `weights_only` never runs code that a pickle names.
         tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
         raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
@@ -219,13 +225,13 @@ def _read(path: Path) -> Take:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.
         raise WeightsError(
-            f"{path}: expected a PyTorch file of tensors alone, found something else or a "
-            f"damaged one ({type(error).__name__}); get it again"
+            f"{path}: not a valid PyTorch file of tensors ({type(error).__name__}). Download it "
+            "again."
         ) from None
 
-    def take(name: str, *shape: int) -> Tensor:
+    def read_tensor(name: str, *shape: int) -> Tensor:
         values = tensors.get(name)
-        found = tuple(values.shape) if isinstance(values, Tensor) else "nothing"
+        found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
         if found != shape:
             raise WeightsError(
                 f"{path} does not fit the options and the lexicons: {name}: expected {shape}, "
@@ -238,4 +244,4 @@ def _read(path: Path) -> Take:
         weights: Tensor = values.float()
         return weights
 
-    return take
+    return read_tensor

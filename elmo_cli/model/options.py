@@ -1,6 +1,6 @@
 """Architecture of a model, parsed from options.json and checked.
 
-The file is bilm-tf's. Two objects matter: `lstm`, always, and `char_cnn`, which word-level
+The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which word-level
 models lack. Keys that matter only in training are ignored. The config.json of ELMoForManyLangs
 names a file with these contents under other keys.
 """
@@ -82,7 +82,7 @@ class ManyLangsOptions(ModelOptions):
     word_dim: int
     """Size of a word's row; 0 if only characters are used."""
     max_characters_per_token: int
-    """Number of character ids per token, including its two end marks; its word is cut too."""
+    """Number of character ids per token, including its two end marks. Words are truncated, too."""
 
     @property
     def token_limit(self) -> TokenLimit | None:
@@ -94,7 +94,7 @@ def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
     Raises:
-        OptionsError: The file cannot be read, or does not describe a model; names all errors.
+        OptionsError: The file cannot be read, or does not describe a model. All errors are named.
     """
     return read_options_and_training(path)[0]
 
@@ -103,8 +103,8 @@ class TrainedWith(NamedTuple):
     """Defaults for the use of a model, from its training by `elmo train`."""
 
     initial_state: Literal["zero", "warm"]
-    """Initial state of sentences. A model that was trained with carried state starts warm: it
-    never met the zero state, and a fixed state leaves sentences independent."""
+    """Initial state of sentences. It is `warm` for a model that was trained with carried state:
+    the zero state is unknown to it, and a fixed state keeps sentences independent."""
     tokenizer: str | None
     """Tokenizer of the training text, such as `moses:en`; None if the text had tokens already."""
 
@@ -133,7 +133,7 @@ def read_training(path: str | Path) -> TrainedWith:
 
 
 def _parse_training(content: Mapping[str, Any]) -> TrainedWith:
-    """Return what `elmo train` writes into options.json; another form counts as missing."""
+    """Return the defaults that `elmo train` wrote into options.json. Other values are ignored."""
     training = content.get("training")
     if not isinstance(training, dict):
         return TrainedWith("zero", None)
@@ -150,7 +150,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
         content = json.loads(read_text(path))
     except OSError as error:
         raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise it too.
+    except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise a ValueError.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
         raise OptionsError(f"{path}: expected a JSON object, found {_shown(content)}")
@@ -192,7 +192,7 @@ _Check = tuple[str, Callable[[Any], bool]]
 def _read(
     content: Mapping[str, Any], name: str, checks: Mapping[str, _Check], errors: list[str]
 ) -> dict[str, Any]:
-    """Return the values of an object of the file; add an error for each invalid one."""
+    """Return the values of an object of the file, and append a message per invalid value."""
     found = content.get(name)
     if not isinstance(found, dict):
         errors.append(f"{name}: expected an object, found {_shown(found)}")
@@ -205,12 +205,12 @@ def _read(
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else shown(json.dumps(value, ensure_ascii=False))
+    return "no value" if value is None else shown(json.dumps(value, ensure_ascii=False))
 
 
 _MAX_LAYERS: Final = 1000
 _MAX_SIZE: Final = 100_000
-"""Maximum sizes. Larger ones would fill the memory before the weights are found not to fit."""
+"""Maximum sizes. Larger ones would exhaust the memory before the weights are compared."""
 
 
 def _is_whole(value: Any, least: int, most: int = _MAX_SIZE) -> bool:
@@ -230,7 +230,7 @@ def _whole(least: int, most: int = _MAX_SIZE) -> _Check:
     return f"a whole number, {least} to {most:,}", lambda value: _is_whole(value, least, most)
 
 
-_MAX_CLIP: Final = 1e38  # float32's maximum is above it.
+_MAX_CLIP: Final = 1e38  # below float32's maximum
 _CLIP: Final = (
     f"a number, 0 to {_MAX_CLIP:g}, or null",
     lambda value: value is None or (type(value) in (int, float) and 0 <= value <= _MAX_CLIP),
@@ -273,19 +273,19 @@ _PUBLISHED: Final = ManyLangsOptions(
     max_characters_per_token=50,
 )
 _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-"""Files that come with their package instead of the models; both contain `_PUBLISHED`."""
+"""Files of the package ELMoForManyLangs, missing in its models. Both contain `_PUBLISHED`."""
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     """Return the architecture of the model whose config.json has this content."""
-    # The path comes from the disk of the training; only its name counts.
+    # The path comes from the machine of the training. Only its name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
         raise OptionsError(
-            f"{path}: config_path names {name!r}, which is not in the folder; copy it there"
+            f"{path}: config_path names {name!r}, which is missing in the folder. Copy it there."
         )
     found = read_json(architecture)
     errors: list[str] = []
@@ -306,7 +306,7 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
 def parameters_by_part(
     options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
 ) -> dict[str, int]:
-    """Count the values in the weights file of a model; words count if their number is known."""
+    """Return the number of parameters of each part. The word table needs `n_words`."""
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
         word_dim, projects = options.word_dim, True

@@ -1,13 +1,13 @@
 """Fast, differentiable LSTM layer: the function of `Lstm.by_steps`, with its gradients.
 
-The forward pass keeps the gates after sigmoid and tanh. In the backward pass, each step yields the
-gradients of its gates; the gradient of a weight is one product over the rows of all steps:
+The forward pass stores the gates after sigmoid and tanh. In the backward pass, each step computes
+the gradients of its gates. The gradient of a weight is one product over the rows of all steps:
 
     m = sigmoid(o) * tanh(c)
     dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
 
-Products with the same weight at every step, and elementwise work, run in C where the kernels were
-compiled.
+Compiled kernels, if there are any, compute the products that each step repeats with one weight,
+and the elementwise work.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from elmo_cli.errors import ElmoError
 
 
 class PackedLstm(Function):
-    """An LSTM over packed sequences. It can be differentiated once."""
+    """LSTM over packed sequences. It can be differentiated once."""
 
     @staticmethod
     def forward(
@@ -36,12 +36,12 @@ class PackedLstm(Function):
         weight: Tensor,  # W_ih and W_hh side by side, (4 D, 2 P)
         bias: Tensor,  # including FORGET_BIAS, (4 D,)
         projection: Tensor | None,  # W_hr, (P, D)
-        sizes: Sequence[int],  # number of sequences at each step, falling from B
+        sizes: Sequence[int],  # number of sequences at each step, in descending order from B
         clips: tuple[float, float],  # maximum of a cell, and of a hidden state
     ) -> tuple[Tensor, Tensor]:
         """Return the hidden states of all steps, (N, P), and their cells, (N, D).
 
-        All are floats; all but the cells have the type of the inputs.
+        All arguments are float. All except the cells have the type of the inputs.
         """
         weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
         gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
@@ -51,7 +51,7 @@ class PackedLstm(Function):
         hidden_gates = make_linear(weight_hh)
         project = None if projection is None else make_linear(projection)
         kinds = memory.dtype, memory.dtype, cells.dtype, float, cells.dtype, memory.dtype
-        step = _function("training_cells", memory, cells, *kinds) or _next_cells
+        step = _find_step("training_cells", memory, cells, *kinds) or _next_cells
         workspace = gates.new_empty(sizes[0], gates.shape[1])
         before, cells_before = hidden, cell.contiguous()
         for rows in _steps(sizes):
@@ -71,10 +71,9 @@ class PackedLstm(Function):
     @staticmethod
     def backward(ctx: Any, d_outputs: Tensor | None, d_cells: Tensor | None) -> Any:
         """Return the gradients of the float arguments of `forward`."""
-        if torch.is_grad_enabled():  # Second derivatives would take these tensors for constants.
+        if torch.is_grad_enabled():  # A second derivative would treat these tensors as constants.
             raise ElmoError(
-                "the LSTM: expected gradients that are differentiated no further, found "
-                "create_graph=True; leave it out"
+                "the LSTM: gradients cannot be differentiated again. Remove create_graph=True."
             )
         inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = ctx.saved_tensors
         d_outputs = torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
@@ -82,8 +81,8 @@ class PackedLstm(Function):
         hidden_gates = make_linear(weight_hh.t())
         project = None if projection is None else make_linear(projection.t())
         kinds = memory.dtype, memory.dtype, cells.dtype, float, *2 * (cells.dtype,), memory.dtype
-        step = _function("training_gradients", memory, cells, *kinds) or _gradients
-        clipped = outputs.abs() >= ctx.clips[1]  # Clipped values pass no gradient on.
+        step = _find_step("training_gradients", memory, cells, *kinds) or _gradients
+        clipped = outputs.abs() >= ctx.clips[1]  # Clipped values have no gradient.
         d_gates, d_cell, d_hidden = torch.empty_like(gates), torch.zeros_like(cell), hidden[:0]
         steps = _steps(ctx.sizes)
         cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
@@ -101,7 +100,7 @@ class PackedLstm(Function):
         hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
         parts = [part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)]
         columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
-        # Gradients have the memory layout of their weights; autograd would copy them otherwise.
+        # Without the memory layout of the weights, autograd would copy their gradients.
         d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
         d_projection = None
         if projection is not None:
@@ -111,7 +110,7 @@ class PackedLstm(Function):
 
 
 def autocast_dtype(values: Tensor) -> torch.dtype:
-    """Return the type in which autocast computes products of these values."""
+    """Return the data type in which products of these values are computed, also under autocast."""
     kind = values.device.type
     if torch.is_autocast_enabled(kind) and values.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)
@@ -119,15 +118,15 @@ def autocast_dtype(values: Tensor) -> torch.dtype:
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:
-    """Yield the rows of each step."""
+    """Return the rows of each step."""
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def _function(
+def _find_step(
     name: str, memory: Tensor, cells: Tensor, *types: type | torch.dtype
 ) -> Callable[..., None] | None:
-    """Return the C function for these types, or None; it takes the arguments of those below."""
+    """Return the kernel that replaces `_next_cells` or `_gradients` for these types, or None."""
     function = find_kernel(f"{name}_{memory.dtype}", int, int, *types)
     if function is None or memory.device.type != "cpu" or cells.dtype != torch.float32:
         return None

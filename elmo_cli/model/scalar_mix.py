@@ -1,4 +1,4 @@
-"""Weighted sum of the biLM's layers, which a task learns (Peters et al., 2018, section 3.2)."""
+"""Weighted sum of the biLM's layers, learned by a task (Peters et al., 2018, section 3.2)."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,14 @@ class ScalarMix(nn.Module):
         initial_scalar_parameters: Sequence[float] | None = None,
         trainable: bool = True,
     ) -> None:
-        """Start with equal weights, or those given.
+        """Create the parameters.
 
         Args:
             mixture_size: Number of layers, L.
-            do_layer_norm: Normalise each layer first, by the mean and the variance of
-                all its values under the mask.
-            initial_scalar_parameters: s, before the softmax; None is zeros.
-            trainable: Whether s and gamma get gradients.
+            do_layer_norm: Normalize each layer first, by the mean and the variance of all its
+                values under the mask.
+            initial_scalar_parameters: s, before the softmax. None is zeros: equal weights.
+            trainable: True if s and gamma get gradients.
         """
         super().__init__()
         self.mixture_size = mixture_size
@@ -35,7 +35,7 @@ class ScalarMix(nn.Module):
         if values is None:
             values = [0.0] * mixture_size
         if len(values) != mixture_size:
-            raise InputError(f"expected {mixture_size} mix parameters, found {len(values)}")
+            raise InputError(f"mix parameters: expected {mixture_size}, found {len(values)}")
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
             nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable) for value in values
@@ -46,25 +46,25 @@ class ScalarMix(nn.Module):
         """Mix layers.
 
         Args:
-            tensors: L layers, float, shape (B, T, W) each; any dimensions before the last.
-            mask: int64 or bool, shape (B, T): positions that count in the mean and
-                the variance; None is all of them. Not used without layer norm.
+            tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace B and T.
+            mask: int64 or bool, shape (B, T): positions that count in the mean and the variance.
+                None is all of them. The mask is unused without layer norm.
 
         Returns:
             float, shape (B, T, W).
         """
         if len(tensors) != self.mixture_size:
-            raise InputError(f"expected {self.mixture_size} layers to mix, found {len(tensors)}")
+            raise InputError(f"layers to mix: expected {self.mixture_size}, found {len(tensors)}")
         if self.do_layer_norm:
             counted = tensors[0].new_ones(tensors[0].shape[:-1]) if mask is None else mask
-            tensors = [_normalise(tensor, counted) for tensor in tensors]
+            tensors = [_normalize(tensor, counted) for tensor in tensors]
         weights = functional.softmax(torch.cat(list(self.scalar_parameters)), dim=0)[:, None]
         pieces = [weight * tensor for weight, tensor in zip(weights, tensors, strict=True)]
         mixed: Tensor = self.gamma * sum(pieces)
         return mixed
 
 
-def _normalise(tensor: Tensor, mask: Tensor) -> Tensor:
+def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
     """Subtract the mean from a layer and divide by its standard deviation, under the mask."""
     # In half precision the sum of the squares of a batch would overflow.
     tensor = tensor.to(torch.promote_types(tensor.dtype, torch.float32))

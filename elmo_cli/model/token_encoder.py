@@ -1,8 +1,8 @@
-"""Token encoders: from tokens to token vectors, each token without its neighbours.
+"""Token encoders: from tokens to token vectors, each token independent of its neighbours.
 
-`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers
-(Srivastava et al., 2015) as Jozefowicz et al. (2016) use it; `WordEncoder` is
-the table that word-level models have instead.
+`CharacterEncoder` is the character CNN of Kim et al. (2016) with highway layers (Srivastava et
+al., 2015), as in Jozefowicz et al. (2016). `WordEncoder` is the table that word-level models have
+instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,11 +26,12 @@ from elmo_cli.text.records import check_sentence
 
 CHUNK_TOKENS = 1024
 """Number of tokens that are encoded together, to limit memory."""
-LIKE_TOKENS = 128
+CONVOLVED_TOKENS = 128
 """Number of tokens of similar length that are convolved together."""
-# AllenNLP's vocabularies have "@@PADDING@@" at 0, and this index for all unknown words.
 PADDING_INDEX: Final = 0
+"""Index of "@@PADDING@@" in AllenNLP's vocabularies."""
 UNKNOWN_WORD: Final = "@@UNKNOWN@@"
+"""Word that represents all unknown words in AllenNLP's vocabularies."""
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -51,9 +52,9 @@ def pad_ids(
 ) -> Tensor:
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
     ids = [token_ids(check_sentence(sentence)) for sentence in sentences]
-    return pad_sequence([*ids, token_ids([])], batch_first=True)[
-        :-1
-    ]  # pad_sequence needs at least one sequence.
+    # pad_sequence needs at least one sequence. The additional empty one is removed again.
+    padded = pad_sequence([*ids, token_ids([])], batch_first=True)
+    return padded[:-1]
 
 
 class CharacterFeatures(nn.Module):
@@ -79,7 +80,7 @@ class CharacterFeatures(nn.Module):
 
     def convolve(self, embedded: Tensor) -> Tensor:
         """Compute the maximum of each filter over K characters: float, (N, K, C) to (N, F)."""
-        # Lower precision gains nothing here: oneDNN compiles a product for each number of windows.
+        # A lower precision is no faster: oneDNN compiles a product for each number of windows.
         with torch.autocast(embedded.device.type, enabled=False):
             features = [conv(embedded).amax(dim=1) for conv in self.convolutions]  # (N, count)
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
@@ -88,15 +89,15 @@ class CharacterFeatures(nn.Module):
     def _convolve_by_length(self, ids: Tensor) -> Tensor:
         """Convolve ids, (N, 50), with little padding: tokens of similar length together.
 
-        Windows inside the padding all give the same value, and one of them is enough: each chunk
-        is cut to its longest token and one window of the widest filter.
+        All windows inside the padding have one value, so that one window is enough: each group is
+        truncated after its longest token and one window of the widest filter.
         """
         columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
         lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
         order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
         features = []
-        for rows in torch.split(order, LIKE_TOKENS):
+        for rows in torch.split(order, CONVOLVED_TOKENS):
             longest = int(lengths[rows[-1:]].sum())  # The sum is 0 without tokens.
             features.append(self.convolve(self.char_embedding(ids[rows, : longest + widest])))
         return torch.cat(features).index_select(0, order.argsort())  # (N, F)
@@ -120,7 +121,7 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
 
 
 class Convolution(nn.Conv1d):
-    """Filters over the positions of tokens, as one product of all windows with all filters.
+    """Convolution over the characters of tokens, as one product of all windows and all filters.
 
     With few channels this takes half the time of torch's own convolution, and oneDNN does not
     cache a kernel for each shape.
@@ -185,7 +186,7 @@ class TokenTable(nn.Module):
         super().__init__()
         self.words = list(words)
         self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
-        # The state dict does not need it: it follows from the weights.
+        # The table is not in the state dict, because it follows from the weights.
         self.register_buffer("vectors", torch.empty(0), persistent=False)
         self.fill(encoder)
 
@@ -198,25 +199,25 @@ class TokenTable(nn.Module):
             [*self.words, *encoder.boundaries],
         )
 
-    def slots(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
+    def find_rows(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
         """Return the rows of `vectors` for word indices, with boundaries: shape (B, T + 2).
 
         -1 marks a word that the table does not contain. Word indices are int64, shape (B, T).
         """
         n_words = len(self.words)
-        held = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
-        held &= word_inputs != self._unknown  # The index is -1 if the list lacks this word.
-        slots = functional.pad(word_inputs.long().where(held, -1), (1, 1), value=n_words)
+        is_known = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
+        is_known &= word_inputs != self._unknown  # The index is -1 if the list lacks this word.
+        rows = functional.pad(word_inputs.long().where(is_known, -1), (1, 1), value=n_words)
         ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
-        return slots.scatter(1, ends, n_words + 1)
+        return rows.scatter(1, ends, n_words + 1)
 
-    def forward(self, slots: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
-        """Look up slots, int64, shape (N,): token vectors, float, shape (N, P).
+    def forward(self, rows: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
+        """Look up rows, int64, shape (N,), of token vectors: float, shape (N, P).
 
         Tokens without a row are encoded from their ids, int64, shape (N, 50).
         """
-        vectors = self.vectors[slots.clamp(min=0)]  # (N, P)
-        missing = (slots < 0).nonzero()[:, 0]
+        vectors = self.vectors[rows.clamp(min=0)]  # (N, P)
+        missing = (rows < 0).nonzero()[:, 0]
         if len(missing):
             vectors[missing] = encoder(ids[missing]).to(vectors.dtype)
         return vectors

@@ -1,11 +1,11 @@
 """Ids of tokens: of their characters, as in the published ELMo models, or of words.
 
 The characters of a token are its first 48 UTF-8 bytes. Its row of 50 ids is: word start, the
-bytes, word end, padding to the end. Every id in the result is one higher, so that a row of
-zeros can mean "no token here".
+bytes, word end, padding to the end. Every id in the result is one higher, so that a row of zeros
+can mean "no token here".
 
 A vocabulary file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then
-words by falling count.
+words by descending count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,10 +42,10 @@ def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -
 
     Args:
         tokens: N tokens. A literal `<S>` or `</S>` has the row of that boundary.
-        max_characters: Number of ids per token; longer tokens lose their last bytes.
+        max_characters: Number of ids per token. Longer tokens lose their last bytes.
 
     Returns:
-        int64, shape (N, max_characters), values 1 to 261; 261 pads inside a token.
+        int64, shape (N, max_characters), values 1 to 261. 261 pads the row of a token.
     """
     ids = np.full((len(tokens), max_characters), PADDING, dtype=np.int64)
     for row, token in zip(ids, tokens, strict=True):
@@ -59,14 +59,14 @@ def character_ids(tokens: Sequence[str], max_characters: int = MAX_CHARACTERS) -
 def _codes(token: str, longest: int) -> NDArray[np.int64]:
     if token in _SPECIAL:
         return np.array([_SPECIAL[token]], dtype=np.int64)
-    # Lone surrogates cannot be encoded in UTF-8. bilm-tf skips them too.
+    # UTF-8 cannot encode lone surrogates. bilm-tf ignores them, too.
     encoded = token.encode("utf-8", "ignore")[:longest]
     return np.frombuffer(encoded, dtype=np.uint8).astype(np.int64)
 
 
 UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
-"""Words of every vocabulary; the first ones in vocabularies that are written here."""
+"""Words of every vocabulary. They come first in vocabularies that `elmo train` writes."""
 
 
 class Vocabulary:
@@ -78,7 +78,7 @@ class Vocabulary:
         missing = [word for word in SPECIAL_TOKENS if word not in self._index]
         if missing:
             raise InputError(
-                f"a vocabulary needs the words {', '.join(missing)}, each on a line of its own"
+                f"the vocabulary lacks the words {', '.join(missing)}. Add each on its own line."
             )
         self._unknown = self._index[UNKNOWN_TOKEN]
 
@@ -89,13 +89,13 @@ class Vocabulary:
         return word in self._index
 
     def indices(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """Return the index of each token, from 0; of `<UNK>` for unknown ones: int64, (N,)."""
+        """Return the index of each token, from 0: int64, (N,). Unknown tokens count as `<UNK>`."""
         lookup, unknown = self._index.get, self._unknown
         return np.fromiter((lookup(token, unknown) for token in tokens), np.int64, len(tokens))
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
-    """Read a vocabulary file; raise an `InputError` if it is not one."""
+    """Read a vocabulary file. Raise an `InputError` for another file."""
     words = read_words(path)
     try:
         return Vocabulary(words)

@@ -1,13 +1,13 @@
 """Files of named tensors, and the weights of a biLM in such a file.
 
 A file whose name ends in .safetensors is read by the package of that name (an extra), any other by
-h5py. A tensor has one name in both formats; "/" splits names into groups. Shapes are known before
+h5py. A tensor has one name in both formats, in which "/" separates groups. Shapes are known before
 a value is read, and values are read one tensor at a time. Large tensors are mapped where possible:
-their memory is pages of the file, which processes share and which the system can drop. Pages that
-are written to become private, and the file never changes.
+their memory is pages of the file, which processes share and which the system can drop. A page that
+a process writes to becomes private, so that the file never changes.
 
-The names of a biLM's weights are bilm-tf's: one table, read both ways. All matrices are stored
-(in, out):
+The names of a biLM's weights are bilm-tf's. `stored_parameters` lists them for reading and writing.
+All matrices are stored (in, out):
 
     char_embed                         (261, C)             character models
     CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 
 HDF5_SUFFIXES: Final = (".hdf5", ".h5")
 SAFETENSORS_SUFFIX: Final = ".safetensors"
-SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
+WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 
 BILM: Final = "the weights of a biLM"
 SOFTMAX: Final = "a softmax"
@@ -84,7 +84,7 @@ class TensorFile:
         elif names & {"sentence_to_index", "0"}:
             found = "activations, as `elmo embed` writes them"
         else:
-            found = ", ".join(sorted(names)[:5]) or "nothing"
+            found = ", ".join(sorted(names)[:5]) or "no tensors"
         if found not in kinds:
             raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
@@ -101,17 +101,17 @@ class TensorFile:
 
     def _shape(self, name: str) -> Shape | str:
         if name not in self._tensors:
-            return "nothing"
+            return "no tensor"
         tensor = self._tensors[name]
         return tuple(tensor.shape if isinstance(tensor, h5py.Dataset) else tensor.get_shape())
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
         """Read a tensor, or some of its rows, as a float32 copy."""
         self._check_float(name)
-        with _errors_named(self.path):
+        with _reporting_damage(self.path):
             values = self._tensors[name][rows]
             if not isinstance(values, np.ndarray):
-                values = values.float().numpy().copy()  # The view of the file may change.
+                values = values.float().numpy().copy()  # A view would change with the file.
             return np.asarray(values, dtype=np.float32)
 
     def _check_float(self, name: str) -> None:
@@ -128,7 +128,7 @@ class TensorFile:
     def load(self, name: str, shape: Shape) -> Tensor:
         """Read a tensor as float32, or map the pages of the file if it is large."""
         values: Array | None = None
-        with _errors_named(self.path), suppress(OSError):  # Some file systems cannot map files.
+        with _reporting_damage(self.path), suppress(OSError):  # Some file systems cannot map files.
             offset = self._offset(name)
             if 4 * math.prod(shape) >= MIN_MAPPED_BYTES and offset is not None and offset % 4 == 0:
                 values = np.memmap(self.path, np.float32, "c", offset, shape)
@@ -149,17 +149,17 @@ class TensorFile:
 
 @contextmanager
 def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Open a file of tensors; raise a `WeightsError` if it is missing or damaged."""
+    """Open a file of tensors. Raise a `WeightsError` if it is missing or damaged."""
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors", "safetensors")
-        with _errors_named(path, (OSError, safetensors.SafetensorError)):
+        with _reporting_damage(path, (OSError, safetensors.SafetensorError)):
             file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
     else:
-        with _errors_named(path):
+        with _reporting_damage(path):
             file = h5py.File(path, "r")
     with file:
-        with _errors_named(path):
+        with _reporting_damage(path):
             tensors = _find_tensors(file)
         yield TensorFile(path, tensors)
 
@@ -168,19 +168,19 @@ def _find_tensors(file: Any) -> dict[str, Any]:
     """Return all tensors of a file, without links and external data."""
     if not isinstance(file, h5py.File):
         return {name: file.get_slice(name) for name in sorted(file.keys())}
-    found = {}
+    datasets = {}
 
-    def keep(name: str, item: h5py.Dataset | h5py.Group) -> None:
+    def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
         if isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external):
-            found[name] = item
+            datasets[name] = item
 
-    file.visititems(keep)  # It follows no links.
-    return found
+    file.visititems(add)  # It follows no links.
+    return datasets
 
 
 @contextmanager
-def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> Iterator[None]:
-    """Turn errors of h5py and safetensors, which can only mean damage, into one that names it."""
+def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> Iterator[None]:
+    """Convert errors of h5py and safetensors, which can only mean damage, to a `WeightsError`."""
     try:
         yield
     except errors as error:
@@ -188,7 +188,7 @@ def _errors_named(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE) -> 
             reason = os.strerror(error.errno)
             raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)
-        message = f"{path}: the weights file is damaged, or is none: {reason}; get it again"
+        message = f"{path}: not a valid weights file: {reason}. Download it again."
         raise WeightsError(message) from None
 
 
@@ -217,8 +217,8 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # Both formats are assembled in memory: HDF5 crashes on a full disk, and only the owner could
-    # read a file of `save_file`.
+    # Both formats are assembled in memory: HDF5 crashes on a full disk, and a file that
+    # safetensors' `save_file` writes can be read only by its owner.
     with replaced(path) as partial:
         partial.write_bytes(content)
 
@@ -229,8 +229,8 @@ def write_tensors(
 Transform = Callable[[Tensor], Tensor]
 
 
-class Entry(NamedTuple):
-    """A dataset of the file with the parameter that it stores."""
+class StoredParameter(NamedTuple):
+    """Parameter of a `BiLm` and the dataset that stores it, with both conversions."""
 
     dataset: str
     parameter: str
@@ -238,18 +238,19 @@ class Entry(NamedTuple):
     to_dataset: Transform
 
 
-def _entry(dataset: str, parameter: str) -> Entry:
-    return Entry(dataset, parameter, lambda values: values, lambda values: values)
+def _unchanged(dataset: str, parameter: str) -> StoredParameter:
+    """Describe a parameter that is stored in its shape in torch."""
+    return StoredParameter(dataset, parameter, lambda values: values, lambda values: values)
 
 
-def _matrix(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a matrix: (in, out) in the file, (out, in) in torch."""
-    return Entry(dataset, parameter, Tensor.t, Tensor.t)
+def _matrix(dataset: str, parameter: str) -> StoredParameter:
+    """Describe a matrix: (in, out) in the file, (out, in) in torch."""
+    return StoredParameter(dataset, parameter, Tensor.t, Tensor.t)
 
 
-def _filter(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a filter: (1, width, C, count) in files, (count, C, width) in torch."""
-    return Entry(
+def _filter(dataset: str, parameter: str) -> StoredParameter:
+    """Describe a filter: (1, width, C, count) in the file, (count, C, width) in torch."""
+    return StoredParameter(
         dataset,
         parameter,
         lambda values: values[0].permute(2, 1, 0).contiguous(),  # contiguous like its gradient
@@ -257,38 +258,43 @@ def _filter(dataset: str, parameter: str) -> Entry:
     )
 
 
-def _lookup(dataset: str, parameter: str) -> Entry:
-    """Return an entry for a table whose row for "no token here" is not in the file."""
-    return Entry(dataset, parameter, below_padding, lambda values: values[1:])
+def _table(dataset: str, parameter: str) -> StoredParameter:
+    """Describe a table. The file lacks its row for "no token here"."""
+    return StoredParameter(dataset, parameter, below_padding, lambda values: values[1:])
 
 
 def below_padding(table: Tensor) -> Tensor:
-    """Return a table with one more row, the first, for "no token here"."""
+    """Return a table with an additional first row of zeros, for "no token here"."""
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
-def table(options: ModelOptions, *, projects: bool = True) -> Iterator[Entry]:
-    """Return all datasets of a weights file with the parameters of a `BiLm` that they store."""
+def stored_parameters(options: ModelOptions, *, projects: bool = True) -> Iterator[StoredParameter]:
+    """Yield all parameters of a `BiLm` that a weights file stores.
+
+    Args:
+        options: Architecture.
+        projects: True if the LSTMs have a projection; see `BiLm`.
+    """
     if options.char_cnn is None:
-        yield _lookup("embedding", "token_encoder.embedding.weight")
+        yield _table("embedding", "token_encoder.embedding.weight")
     else:
-        yield _lookup("char_embed", "token_encoder.char_embedding.weight")
+        yield _table("char_embed", "token_encoder.char_embedding.weight")
         for i in range(len(options.char_cnn.filters)):
             yield _filter(f"CNN/W_cnn_{i}", f"token_encoder.convolutions.{i}.weight")
-            yield _entry(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
+            yield _unchanged(f"CNN/b_cnn_{i}", f"token_encoder.convolutions.{i}.bias")
         for k in range(options.char_cnn.n_highway):
             for gate in ("carry", "transform"):
                 highway = f"token_encoder.highways.{k}.{gate}"
                 yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
-                yield _entry(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
+                yield _unchanged(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
         yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
-        yield _entry("CNN_proj/b_proj", "token_encoder.projection.bias")
+        yield _unchanged("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             lstm = f"{direction}_layers.{layer}"
             yield _matrix(f"{cell}/W_0", f"{lstm}.gates.weight")
-            yield _entry(f"{cell}/B", f"{lstm}.gates.bias")
+            yield _unchanged(f"{cell}/B", f"{lstm}.gates.bias")
             if projects:
                 yield _matrix(f"{cell}/W_P_0", f"{lstm}.projection.weight")
 
@@ -299,7 +305,7 @@ def read_weights(
     """Build the biLM of `options` with the weights of a file, in float32.
 
     Raises:
-        WeightsError: Tensors do not fit the options, or are not finite; names all of them.
+        WeightsError: Tensors do not fit the options, or are not finite. All of them are named.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
@@ -307,23 +313,23 @@ def read_weights(
         projects = has_projection or options.lstm.dim != options.lstm.projection_dim
         with torch.device("meta"), Uninitialized():  # shapes without values
             bilm = BiLm(options, vocabulary, projects=projects)
-        state = bilm.state_dict()
-        entries = list(table(options, projects=projects))
-        expected = {e.dataset: tuple(e.to_dataset(state[e.parameter]).shape) for e in entries}
+        parameters = bilm.state_dict()
+        stored = list(stored_parameters(options, projects=projects))
+        expected = {s.dataset: tuple(s.to_dataset(parameters[s.parameter]).shape) for s in stored}
         file.check_shapes(expected, "the options")
-        for entry in entries:
-            values = file.load(entry.dataset, expected[entry.dataset])
-            state[entry.parameter] = entry.to_parameter(values)
-    # The sum is not finite if any value is not, and needs only one pass.
-    faulty = [e.dataset for e in entries if not state[e.parameter].sum().isfinite()]
-    if faulty:
-        raise not_finite(path, faulty)
-    bilm.load_state_dict(state, assign=True)
+        for each in stored:
+            values = file.load(each.dataset, expected[each.dataset])
+            parameters[each.parameter] = each.to_parameter(values)
+    # If any value is not finite, the sum is not. The sum needs only one pass over the values.
+    invalid = [s.dataset for s in stored if not parameters[s.parameter].sum().isfinite()]
+    if invalid:
+        raise not_finite(path, invalid)
+    bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
 
 class Uninitialized(TorchFunctionMode):
-    """Context that skips the initialization of parameters; the weights file supplies the values.
+    """Context that skips the initialization of parameters, whose values the weights file supplies.
 
     Without it, torch imports its whole compiler to fill parameters on the meta device,
     although they have no values.
@@ -340,8 +346,8 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
     projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
     values = (
-        (entry.dataset, entry.to_dataset(parameters[entry.parameter].detach()).cpu().numpy())
-        for entry in table(bilm.options, projects=projects)
+        (each.dataset, each.to_dataset(parameters[each.parameter].detach()).cpu().numpy())
+        for each in stored_parameters(bilm.options, projects=projects)
     )
     write_tensors(path, values, "float32")
 

@@ -30,7 +30,7 @@ _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMAT
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
 """Suffixes of text, which need a format to be named: HDF5 under such a name is a mistake."""
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-"""Input formats whose tokens are stored beside the sentence."""
+"""Input formats whose tokens are stored next to the sentence."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class RecordFilter:
     attributes: Attributes = MappingProxyType({})
     """Further attributes of the output. A run resumes only where they are equal."""
     writer_type: "type[FormatWriter] | None" = None
-    """Writer in place of that of the output format; it cannot resume."""
+    """Writer that replaces the output format's writer. It cannot resume."""
 
     def begin(self) -> None:
         """Prepare to see all records. The method is called again if a run starts over."""
@@ -178,7 +178,7 @@ class FormatWriter:
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         self._file, self._format, self._attributes = file, output_format, attributes
         self.keeps_tokens = has_own_tokens(attributes) and not output_format.forget_sentences
-        """Whether tokens are stored next to each record."""
+        """True if tokens are stored next to each record."""
 
     def skip(self, number: int, record: Record) -> None:
         """Pass over a record that the file contains already, from an earlier run."""

@@ -203,7 +203,7 @@ class PackedFile:
         return found
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
-        """Read the texts of some records in a column; "" if there is no such column."""
+        """Read the texts of some records in a column. A missing column has "" for each."""
         if name not in self._rows:
             return [""] * (stop - start)
         parts = self._read(name, self._offsets[name][start : stop + 1])

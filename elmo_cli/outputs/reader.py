@@ -82,9 +82,9 @@ class Activations:
         self.attributes = self.files[0].attributes
         """Attributes of the file; of the first one if there are several."""
         self.has_keys = layouts[0].has_keys
-        """Whether records have ids."""
+        """True if records have ids."""
         self.has_sentences = all(layout.has_sentences for layout in layouts)
-        """Whether the file contains sentences."""
+        """True if the file contains sentences."""
 
     def __len__(self) -> int:
         return sum(len(file.numbers) for file in self.files)
@@ -97,8 +97,8 @@ class Activations:
         """Read a record by its number, id or sentence, or the records of a slice as a list.
 
         Raises:
-            IndexError: There is no such number.
-            KeyError: There is no such id or sentence.
+            IndexError: The number is out of range.
+            KeyError: No record has this id or sentence.
         """
         if isinstance(which, str):
             which = self.number_of(which)
@@ -124,7 +124,7 @@ class Activations:
         The last of equal sentences counts. The first call reads all names.
 
         Raises:
-            KeyError: There is no such record.
+            KeyError: No record has this name.
         """
         number = self._find(name)
         if number is None:
@@ -319,7 +319,7 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: its run is not finished; give its command again") from None
+            raise InputError(f"{path}: the run is not finished. Run its command again.") from None
         raise InputError(f"{path}: no such file of activations") from None
     except OSError as error:
         found = "something else" if "signature" in str(error) else system_reason(error)

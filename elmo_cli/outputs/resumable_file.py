@@ -146,7 +146,7 @@ class ResumableFile(FileIO):
         self._apply(0, {})
 
     def discard(self) -> None:
-        """Drop everything after the last checkpoint; remove the file if there is none."""
+        """Drop everything after the last checkpoint. Remove the file if it has no checkpoint."""
         os.ftruncate(self.fileno(), self._kept)
         super().close()
         if self.state is None:

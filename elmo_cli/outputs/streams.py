@@ -131,7 +131,7 @@ class ParquetWriter(_StreamWriter):
             self._write_held()
 
     def finish(self, attributes: Attributes) -> None:
-        """Write what is buffered, and these attributes in addition to those of the run."""
+        """Write the buffered rows, and add these attributes to the run's."""
         if self._held or self._writer is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}

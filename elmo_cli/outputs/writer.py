@@ -67,7 +67,7 @@ class ActivationsWriter:
             output_format: Format of the output.
             attributes: Attributes that record how the output was made.
             overwrite: Replace an existing file, and an unfinished run with other attributes.
-            writer_type: Writer in place of that of a format that cannot resume.
+            writer_type: Writer that replaces the format's writer. It cannot resume.
 
         Raises:
             OutputError: The file or an unfinished run exists and has other attributes, or none;
@@ -78,7 +78,7 @@ class ActivationsWriter:
         self.settings: dict[str, str] = {**attributes, **output_format.settings()}
         """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
-        """Whether the file is finished already; it is not changed then."""
+        """True if the file is finished already. It is not changed then."""
         self.n_records = 0
         self.run_state: dict[str, Any] = {}
         """State of the run at the last checkpoint."""
@@ -232,7 +232,7 @@ class ActivationsWriter:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    """Return the attributes that differ from those of an output, as messages show them.
+    """Describe the attributes that differ between an output (`there`) and a run (`here`).
 
     `model` does not count: models are compared by their content, not by their names.
     """
@@ -252,7 +252,7 @@ def end_attributes(
         n_records: Number of records in the output.
         progress: Progress in the input at its end.
         skipped: Reason why each skipped record was skipped, by its name.
-        has_keys: Whether records have ids, for a format whose records may have none.
+        has_keys: True if records have ids, for a format whose records may have none.
     """
     return {
         "records": str(n_records),

@@ -1,6 +1,6 @@
-"""SHA-256 sums of the files of a model, in a file that `sha256sum --check` reads too.
+"""SHA-256 sums of the files of a model, in a file that `sha256sum --check` can read.
 
-They are recorded when a model is downloaded. A mirror offers them as its list of files.
+They are recorded when a model is downloaded. A mirror publishes them as its list of files.
 """
 
 import logging
@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 SUMS: Final = "SHA256SUMS"
 
 _LINE: Final = re.compile(r"([0-9a-f]{64}) [ *]([^/\\.:][^/\\:]*)")
-"""A sum and the name of a file in the same folder, not a hidden one."""
+"""Sum and name of a file in one line. The file is in the folder of the list, and not hidden."""
 
 
 def read_sums(path: Path) -> dict[str, str]:
-    """Read the sums of a file, by the names of the files that they belong to.
+    """Return the sums in a file, by the names of the files that they belong to.
 
     Raises:
         ModelError: A line is no sum, or names a file in another folder.
@@ -30,13 +30,13 @@ def read_sums(path: Path) -> dict[str, str]:
     """
     sums = {}
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        found = _LINE.fullmatch(line.decode("utf-8", errors="replace"))
-        if found is None:
+        match = _LINE.fullmatch(line.decode("utf-8", errors="replace"))
+        if match is None:
             raise ModelError(
                 f"{path.name}, line {number}: expected a SHA-256 sum and the name of a file. Write "
                 "it with `sha256sum *`."
             )
-        sums[found[2]] = found[1]
+        sums[match[2]] = match[1]
     return sums
 
 
@@ -55,7 +55,7 @@ def known_sums(folder: Path) -> dict[str, str]:
 
 
 def record_sums(folder: Path, replaced: Collection[str] = ()) -> None:
-    """Record the sums of the files that have none yet, and of those that were replaced."""
+    """Record the sums of all files. Only missing sums and sums of replaced files are computed."""
     known = {name: digest for name, digest in known_sums(folder).items() if name not in replaced}
     sums = {path.name: known.get(path.name) or sha256(path) for path in model_files(folder)}
     if sums == known_sums(folder):
@@ -64,5 +64,5 @@ def record_sums(folder: Path, replaced: Collection[str] = ()) -> None:
         with renamed(folder / SUMS, folder / f".partial.{SUMS}") as partial:
             lines = [f"{digest}  {name}\n" for name, digest in sums.items()]
             partial.write_text("".join(lines), encoding="utf-8", newline="\n")
-    except OSError as error:  # The model itself is there, and works.
+    except OSError as error:  # The model works without its sums.
         logger.info("%s: cannot be written: %s", folder / SUMS, system_reason(error))

@@ -1,6 +1,6 @@
 """Conversion of weights to another format or data type, and of a model to a folder for the hub.
 
-Tensors keep their names and shapes, so no options are needed.
+Tensors keep their names and shapes, so that no options are required.
 """
 
 import shutil
@@ -13,7 +13,7 @@ from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, ch
 from elmo_cli.model.weights import (
     BILM,
     SOFTMAX,
-    SUFFIXES,
+    WEIGHTS_SUFFIXES,
     Array,
     not_finite,
     open_tensors,
@@ -27,12 +27,14 @@ from elmo_cli.version import __version__
 def convert_weights(
     source: str | Path, target: str | Path, dtype: str | None = None, *, overwrite: bool = False
 ) -> tuple[int, str]:
-    """Write the weights of a file, of a biLM or of a softmax, as another file.
+    """Write the weights of a biLM or a softmax to another file.
 
     Args:
+        source: Path of the weights.
         target: Path whose suffix .hdf5, .h5 or .safetensors chooses the format. The file appears
             when it is complete. Its metadata or attributes record its source.
-        dtype: `float32` or `float16`; None is float16 if all of `source` is, else float32.
+        dtype: `float32` or `float16`. None is float16 if all values of `source` are, else float32.
+        overwrite: Replace an existing file.
 
     Returns:
         The number of tensors, and their data type.
@@ -40,8 +42,8 @@ def convert_weights(
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))
     source, target = Path(source), Path(target)
-    if target.suffix not in SUFFIXES:
-        raise OutputError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
+    if target.suffix not in WEIGHTS_SUFFIXES:
+        raise OutputError(f"{target}: expected a name that ends in {', '.join(WEIGHTS_SUFFIXES)}")
     check_output(target, overwrite=overwrite, source=source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
@@ -57,14 +59,15 @@ def convert_weights(
 
 
 def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
-    """Convert the values of a tensor to `dtype`; raise a `WeightsError` if one is not finite."""
+    """Convert the values of a tensor to `dtype`. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise not_finite(source, [name])
     with np.errstate(over="ignore"):
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():
         raise WeightsError(
-            f"{source}: values beyond {dtype} ({np.finfo(dtype).max:,.0f}) in {name}; keep float32"
+            f"{source}: {name} has values beyond {np.finfo(dtype).max:,.0f}, the maximum of "
+            f"{dtype}. Keep float32."
         )
     return converted
 
@@ -72,14 +75,17 @@ def _converted(source: Path, name: str, values: Array, dtype: str) -> Array:
 def save_model(files: ModelFiles, folder: str | Path) -> None:
     """Write a model as a folder for the hub.
 
-    It gets config.json, model.safetensors, README.md with the hub's metadata, and the vocabulary
-    and softmax, if there are any.
+    The folder gets config.json, model.safetensors, README.md with the hub's metadata, and the
+    vocabulary and the softmax, if the model has them.
+
+    Raises:
+        ElmoError: A file of the model is invalid, or the folder cannot be written.
     """
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         raise ModelError(
-            f"{files.name}: a model of ELMoForManyLangs, which has no form as safetensors; copy "
-            f"the folder {files.weights.parent}"
+            f"{files.name}: models of ELMoForManyLangs cannot be saved as safetensors. Copy the "
+            f"folder {files.weights.parent} instead."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -20,21 +20,20 @@ _MIN_SHARE: Final = 0.9
 
 
 def warn_about_domain(records: Iterable[Record], model: str) -> Iterator[Record]:
-    """Yield the records. Log a warning if they are not of the kind that a model was trained on.
+    """Yield the records. Log a warning for proteins with a model of text, or the reverse.
 
-    Proteins do not fit a model of text, and text does not fit a model of proteins. Nothing is known
-    about models that are not published.
+    The domain is known of published models only.
     """
-    found = published_model(model)
+    published = published_model(model)
     tokens: Sentence = []
     records = iter(records)
-    for record in records if found else ():
+    for record in records if published else ():
         yield record
         tokens += record.tokens
         if len(tokens) >= _SAMPLE_TOKENS:
             break
-    if found and len(tokens) >= _MIN_TOKENS:
-        _warn(tokens, model, found.language)
+    if published and len(tokens) >= _MIN_TOKENS:
+        _warn(tokens, model, published.language)
     yield from records
 
 

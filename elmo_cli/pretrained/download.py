@@ -1,6 +1,6 @@
-"""Download of published models, URLs, zip files and models of the hub, each atomically.
+"""Download of published models, files of URLs, zip files and models of the hub, each atomically.
 
-A published model is kept in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
+A published model is stored in `<cache>/<name>/`, the file of a URL in `<cache>/urls/`, the content
 of a zip file in `<cache>/archives/`. The cache folder is ELMO_CACHE, else
 $XDG_CACHE_HOME/elmo-cli, else ~/.cache/elmo-cli. Existing files are used without network access.
 """
@@ -35,7 +35,7 @@ from elmo_cli.pretrained.model_files import (
     sha256,
 )
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel, model_of_url
-from elmo_cli.pretrained.transfer import PIECE_BYTES, download, hides_bars, not_written
+from elmo_cli.pretrained.transfer import PIECE_BYTES, download_file, hides_bars, not_written
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ BUNDLED_FOLDER: Final = Path(__file__).parents[1] / "data" / BUNDLED
 HUB_PREFIX: Final = "hf:"
 
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
-# Zip files of the NLPL repository contain other, large files, which are not read.
 UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
+"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
 
 
 _MAX_UNPACKED_BYTES: Final = 1 << 32
@@ -55,8 +55,8 @@ _MAX_RATIO: Final = 2
 
 def cache_folder() -> Path:
     """Return the folder of downloaded models, which may not exist."""
-    if named := os.environ.get("ELMO_CACHE"):
-        return Path(os.path.expanduser(named))
+    if folder := os.environ.get("ELMO_CACHE"):
+        return Path(os.path.expanduser(folder))
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(os.path.expanduser(caches)) / "elmo-cli"
 
@@ -66,7 +66,7 @@ def published_folder(model: PublishedModel) -> Path:
     return BUNDLED_FOLDER if model.name == BUNDLED else cache_folder() / model.name
 
 
-def n_bytes_here(model: PublishedModel) -> int | None:
+def n_bytes_downloaded(model: PublishedModel) -> int | None:
     """Return the size of a published model's options and weights on this disk, or None."""
     folder = published_folder(model)
     files = [only_file(folder, role) for role in ("options", "weights")]
@@ -81,13 +81,13 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
         known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
         raise ModelError(
-            f"no softmax of the model {model.name} is published, only of {', '.join(known)}; name "
-            "one of those, or a folder that `elmo train` made"
+            f"{model.name}: no softmax is published for this model. Choose one of "
+            f"{', '.join(known)}, or a folder that `elmo train` wrote."
         )
     if model.name != BUNDLED:
         if model.archive:
             _fill_published(
-                folder, lambda: n_bytes_here(model), lambda: _get_archive(model, folder)
+                folder, lambda: n_bytes_downloaded(model), lambda: _get_archive(model, folder)
             )
         for role in FILE_NAMES if with_softmax else ("options", "weights"):
             if role in ("options", "weights") or model.urls(role):
@@ -96,10 +96,10 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
 
 
 def local_file(file: str | Path, role: str) -> Path:
-    """Return a path unchanged, or the file of an https URL, downloaded once.
+    """Return a path unchanged. Download the file of an https URL once, and return its path.
 
-    The URL of a published model may be served by any of its mirrors. The role is a key of
-    `FILE_NAMES`.
+    If the URL belongs to a published model, the other URLs of the file serve as fallbacks. The
+    role is a key of `FILE_NAMES`.
     """
     url = str(file)
     if "://" not in url:
@@ -111,12 +111,14 @@ def local_file(file: str | Path, role: str) -> Path:
         return _published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
     path = cache_folder() / "urls" / _key(url) / name
-    _fill(path.parent, path.exists, lambda: download([url], path, partial(check_file, role=role)))
+    _fill(
+        path.parent, path.exists, lambda: download_file([url], path, partial(check_file, role=role))
+    )
     return path
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the folder of a zip file's content, unpacked once per file."""
+    """Return the folder with the content of a zip file. Unpack each file once."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
     folder = cache_folder() / "archives" / _key(identity)
@@ -129,7 +131,7 @@ def _key(identity: str) -> str:
 
 
 def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
-    """Download what is missing in a folder, unless another process was faster."""
+    """Call `get` under a lock if `find` is false, unless another process was faster."""
     if not find():
         with locked(folder):
             if not find():
@@ -146,7 +148,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             held = lock(path)
         except BlockingIOError:
-            logger.info("waiting for another process, which is filling %s", folder)
+            logger.info("Waiting for another process that is downloading to %s", folder)
             held = lock(path, seconds=-1)
     except OSError as error:
         raise not_written(path, error) from None
@@ -169,13 +171,13 @@ def _published_file(model: PublishedModel, role: str) -> Path:
     _fill_published(
         folder,
         lambda: candidates(folder, role),
-        lambda: download(model.urls(role), target, check, advice=advice),
+        lambda: download_file(model.urls(role), target, check, advice=advice),
     )
     return candidates(folder, role)[0]
 
 
 def _fill_published(folder: Path, find: Callable[[], object], get: Callable[[], object]) -> None:
-    """Do what `_fill` does, and record the checksums of new files."""
+    """Fill a folder, see `_fill`, and record the checksums of new files."""
 
     def get_and_record() -> None:
         get()
@@ -185,7 +187,7 @@ def _fill_published(folder: Path, find: Callable[[], object], get: Callable[[], 
 
 
 def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> None:
-    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log why that failed."""
+    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
     address = mirror_address()
     roles = ("options", "weights", "softmax", "vocabulary")[: 4 if with_softmax else 2]
     if address is None:
@@ -197,34 +199,35 @@ def _try_mirror(model: PublishedModel, folder: Path, *, with_softmax: bool) -> N
             lambda: fetch_from_mirror(address, model, folder, with_softmax=with_softmax),
         )
     except ModelError as error:
-        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", error)
+        reason = str(error).removesuffix(".")
+        logger.warning("Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason)
 
 
 def _advice(model: PublishedModel, target: Path) -> str:
-    """Return what to do when all addresses of a file fail."""
+    """Return the advice of the message when all addresses of a file fail."""
     return (
-        f"Try again later, name a mirror in ELMO_MIRROR, or get {target.name} elsewhere and run "
+        f"Try again later, set ELMO_MIRROR to a mirror, or get {target.name} elsewhere and run "
         f"`elmo download {model.name} --from FILE`."
     )
 
 
 def _get_archive(model: PublishedModel, folder: Path) -> None:
-    """Download and unpack a model's archive; its single files are tried if that fails."""
+    """Download and unpack a model's archive. If that fails, its single files are tried next."""
     archive = folder / "archive.zip"
     try:
-        # Unpacking is the check: from a damaged archive to the next mirror.
+        # Unpacking checks the archive. After a damaged archive, the next URL is tried.
         advice = _advice(model, archive)
         check = partial(unpack, folder=folder, model=model)
-        download(model.archive, archive, check, advice=advice)
+        download_file(model.archive, archive, check, advice=advice)
         archive.unlink()
     except ModelError as error:
         if not model.weights:
             raise
-        logger.info("%s; trying its files", error)
+        logger.info("%s Trying its single files.", error)
 
 
 def check_file(path: Path, role: str, known: str | None = None) -> None:
-    """Make sure that a file can be read in its role, and has the SHA-256 that is known of it."""
+    """Raise an error unless a file can be read in its role, and has the known SHA-256."""
     if known is not None and (found := sha256(path)) != known:
         raise ModelError(f"expected the sha256 {known}, found {found}")
     if role == "options":
@@ -239,10 +242,10 @@ def check_file(path: Path, role: str, known: str | None = None) -> None:
 
 
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
-    """Unpack the files of a model into a folder that is `locked`, all or none.
+    """Unpack the files of a model into a folder that is `locked`. If one file fails, none appears.
 
-    Folders in the archive are not made, so that no member leads out of this one; links become
-    files.
+    Folders in the archive are ignored, so that no file is written outside of `folder`. Links
+    become files.
 
     Args:
         archive: Path of the zip file.
@@ -268,7 +271,7 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
                     shutil.copyfileobj(source, target, PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
-                found = ", ".join(file.namelist()[:5]) or "nothing"
+                found = ", ".join(file.namelist()[:5]) or "no files"
                 raise ModelError(
                     f"{archive}: expected options.json and a .hdf5 file, found {found}"
                 )
@@ -277,8 +280,8 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
                 path.replace(folder / path.name)
     except FileExistsError as error:
         raise ModelError(
-            f"{archive}: expected one {Path(error.filename).name}, found several; unpack it, and "
-            "name the folder of one model"
+            f"{archive}: expected one {Path(error.filename).name}, found several. Unpack it, and "
+            "give the folder of one model."
         ) from None
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
@@ -297,13 +300,15 @@ def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> No
 
 
 def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
-    """Find the files of a model of the hub; those that are not here are downloaded.
+    """Find the files of a model of the hub, and download missing ones.
 
-    The hub's own package downloads them, to its own cache (HF_HOME), and knows private models,
+    The hub's own package downloads them to its own cache (HF_HOME). It supports private models,
     mirrors (HF_ENDPOINT) and HF_HUB_OFFLINE.
 
     Args:
-        name: `hf:OWNER/NAME`, with `@` and a branch, a tag or a commit, else `main`.
+        name: `hf:OWNER/NAME`. `@` and a branch, a tag or a commit may follow. The default is
+            `main`.
+        with_softmax: Download the softmax, too.
     """
     from tqdm import tqdm
 
@@ -322,7 +327,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
         )
     except hub.errors.RepositoryNotFoundError:
         raise ModelError(
-            f"{name}: no such model on the hub; one that is private needs `hf auth login`"
+            f"{name}: no such model on the hub. For a private model run `hf auth login` first."
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None

@@ -58,7 +58,7 @@ def _readme_lines(files: ModelFiles, name: str) -> Iterator[str]:
 
 
 def _card_lines(files: ModelFiles) -> list[str]:
-    """Return the lines of the model's card, after a blank line; none if there is no card."""
+    """Return the lines of the model's card after a blank line, or an empty list without a card."""
     with suppress(OSError, UnicodeDecodeError):
         return ["", *read_text(files.options.with_name("card.md")).splitlines()]
     return []

@@ -1,4 +1,4 @@
-"""Import of a published model whose files were downloaded by other means."""
+"""Import of the files of a published model that were downloaded by other means."""
 
 import os
 import shutil
@@ -23,18 +23,18 @@ from elmo_cli.pretrained.model_files import (
 )
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel, published_model
 
-_EXPECTED: Final = "a folder, a zip file, or files of the names options.json and weights.hdf5"
+_EXPECTED: Final = "a folder, a zip file, or files named options.json and weights.hdf5"
 
 
 def import_model(name: str, sources: Sequence[str | Path]) -> Path:
-    """Put the files of a published model into the cache folder, after checking them.
+    """Check the files of a published model, and copy them into the cache folder.
 
     Args:
-        name: A name of the registry.
+        name: Name of the model in the registry.
         sources: Folders, zip files and single files of the model.
 
     Returns:
-        The folder that holds the model now.
+        The folder of the model in the cache.
     """
     model = published_model(name)
     if model is None:
@@ -74,7 +74,7 @@ def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
 
 
 def _stage_folder(source: Path, staged: Path) -> None:
-    """Copy the model in a folder, under the names that the cache folder uses."""
+    """Copy the files of a model in a folder, under the names that the cache folder uses."""
     files = read_folder(source, str(source))
     if files.weights.suffix == ".pkl":  # A model of ELMoForManyLangs has more files.
         for path in sorted(source.iterdir()):
@@ -87,7 +87,7 @@ def _stage_folder(source: Path, staged: Path) -> None:
 
 
 def _cache_name(source: Path, role: str) -> str:
-    """Return the name of a file in the cache folder, with the suffixes that it has."""
+    """Return the name that a file gets in the cache folder. It keeps its suffixes."""
     if source.suffix == ".pkl" or source.name == "config.json":
         return source.name
     name = Path(FILE_NAMES[role])
@@ -95,7 +95,7 @@ def _cache_name(source: Path, role: str) -> str:
 
 
 def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
-    """Link the files that the cache folder has already beside the new ones."""
+    """Copy missing files of the model from the cache folder to the folder of the new files."""
     for role in ("options", "weights", "vocabulary"):
         if candidates(staged, role):
             continue
@@ -108,7 +108,7 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
 
 
 def _check(model: PublishedModel, files: ModelFiles) -> None:
-    """Raise an error if files do not fit each other, or are another model."""
+    """Raise an error if files do not fit each other, or belong to another model."""
     is_hdf5 = files.weights.suffix == ".hdf5"
     known = model.weights_sha256 if is_hdf5 else None
     options = read_options(files.options)
@@ -127,11 +127,11 @@ def _check(model: PublishedModel, files: ModelFiles) -> None:
 
 
 def _replace(folder: Path, staged: Path, names: Sequence[str]) -> None:
-    """Move the new files into the cache folder, and remove older ones with the same roles."""
+    """Move the new files into the cache folder, and remove older files with their roles."""
     for role in FILE_NAMES:
         if any(role_of(name) == role for name in names):
             for old in candidates(folder, role):
                 old.unlink()
-    # A model counts as complete when its weights are there, so they come last.
+    # A model counts as complete when it has its weights, so they come last.
     for name in sorted(names, key=lambda name: role_of(name) == "weights"):
         (staged / name).replace(folder / name)

@@ -1,6 +1,6 @@
-"""Loading of a model: from a name, folder, zip file or two files to a biLM or a description.
+"""Models by name, folder, zip file or two files: their files, biLM and description.
 
-Published models are downloaded once and kept (`download`).
+Published models are downloaded once; see `download`.
 """
 
 import difflib
@@ -22,7 +22,7 @@ from elmo_cli.pretrained.download import (
     download_model,
     find_in_hub,
     local_file,
-    n_bytes_here,
+    n_bytes_downloaded,
     published_folder,
     unpacked,
 )
@@ -59,15 +59,19 @@ def choose_model(
     *,
     with_softmax: bool = False,
 ) -> ModelFiles:
-    """Find the files of a model, however it is named.
+    """Find the files of a model from any of the ways to give one.
 
     Args:
         model: Name or path as in `find_model`, or the files of a model, which are returned.
         options_file, weight_file: Paths or https URLs, in place of `model`, as in AllenNLP.
         vocabulary_file: Words of a word-level model or of the softmax. None is the file next to
             the weights, else next to the softmax.
-        softmax_file: Softmax in place of the one next to the weights.
+        softmax_file: Softmax. None is the file next to the weights.
         with_softmax: Find the softmax and its vocabulary too, for predicting words.
+
+    Raises:
+        ElmoError: The model, its softmax or its vocabulary is missing or invalid, or the
+            arguments contradict each other.
     """
     if isinstance(model, ModelFiles):
         return model
@@ -76,22 +80,22 @@ def choose_model(
     elif options_file is None or weight_file is None or model is not None:
         raise ModelError("expected options_file and weight_file, or model, or none of them")
     else:
-        files = _model_of(options_file, weight_file)
+        files = _find_two_files(options_file, weight_file)
     if vocabulary_file is not None:
         files = replace(files, vocabulary=local_file(vocabulary_file, "vocabulary"))
     if softmax_file is not None:
         files = replace(files, softmax=local_file(softmax_file, "softmax"))
     if with_softmax:
-        return _language_model(files)
+        return _check_softmax(files)
     if vocabulary_file is not None and files.parsed_options.char_cnn is not None:
         raise InputError(
-            f"{files.name}: a model that reads characters takes no vocabulary; leave "
-            "--vocabulary-file out"
+            f"{files.name}: the model reads characters and takes no vocabulary. Remove "
+            "--vocabulary-file."
         )
     return files
 
 
-def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
+def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     """Return the model of two files, with the vocabulary and softmax next to the weights."""
     options, weights = local_file(options_file, "options"), local_file(weight_file, "weights")
     models = [model_of_url(str(file)) for file in (options_file, weight_file)]
@@ -106,18 +110,18 @@ def _model_of(options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     )
 
 
-def _language_model(files: ModelFiles) -> ModelFiles:
-    """Return the files; raise a `ModelError` if the softmax or its vocabulary is missing."""
+def _check_softmax(files: ModelFiles) -> ModelFiles:
+    """Return the files. Raise a `ModelError` if the softmax or its vocabulary is missing."""
     if files.softmax is None:
         raise ModelError(
-            f"{files.name}: no softmax, which predicting words needs; expected softmax.hdf5 "
-            f"beside {files.weights}, or --softmax-file"
+            f"{files.name}: predicting words requires a softmax. Add softmax.hdf5 next to "
+            f"{files.weights}, or give --softmax-file."
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
         raise ModelError(
-            f"{files.name}: no vocabulary, the words of its softmax; expected vocab.txt beside "
-            f"{files.softmax}, or --vocabulary-file"
+            f"{files.name}: the softmax requires its vocabulary. Add vocab.txt next to "
+            f"{files.softmax}, or give --vocabulary-file."
         )
     return replace(files, vocabulary=vocabulary)
 
@@ -137,32 +141,32 @@ def load_bilm(files: ModelFiles) -> "BiLm":
         return read_weights(files.weights, options)
     if files.vocabulary is None:
         raise ModelError(
-            f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
-            f"expected vocab.txt beside {files.weights}"
+            f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
+            f"vocab.txt next to {files.weights}."
         )
     return read_weights(files.weights, options, read_vocabulary(files.vocabulary))
 
 
 def default_model() -> str:
-    """Return the name or path of the model that is used when none is named."""
+    """Return the name or path of the default model."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
 def language_of(model: str | None, options_file: str | None = None) -> str | None:
-    """Return the language code of a model by its name or URL alone, without a download."""
+    """Return the language code of a published model, by its name or URL, without a download."""
     if model is None and options_file is not None:
-        found = model_of_url(options_file)
+        published = model_of_url(options_file)
     else:
-        found = published_model(model or default_model())
-    return found.language_code if found else None
+        published = published_model(model or default_model())
+    return published.language_code if published else None
 
 
 def trained_tokenizer(
     model: str | Path | None, options_file: str | Path | None = None
 ) -> str | None:
-    """Return the tokenizer of a model's training text; None if the model does not name it.
+    """Return the tokenizer of a model's training text, or None if it is unknown.
 
-    No published model names it, so that none of them is downloaded.
+    It is unknown for all published models, which are therefore not downloaded here.
     """
     with suppress(ElmoError):  # Loading the model reports its errors.
         if options_file is not None:
@@ -179,10 +183,13 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     """Find the files of a model, and download them if they are missing.
 
     Args:
-        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file.
-            None is the environment variable ELMO_MODEL, else the bundled model. A `Path` is
-            never a name.
+        name: Name in the registry or on the hub (`hf:OWNER/NAME`), a folder or a zip file. None
+            is the environment variable ELMO_MODEL, else the bundled model. A `Path` is never a
+            name.
         with_softmax: Download the softmax of a published model and its vocabulary too.
+
+    Raises:
+        ModelError: There is no model of this name, or it cannot be downloaded or read.
     """
     source = ""
     if name is None:
@@ -191,7 +198,9 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         raise ModelError("model '': expected a name, a folder or a zip file")
     if isinstance(name, str) and (published := published_model(name)):
         if os.path.isdir(name):
-            logger.warning("Warning: the model is the published %s; ./%s is the folder", name, name)
+            logger.warning(
+                "Warning: %s is the published model. Give ./%s for the folder.", name, name
+            )
         return download_model(published, with_softmax=with_softmax)
     if isinstance(name, str) and name.startswith(HUB_PREFIX):
         return find_in_hub(name, with_softmax=with_softmax)
@@ -202,61 +211,60 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
         raise ModelError(source + no_such_model(name))
     if not zipfile.is_zipfile(path):
         raise ModelError(
-            f"{path}: expected a name, a folder or a zip file, found another file; of a model's "
-            "single files, name its folder, or both with --options-file and --weight-file"
+            f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
+            "of the model, or --options-file and --weight-file."
         )
     return read_folder(unpacked(path), str(name))
 
 
 def find_pretrained(name: str | Path, revision: str | None = None) -> ModelFiles:
     """Find a model by a name or path of `find_model`, or as `OWNER/NAME` on the hub."""
-    is_here = isinstance(name, Path) or published_model(name) or os.path.exists(name)
-    # Any other text is a path that does not exist, or no name.
-    if not is_here and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
+    is_known = isinstance(name, Path) or published_model(name) or os.path.exists(name)
+    if not is_known and re.match(r"(hf:)?\w[\w.-]*/[\w.-]+(@|$)", str(name)):
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
         return find_model(f"{in_hub}@{revision}" if revision else in_hub)
     if revision is not None:
-        raise ModelError(f"{name}: a revision is of a model of the hub; leave it out")
+        raise ModelError(f"{name}: only models of the hub have revisions. Remove the revision.")
     return find_model(name)
 
 
 def remove_model(name: str) -> tuple[Path, int]:
     """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(HUB_PREFIX):
-        raise ModelError(f"{name}: is kept by the hub's own package; see `hf cache --help`")
+        raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
     model = published_model(name)
     if model is None:
         raise ModelError(no_such_model(name))
     if model.name == BUNDLED:
-        raise ModelError(f"{BUNDLED} is bundled with elmo-cli, and cannot be removed")
+        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
     folder = published_folder(model)
     if not folder.is_dir():
-        raise ModelError(f"{model.name} is not downloaded: there is no {folder}")
+        raise ModelError(f"{model.name}: the model is not downloaded: {folder} is missing.")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return folder, n_bytes
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a text looks like a path, on Windows also one with slashes or a drive."""
+    """Return whether a text looks like a path of this system, such as `./a`, `~/a` or `a/b`."""
     separators = [separator for separator in (os.sep, os.altsep) if separator]
     has_drive = bool(os.path.splitdrive(text)[0])
     return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
 
 
 def no_such_model(name: str | Path) -> str:
-    """Return the message for a name of no model, with the nearest name."""
+    """Return the message for an unknown name, with the most similar known name."""
     text = str(name)
     looks_like_path = isinstance(name, Path) or _is_path(text)
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
         return f"{text}: no such model folder or zip file"
     names = [model.name for model in MODELS]
-    near = difflib.get_close_matches(text.lower(), names, n=1)
-    question = f"; did you mean {near[0]}?" if near else ";"
-    shown = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
+    similar = difflib.get_close_matches(text.lower(), names, n=1)
+    question = f" Did you mean {similar[0]}?" if similar else ""
+    listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
     return (
-        f"no model {text}{question} known are {shown}, {MANY_LANGS_PREFIX}LANGUAGE (see "
-        "`elmo models`), or the path of a folder"
+        f"{text}: no such model.{question} Choose one of {listed}, {MANY_LANGS_PREFIX}LANGUAGE "
+        "(see `elmo models`), or give the path of a folder."
     )
 
 
@@ -275,37 +283,38 @@ def describe_models(
     codes = sorted({model.language_code for model in MODELS if model.language_code})
     if language is not None and language.lower() not in codes:
         raise InputError(f"--language {language.lower()}: expected a code of {', '.join(codes)}")
-    found = [
+    described = [
         _describe_published(model)
         for model in sorted(MODELS, key=lambda model: model.language_code != "en")
         if language is None or model.language_code == language.lower()
     ]
-    return [model for model in found if not downloaded or model["state"] != "available"]
+    return [model for model in described if not downloaded or model["state"] != "available"]
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
-    """Describe a model of `find_model`; the registry describes one that is not on this disk.
+    """Describe a model by its name or path; see `find_model`.
 
-    Nothing is downloaded, except for a model of the hub.
+    A published model that is not downloaded is described by the registry alone. Only a model of
+    the hub is downloaded.
     """
-    shown = name or default_model()
-    published = published_model(shown)
-    found = {"name": shown} if published is None else _describe_published(published)
-    if found.get("state") == "available":
-        return found
-    return found | _describe_files(find_model(name or None))
+    name_or_path = name or default_model()
+    published = published_model(name_or_path)
+    known = {"name": name_or_path} if published is None else _describe_published(published)
+    if known.get("state") == "available":
+        return known
+    return known | _describe_files(find_model(name or None))
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:
-    n_bytes = n_bytes_here(model)
-    state = "available" if n_bytes is None else "downloaded"
+    n_bytes = n_bytes_downloaded(model)
+    status = "available" if n_bytes is None else "downloaded"
     return {
         "name": model.name,
         "parameters": model.parameters,
         "language": model.language,
         "language_code": model.language_code,
         "bytes": n_bytes or model.download_bytes,
-        "state": "bundled" if model.name == BUNDLED else state,
+        "state": "bundled" if model.name == BUNDLED else status,
         "trained_on": model.text,
     }
 

@@ -1,7 +1,7 @@
-"""A mirror of models, named by the environment variable ELMO_MIRROR.
+"""Mirror of models, at the address in the environment variable ELMO_MIRROR.
 
 A mirror has the layout of the cache folder: `<mirror>/<name>/SHA256SUMS` lists the files of a
-model, which are beside it. A copy of a cache folder is a mirror.
+model, which are next to it. A copy of a cache folder is a mirror.
 """
 
 import os
@@ -14,13 +14,13 @@ from elmo_cli.errors import ModelError
 from elmo_cli.pretrained.checksums import SUMS, read_sums
 from elmo_cli.pretrained.model_files import role_of, sha256
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.pretrained.transfer import download
+from elmo_cli.pretrained.transfer import download_file
 
 VARIABLE: Final = "ELMO_MIRROR"
 
 
 def mirror_address() -> str | None:
-    """Return the URL of the mirror, or None. A path of a folder becomes a URL."""
+    """Return the URL of the mirror, or None. The path of a folder becomes a URL."""
     address = os.environ.get(VARIABLE)
     if not address:
         return None
@@ -41,11 +41,11 @@ def fetch_from_mirror(
     listed = folder / f".mirror.{SUMS}"
     advice = f"Make sure that {base}/{SUMS} exists, or unset {VARIABLE}"
     try:
-        download([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
+        download_file([f"{base}/{SUMS}"], listed, read_sums, advice=advice, allow_file=True)
         sums = read_sums(listed)
     finally:
         listed.unlink(missing_ok=True)
-    # A model counts as complete when its weights are there, so they come last.
+    # A model counts as complete when it has its weights, so they come last.
     for name in sorted(sums, key=lambda name: role_of(name) == "weights"):
         role = role_of(name)
         if (folder / name).exists() or (role == "softmax" and not with_softmax):
@@ -53,7 +53,7 @@ def fetch_from_mirror(
         known = model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
         check = partial(check_sum, expected=known or sums[name])
         url = f"{base}/{quote(name)}"
-        download([url], folder / name, check, advice=advice, allow_file=True)
+        download_file([url], folder / name, check, advice=advice, allow_file=True)
 
 
 def check_sum(path: Path, expected: str) -> None:

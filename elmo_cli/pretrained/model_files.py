@@ -1,16 +1,19 @@
 """Files of a model in a folder, found by their names.
 
-Usual names come first, else the only file that fits, so that folders of AllenNLP, bilm-tf, NLPL
-and ELMoForManyLangs can be used unchanged.
+A file with the usual name is preferred to the only file whose name fits. Folders of AllenNLP,
+bilm-tf, NLPL and ELMoForManyLangs can be used unchanged.
 """
 
 import hashlib
 import os
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from typing import Final, Literal
 
 from elmo_cli.errors import ModelError
@@ -27,7 +30,7 @@ FILE_NAMES: Final = {
     "softmax": "softmax.hdf5",
     "vocabulary": "vocab.txt",
 }
-"""Name in the cache folder of the file with each role."""
+"""Name of the file with each role in the cache folder."""
 
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
@@ -39,7 +42,7 @@ _PATTERNS = {
     "softmax": ("softmax.hdf5", "softmax.safetensors", "*softmax*.hdf5", "*softmax*.safetensors"),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
-"""Patterns of names; the first that fits counts. HDF5 precedes safetensors, an extra."""
+"""Patterns of names. The first that fits counts. HDF5 comes before safetensors, an extra."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,18 @@ class ModelFiles:
     """Files of a model on this disk."""
 
     name: str
-    """Name as the user gave it; output files record it."""
+    """Name as the user gave it. Output files record it."""
     options: Path
     weights: Path
     vocabulary: Path | None = None
-    """Words of a word-level model or of the softmax, if there is such a file."""
+    """Words of a word-level model or of the softmax."""
     softmax: Path | None = None
     language: str | None = None
     """Language code (ISO 639) of a published model."""
 
     @property
     def parsed_options(self) -> ModelOptions:
-        """Architecture of the model; the options file is read on first use.
+        """Architecture of the model. The options file is read on first use.
 
         Raises:
             OptionsError: The file cannot be read, or does not describe a model.
@@ -67,12 +70,12 @@ class ModelFiles:
 
     @property
     def initial_state(self) -> Literal["zero", "warm"]:
-        """Initial state of the model's sentences when the user names none."""
+        """Default initial state of the model's sentences."""
         return self._options_and_training[1].initial_state
 
     @property
     def tokenizer(self) -> str | None:
-        """Tokenizer of the model's training text; None if it is unknown."""
+        """Tokenizer of the model's training text, or None if it is unknown."""
         return self._options_and_training[1].tokenizer
 
     @cached_property
@@ -81,14 +84,14 @@ class ModelFiles:
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
-    """Return the files of a folder that may have a role: the usual name, else all that fit."""
+    """Return the files of a folder that fit the first pattern of a role that any file fits."""
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    shown = [name for name in names if not name.startswith(".")]
+    visible = [name for name in names if not name.startswith(".")]
     if role == "weights":
-        shown = [name for name in shown if "softmax" not in name]
+        visible = [name for name in visible if "softmax" not in name]
     for pattern in _PATTERNS[role]:
-        if found := [folder / name for name in shown if fnmatchcase(name, pattern)]:
-            return found
+        if paths := [folder / name for name in visible if fnmatchcase(name, pattern)]:
+            return paths
     return []
 
 
@@ -101,16 +104,16 @@ def role_of(name: str) -> str | None:
 
 
 def only_file(folder: Path, role: str) -> Path | None:
-    """Return the file of a folder that has a role, if exactly one may have it."""
-    found = candidates(folder, role)
-    return found[0] if len(found) == 1 else None
+    """Return the file of a folder that has a role, or None for several candidates."""
+    paths = candidates(folder, role)
+    return paths[0] if len(paths) == 1 else None
 
 
 def read_folder(folder: Path, name: str) -> ModelFiles:
-    """Return the files of the model in a folder, under the name that the user gave it."""
+    """Return the files of the model in a folder. `name` is the model's name as the user gave it."""
     errors = []
-    found = {role: candidates(folder, role) for role in ("options", "weights")}
-    for role, paths in found.items():
+    by_role = {role: candidates(folder, role) for role in ("options", "weights")}
+    for role, paths in by_role.items():
         names = ", ".join(path.name for path in paths)
         if not paths:
             errors.append(f"no {FILE_NAMES[role]}")
@@ -122,31 +125,63 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
             f"found {' and '.join(errors)}"
         )
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
-    found["others"] = [path for path in (vocabulary, softmax) if path is not None]
-    if found["weights"][0].suffix == ".pkl":
-        found["others"] += [folder / name for name in _OTHERS if os.path.exists(folder / name)]
-    for path in chain.from_iterable(found.values()):
+    others = [path for path in (vocabulary, softmax) if path is not None]
+    if by_role["weights"][0].suffix == ".pkl":
+        others += [folder / name for name in _OTHERS if os.path.exists(folder / name)]
+    for path in chain.from_iterable([*by_role.values(), others]):
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
-    return ModelFiles(name, found["options"][0], found["weights"][0], vocabulary, softmax)
+    return ModelFiles(name, by_role["options"][0], by_role["weights"][0], vocabulary, softmax)
 
 
 def content_sha256(files: ModelFiles) -> str:
     """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
 
-    For character models it is the hash of the weights file. For others it covers the hashes of
-    the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the options,
-    which outputs record separately.
+    For character models it is the hash of the weights file. For other models it covers the hashes
+    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
+    options, which outputs record separately.
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
         paths += filter(Path.exists, map(files.weights.with_name, _OTHERS))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)
-    digests = list(map(sha256, paths))
+    digests = [_start_hashing(path).result() for path in paths]
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def hash_ahead(files: ModelFiles) -> None:
+    """Start to hash the weights file in a thread, while the model loads.
+
+    `content_sha256` waits for the hash. Errors are raised there.
+    """
+    with suppress(OSError):
+        _start_hashing(files.weights)
+
+
+_hashes: dict[tuple[int, Path, int, int], Future[str]] = {}
+"""Hashes of this process, by its id, the path, the size and the time of the file."""
+
+
+def _start_hashing(path: Path) -> Future[str]:
+    """Return the hash of a file, which a thread computes once per size and time of the file."""
+    status = os.stat(path)
+    key = (os.getpid(), path, status.st_size, status.st_mtime_ns)
+    future = _hashes.get(key)
+    if future is None:
+        future = _hashes[key] = Future()
+        # Python does not wait for a daemon thread at its exit.
+        Thread(target=_hash, args=(path, future), daemon=True).start()
+    return future
+
+
+def _hash(path: Path, future: Future[str]) -> None:
+    try:
+        future.set_result(sha256(path))
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def sha256(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Registry of the published models, with the addresses of their files.
 
-Hosts come and go, so a file has several URLs, which are tried in order. The publishers give no
+A file has several URLs, because hosts disappear. They are tried in order. The publishers give no
 checksums. The two checksums in this file were recorded by git-lfs for copies in public
 repositories.
 """
@@ -18,7 +18,7 @@ _BILLION_WORDS = "1 Billion Word Benchmark, 0.8 billion tokens of news"
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """A model by name. URLs are tried in order; an archive before single files."""
+    """Published model with a name. URLs are tried in order, and archives before single files."""
 
     name: str
     language: str = "English"
@@ -26,7 +26,7 @@ class PublishedModel:
     """Training text."""
     parameters: int | None = None
     download_bytes: int | None = None
-    """Size of the download, about; None if there is none, or it is unknown."""
+    """Approximate size of the download. None if it is unknown or nothing can be downloaded."""
     weights_sha256: str | None = None
     """Checksum of the weights file, if it is known."""
     archive: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class PublishedModel:
     weights: tuple[str, ...] = ()
     softmax: tuple[str, ...] = ()
     vocabulary: tuple[str, ...] = ()
-    """Words of the softmax, not needed to embed."""
+    """Words of the softmax. They are unused by `elmo embed`."""
     aliases: tuple[str, ...] = ()
     """Names of the model in other tools."""
 
@@ -46,12 +46,12 @@ class PublishedModel:
 
     def urls(self, role: str) -> tuple[str, ...]:
         """Return the URLs of one of `options`, `weights`, `softmax` and `vocabulary`."""
-        found: tuple[str, ...] = getattr(self, role)
-        return found
+        urls: tuple[str, ...] = getattr(self, role)
+        return urls
 
 
 def _allennlp(path: str) -> tuple[str, ...]:
-    """Return the URLs of a file of AllenNLP's bucket: today's address, and the one in old code."""
+    """Return the URLs of a file of AllenNLP's bucket: the present one, and the one in old code."""
     return (
         f"https://allennlp.s3.amazonaws.com/models/elmo/{path}",
         f"https://s3-us-west-2.amazonaws.com/allennlp/models/elmo/{path}",
@@ -224,7 +224,7 @@ MODELS: Final = (
 
 
 def published_model(name: str) -> PublishedModel | None:
-    """Return the model with a name or an alias, ignoring case."""
+    """Return the model with a name or an alias, ignoring case, or None."""
     for model in MODELS:
         if name.lower() in (model.name, *model.aliases):
             return model
@@ -232,7 +232,7 @@ def published_model(name: str) -> PublishedModel | None:
 
 
 def model_of_url(url: str) -> PublishedModel | None:
-    """Return the model that has a file at a URL."""
+    """Return the model that has a file at a URL, or None."""
     for model in MODELS:
         if any(url in model.urls(role) for role in FILE_NAMES):
             return model

@@ -1,4 +1,4 @@
-"""Download of one file from the first address that gives it, complete and checked."""
+"""Download of one file from the first URL that works. The file is checked before it appears."""
 
 import errno
 import http.client
@@ -16,18 +16,18 @@ from elmo_cli.atomic import renamed
 from elmo_cli.errors import ElmoError, ModelError, first_line
 from elmo_cli.version import __version__
 
-# Messages belong to downloads, whose level decides whether bars are shown.
+# Users set the level of this logger. It decides whether bars are shown, too.
 logger = logging.getLogger("elmo_cli.pretrained.download")
 
 ALLOW_HTTP: Final = "ELMO_ALLOW_HTTP"
 PIECE_BYTES: Final = 1 << 18
 
-# One of the hosts refuses urllib's own name with status 406.
+# One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
 _TIMEOUT_SECONDS: Final = 30.0
 
 
-def download(
+def download_file(
     urls: Sequence[str],
     destination: Path,
     check: Callable[[Path], object],
@@ -35,17 +35,18 @@ def download(
     advice: str | None = None,
     allow_file: bool = False,
 ) -> None:
-    """Download a file from the first URL that gives it, into a folder that is locked.
+    """Download a file from the first URL that works, into a folder that is locked.
 
     Args:
-        urls: Tried in order. URLs of http, and redirects to them, are only followed if the
-            environment variable ELMO_ALLOW_HTTP is 1.
+        urls: URLs in the order in which they are tried. URLs of http, and redirects to them, are
+            followed only if the environment variable ELMO_ALLOW_HTTP is 1.
+        destination: Path of the file.
         check: Reads the complete file before it gets its name. Raises an `ElmoError` if the file
             is damaged.
-        advice: What to do if all URLs fail.
-        allow_file: Follow URLs of files on this machine too.
+        advice: Last sentence of the error if all URLs fail.
+        allow_file: Follow URLs of files on this machine, too.
     """
-    # The name is hidden, and has the suffix by which `check` knows the format.
+    # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")
     errors: list[str] = []
     for url in urls:
@@ -63,25 +64,25 @@ def download(
             errors.append(f"{url} ({reason.removeprefix(f'{unfinished}: ')})")
     raise ModelError(
         f"cannot download {destination.name}, tried {', '.join(errors)}. "
-        + (advice or f"If you can get it elsewhere, save it as {destination}")
+        + (advice or f"If you can get it elsewhere, save it as {destination}.")
     )
 
 
 def not_written(path: Path, error: OSError) -> ModelError:
     """Return the error for a file in the cache folder that cannot be written."""
     return ModelError(
-        f"cannot write {path}: {error.strerror or error}; ELMO_CACHE names another folder for "
-        "downloads"
+        f"{path}: cannot be written: {error.strerror or error}. Set ELMO_CACHE to another folder "
+        "for downloads."
     )
 
 
 def hides_bars() -> bool | None:
-    """Return `disable` of tqdm: a bar is shown on a terminal that shows INFO messages."""
+    """Return the argument `disable` of tqdm: terminals show bars together with INFO messages."""
     return None if logger.isEnabledFor(logging.INFO) else True
 
 
 def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
-    """Write what a URL gives to a file, through the proxies of the environment."""
+    """Write the content of a URL to a file, through the proxies of the environment."""
     from tqdm import tqdm
 
     _check_scheme(url, allow_file=allow_file)
@@ -93,13 +94,13 @@ def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
         with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
             shutil.copyfileobj(body, file, PIECE_BYTES)
     if total and (found := path.stat().st_size) != total:
-        raise ModelError(f"broke off after {found:,} of {total:,} bytes")
+        raise ModelError(f"the connection ended after {found:,} of {total:,} bytes")
 
 
 def _check_scheme(url: str, *, allow_file: bool) -> None:
-    """Raise a `ModelError` for a URL that may be changed on its way, unless the user allows it."""
+    """Raise a `ModelError` for an insecure URL, unless the user allows http."""
     scheme = url.lower().partition(":")[0]
     if scheme == "https" or (scheme == "file" and allow_file):
         return
     if os.environ.get(ALLOW_HTTP) != "1":
-        raise ModelError(f"expected an https URL; {ALLOW_HTTP}=1 allows http")
+        raise ModelError(f"expected an https URL; set {ALLOW_HTTP}=1 to allow http")

@@ -17,7 +17,7 @@ class FileCheck:
     model: str
     path: Path
     result: str
-    """One line that says what was compared."""
+    """One line with the comparison and its outcome."""
     is_damaged: bool
 
 
@@ -32,7 +32,7 @@ def verify_models() -> list[FileCheck]:
 
 
 def _verify(model: PublishedModel, path: Path, recorded: str | None) -> FileCheck:
-    """Compare a file with its published or recorded checksum, or else read it."""
+    """Compare a file with its published or recorded checksum. Without a checksum, read it."""
     role = role_of(path.name)
     published = model.weights_sha256 if role == "weights" and path.suffix == ".hdf5" else None
     problem, basis = None, "is readable, and has no known sha256"

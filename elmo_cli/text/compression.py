@@ -19,7 +19,7 @@ _MAGICS: Final = {
 _BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
 """Bytes 4 to 9 of bzip2: the first block, or the end of an empty file. Text may begin with BZh."""
 _MAGIC_BYTES: Final = 10
-COMMANDS: Final = {"gzip": "zcat", "bzip2": "bzcat", "xz": "xzcat", "zstd": "zstdcat"}
+DECOMPRESSORS: Final = {"gzip": "zcat", "bzip2": "bzcat", "xz": "xzcat", "zstd": "zstdcat"}
 """Programs that decompress a file to standard output."""
 
 

@@ -54,7 +54,7 @@ class Entry(NamedTuple):
     error: str | None = None
     """Error in the format of the record."""
     has_no_blank_line: bool = False
-    """Whether a sentence of CoNLL-U begins without a blank line before it."""
+    """True if a sentence of CoNLL-U begins without a blank line before it."""
 
 
 class Fields(NamedTuple):
@@ -64,7 +64,7 @@ class Fields(NamedTuple):
     """Columns with a text or a list of tokens. The first one that a row has is read."""
     id: str | None = "id"
     is_id_required: bool = False
-    """Whether a row without the id is an error."""
+    """True if a row without the id is an error."""
     kept: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
 

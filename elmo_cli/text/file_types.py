@@ -5,7 +5,7 @@ import re
 from pathlib import PurePath
 from typing import Final
 
-from elmo_cli.text.compression import COMMANDS, COMPRESSED_SUFFIXES, compression_of
+from elmo_cli.text.compression import COMPRESSED_SUFFIXES, DECOMPRESSORS, compression_of
 
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 _AS_TEXT: Final = "Write its text into a file with one sentence per line."
@@ -58,7 +58,10 @@ _SUFFIXES: Final = {
 def binary_type(content: bytes) -> tuple[str, str] | None:
     """Return the type of data that is no UTF-8 text by its first bytes, and the advice for it."""
     if compression := compression_of(content):
-        return f"{compression} data", f"Pipe in `{COMMANDS[compression]} FILE`, or name the file."
+        return (
+            f"{compression} data",
+            f"Pipe in `{DECOMPRESSORS[compression]} FILE`, or name the file.",
+        )
     if content[_TAR_OFFSET : _TAR_OFFSET + 5] == b"ustar":
         return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
     for magic, name, advice in _MAGICS:

@@ -62,16 +62,16 @@ class InputFormat:
     has_ids: bool | None
     """True if all records have ids, False if none has, None if the first record decides."""
     has_tokens: bool
-    """Whether its records are tokenized."""
+    """True if its records are tokenized."""
     read_as: Literal["lines", "raw lines", "chunks", "file"] = "lines"
     """Input of `entries`: lines without or with the whitespace at their ends, pieces of any
     length, or the file itself."""
     splits_at_cr: bool = False
-    """Whether a lone CR ends a line in every file, not only in files without LF."""
+    """True if a lone CR ends a line in every file, not only in files without LF."""
     has_columns: bool = False
-    """Whether the columns with texts and ids can be chosen."""
+    """True if the columns with texts and ids can be chosen."""
     is_guess: bool = False
-    """Whether the format was chosen because nothing was known about the input."""
+    """True if the format was chosen because nothing was known about the input."""
 
     @property
     def place(self) -> str:
@@ -189,7 +189,7 @@ class Records(NamedTuple):
     is_ready: Callable[[], bool]
     """Function that returns whether the next record can be read without a long wait."""
     has_ids: bool
-    """Whether the records have ids."""
+    """True if the records have ids."""
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class LineReader:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether the file is decompressed."""
+        """True if the file is decompressed."""
         return self.stream is not self.file
 
     def seek(self, offset: int) -> None:
@@ -245,7 +245,7 @@ def open_lines(
 
 def _lines_of_open_file(source: IO[str], splits_at_cr: bool) -> Iterator[str]:
     """Yield the lines of a file that is open as text, with their ends."""
-    # Only a real file that nobody has read from yet can be reconfigured.
+    # Only a real file that has not been read from yet can be reconfigured.
     with suppress(AttributeError, io.UnsupportedOperation):
         source.reconfigure(newline="\n")  # type: ignore[attr-defined]
     for number, line in enumerate(source):

@@ -19,17 +19,17 @@ class ReadOptions:
     keep_columns: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
     paragraphs: bool = False
-    """Whether the lines of a text until a blank line belong together."""
+    """True if the lines of a text until a blank line belong together."""
     token_limit: TokenLimit | None = None
     """Length of a token that the model reads; a warning counts longer tokens."""
     ids_name_datasets: bool = True
-    """Whether an id that cannot name a dataset of HDF5 is an error."""
+    """True if an id that cannot name a dataset of HDF5 is an error."""
     ignores_ids: bool = False
-    """Whether records have no ids, because nothing is named after them."""
+    """True if ids are ignored, because nothing is named after them."""
     compares_ids: bool = True
     """Whether a repeated id is an error, and an id if other records have none."""
     is_quiet: bool = False
-    """Whether no warning is logged, because the text has been read before."""
+    """True if no warning is logged, because the text has been read before."""
 
     @property
     def fields(self) -> Fields:

@@ -8,15 +8,13 @@ spacy         spaCy's rules of a language (extra `spacy`); in Chinese every char
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.errors import InputError, first_line, load_extra
-from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Sentence
 
 TOKENIZERS: Final = ("whitespace", "moses", "spacy")
@@ -128,10 +126,3 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], Sente
 
 def _load_sentencex() -> Any:
     return load_extra("--split-sentences", "sentencex", "sentences")
-
-
-def read_sentences(path: str | Path, tokenizer: Tokenizer = WHITESPACE) -> Iterator[Sentence]:
-    """Yield the sentences of a text file as lists of tokens: see `read_lines`."""
-    with open_lines(path) as (lines, _):
-        for line in lines:
-            yield from tokenizer.tokenize_sentences(line)

@@ -24,7 +24,7 @@ RECORD_FILE = "training.json"
 CARD_FILE = "card.md"
 
 
-class Record(TypedDict):
+class TrainingRecord(TypedDict):
     """Content of training.json."""
 
     elmo_cli_version: str
@@ -49,7 +49,7 @@ class Record(TypedDict):
     options: dict[str, Any]
     """Options that had an effect, with the values that were in effect."""
     signature: dict[str, Any]
-    """Values that `elmo train` compares with those of its command."""
+    """Values that `elmo train` compares with the values of its command."""
     validation_file: str | None
     perplexity: dict[str, float] | None
     """Perplexity of this model on the validation file; see `Report.evaluate`."""
@@ -62,7 +62,7 @@ def make_record(
     text: TrainingText,
     validation_file: str | Path | None,
     perplexity: dict[str, float] | None,
-) -> Record:
+) -> TrainingRecord:
     """Return the record of the last step of a run."""
     n_words = len(run.vocabulary)
     return {
@@ -85,7 +85,7 @@ def make_record(
     }
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_record(folder: Path, record: TrainingRecord) -> None:
     """Write training.json and card.md."""
     write_lines(folder / RECORD_FILE, [json.dumps(record, indent=1)])
     write_lines(folder / CARD_FILE, _card_lines(record))
@@ -95,7 +95,7 @@ def find_finished_run(folder: Path) -> Signature | None:
     """Return the signature of a finished run in a folder without a checkpoint, if there is one.
 
     Raises:
-        ModelError: The folder has a model that is not that of a finished run.
+        ModelError: The folder has a model that does not come from a finished run.
     """
     weights = candidates(folder, "weights")
     if not weights or (folder / CHECKPOINT_FILE).exists():
@@ -117,7 +117,7 @@ def find_finished_run(folder: Path) -> Signature | None:
     return Signature(identity, options, read_vocabulary(folder / VOCABULARY_FILE).words)
 
 
-def _card_lines(record: Record) -> Iterator[str]:
+def _card_lines(record: TrainingRecord) -> Iterator[str]:
     """Yield the lines of the card, in Markdown."""
     yield "# A model trained with elmo train"
     yield ""
@@ -132,7 +132,7 @@ def _card_lines(record: Record) -> Iterator[str]:
     yield from (f"| {name} | {value} |" for name, value in _card_rows(record).items())
 
 
-def _describe_perplexity(record: Record) -> str:
+def _describe_perplexity(record: TrainingRecord) -> str:
     """Return a sentence about the perplexity of the model."""
     perplexity = record["perplexity"]
     if perplexity is None:
@@ -147,7 +147,7 @@ def _describe_perplexity(record: Record) -> str:
     )
 
 
-def _card_rows(record: Record) -> Mapping[str, Any]:
+def _card_rows(record: TrainingRecord) -> Mapping[str, Any]:
     """Return the rows of the table in the card."""
     start = "" if record["init_from_weights"] else "random weights, architecture of "
     duration = timedelta(seconds=round(record["seconds"]))

@@ -74,7 +74,7 @@ _REQUIRED_TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """Load the checkpoint of a folder onto the CPU. Return None if there is none.
+    """Load the checkpoint of a folder onto the CPU. Return None if the folder has no checkpoint.
 
     Torch reads tensors, numbers and text only, so that a checkpoint cannot run code.
     """

@@ -71,7 +71,7 @@ class TextProgress(NamedTuple):
     streams: tuple[Stream, ...] = ()
 
 
-Window = tuple[list[Sentence], TextProgress]
+TextWindow = tuple[list[Sentence], TextProgress]
 """The part of the text that is in memory at once, and the progress after it."""
 
 
@@ -96,7 +96,7 @@ class TrainingText:
     seed: int = 0
     tokenizer: Tokenizer = WHITESPACE
 
-    def windows(self, start: TextProgress, max_tokens: int) -> Iterator[Window]:
+    def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
         """Yield windows without end, from the start of a window on.
 
         The last window of a pass contains the rest of the pass.
@@ -266,7 +266,7 @@ def read_batches(
 
 
 def _shuffle(
-    windows: Iterator[Window],
+    windows: Iterator[TextWindow],
     split: Callable[[list[Sentence]], list[_Item]],
     options: TrainingOptions,
     start: TextProgress,

@@ -89,7 +89,7 @@ def fingerprint(path: Path) -> FileFingerprint:
 
 
 def describe_changes(before: Identity, now: Identity) -> list[str]:
-    """Describe the differences between the identity of a run and that of a new command."""
+    """Describe the differences between the identities of a run and of a new command."""
     changes = list(_describe_files(before["files"], now["files"]))
     changes += describe_different_values(before["text"], now["text"])
     old_size, new_size = ({"vocabulary_size": i["vocabulary_size"]} for i in (before, now))

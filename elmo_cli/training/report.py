@@ -85,7 +85,7 @@ class Report:
         """Write the model, and measure its perplexity on the validation text.
 
         Args:
-            max_tokens: Read the first sentences of the text, until they have so many tokens.
+            max_tokens: Read the first sentences of the text, until they have `max_tokens` tokens.
 
         Returns:
             See `measure`; None without a text.

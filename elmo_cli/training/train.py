@@ -57,7 +57,7 @@ LOG_STEPS = 10
 EVALUATION_TOKENS = 20_000
 """Tokens of the validation text that are read during training."""
 
-Perplexity = dict[str, float]
+ValidationPerplexity = dict[str, float]
 """Perplexity of the validation text; see `Report.evaluate`."""
 
 
@@ -69,7 +69,7 @@ def train_model(
     run_options: RunOptions,
     *,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Perplexity | None:
+) -> ValidationPerplexity | None:
     """Train a model on text and write it into a folder, or resume the run in that folder.
 
     Args:

@@ -37,7 +37,7 @@ def jsd(p: Array, q: Array) -> float:
 
 
 def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: float = 0.3) -> Array:
-    """Uses around one of the axes."""
+    """Return vectors of occurrences around one of the axes."""
     random = np.random.default_rng(seed)
     uses: Array = random.normal(size=(n, width)) * spread + 3 * np.eye(width)[centre]
     return uses
@@ -69,7 +69,7 @@ def test_divergence_is_that_of_the_planted_senses() -> None:
 
 
 @pytest.mark.parametrize("measure", ["apd", "prt", "jsd"])
-def test_a_word_that_changed_comes_first_and_chance_does_not_explain_it(measure: str) -> None:
+def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
     new = {
         "house": matrix(30, 4),
@@ -174,7 +174,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         read_occurrences(old, old)
 
 
-def test_targets_that_contradict_each_other_or_are_none_are_refused(tmp_path: Path) -> None:
+def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("bank,banks\nbanks\n")
     with pytest.raises(ElmoError, match=r"t\.txt, line 2: 'banks' is a form of 'bank' already"):

@@ -32,7 +32,7 @@ def texts(path: str) -> list[str]:
 
 
 def tooltips(path: str) -> list[list[str]]:
-    """The tooltips of each group of points."""
+    """Return the tooltips of each group of points."""
     groups = [
         group
         for group in ElementTree.parse(path).iter(f"{SVG}g")

@@ -31,7 +31,7 @@ def test_the_cosine_of_planted_vectors() -> None:
     assert cosine(one, np.zeros(2, np.float32)) == 0
 
 
-def test_similarities_are_the_cosines_of_each_layer_and_of_their_average(
+def test_similarities_are_cosines_per_layer_and_of_the_average(
     tiny: ElmoEmbedder,
 ) -> None:
     pairs = [
@@ -75,7 +75,7 @@ def test_a_word_is_found_where_it_is() -> None:
         (TWICE, "bank", 3, "'bank' occurs 2 times, not 3 times, in: bank after bank"),
     ],
 )
-def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
+def test_an_ambiguous_word_is_an_error_with_the_tokens(
     sentence: list[str], word: str, number: int | None, message: str
 ) -> None:
     with pytest.raises(InputError) as caught:

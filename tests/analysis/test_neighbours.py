@@ -25,7 +25,7 @@ Array = NDArray[Any]
 def corpus(
     lengths: list[int], width: int = 4, seed: int = 0, layers: str = "top", **attributes: str
 ) -> Corpus:
-    """Lines of random vectors, no two tokens alike."""
+    """Return lines of random vectors. All tokens differ."""
     random = np.random.default_rng(seed)
     n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
     texts = [" ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)]
@@ -90,7 +90,7 @@ def test_the_nearest_are_those_of_all_cosines(
         ("0,2", "2", [1]),
     ],
 )
-def test_the_mean_of_the_lstm_layers_is_compared_unless_others_are_named(
+def test_the_mean_of_the_lstm_layers_is_compared_by_default(
     tmp_path: Path, layout: str, stored: str, layers: str | None, rows: list[int]
 ) -> None:
     there = corpus([3, 2], layers=stored)
@@ -191,13 +191,9 @@ def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
 
     assert refusal("two.hdf5", layers="1") == ("two.hdf5: layers '1': the file has 0,2")
     assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has only top"
-    assert refusal("forgot.hdf5").startswith(
-        "forgot.hdf5: expected a file with its tokens, found none"
-    )
-    assert refusal("odd.hdf5") == (
-        "odd.hdf5, line 1: expected 3 tokens, as its sentence has, found 2"
-    )
-    assert refusal("old.hdf5").startswith("old.hdf5: expected all layers, as the file does not say")
+    assert refusal("forgot.hdf5").startswith("forgot.hdf5: the file does not contain the tokens")
+    assert refusal("odd.hdf5") == ("odd.hdf5, line 1: the sentence has 3 tokens, but 2 vectors")
+    assert refusal("old.hdf5").startswith("old.hdf5: the file does not record which layer it has")
     assert refusal("top.hdf5", np.ones(4)) == (
         "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,) and top 10"
     )

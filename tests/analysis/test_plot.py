@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 
 def senses(n_each: int, seed: int = 0) -> Corpus:
-    """Lines with "bank" in two senses, far apart in direction 0, and other words."""
+    """Return lines with "bank" in two senses, far apart in direction 0, and other words."""
     random = np.random.default_rng(seed)
     texts = [f"river bank <{i}> &" for i in range(n_each)] + [
         f"bank $ {i} $" for i in range(n_each)
@@ -49,7 +49,7 @@ def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Pictur
 
 
 def points(path: str) -> list[list[tuple[str, float]]]:
-    """The title and the x of each point, group by group."""
+    """Return the title and the x of each point, group by group."""
     root = ElementTree.parse(path)
     groups = [g for g in root.iter(f"{SVG}g") if g.get("id", "").startswith("points-")]
     return [
@@ -87,7 +87,7 @@ def test_a_limited_number_of_points_has_labels() -> None:
     plot("bank.svg", "many.hdf5")
     labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
     assert 5 < len(labels) <= module.MAX_LABELS
-    assert any(label.startswith("bank $") for label in labels)  # which is no formula
+    assert any(label.startswith("bank $") for label in labels)  # not read as a formula
 
 
 def test_clusters_and_files_have_a_colour_each() -> None:
@@ -226,6 +226,6 @@ def test_the_command() -> None:
     refused("bank v.hdf5 bank.svg", "bank.svg exists already; --overwrite replaces it")
     refused(
         "bank same.hdf5 x.svg -q",
-        "'bank': the vectors of all occurrences are equal, as those of layer 0 are",
+        "'bank': the vectors of all occurrences are equal, as they are in layer 0",
     )
     assert_misused(elmo("plot", "bank", "x.svg"), "expected WORD FILE... OUT")

@@ -55,7 +55,7 @@ def usages(
 
 
 def rows_of(path: str) -> list[dict[str, Any]]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text().splitlines()]
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -76,7 +76,7 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             assert_allclose(values, whole[:, positions], atol=2e-6)
             assert record.tokens == (line.split() if positions else [])
             assert record.attributes.get("positions", "") == ",".join(map(str, positions))
-        # The same occurrences are found in both, also those of lines that occur twice.
+        # Both files have equal occurrences, also for lines that occur twice.
         one, other = find_occurrences(file), find_occurrences(everything, WORDS)
         assert [found.location.number for found in one["bank"]] == [1, 4, 4, 5, 7]
         assert one["bank"][0].occurrence.marked == "The [bank] lent"

@@ -23,7 +23,7 @@ MODEL = ("--model", "model")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a character model and its softmax in `model`."""
+    """Create the current folder, with a character model and its softmax in `model`."""
     monkeypatch.chdir(tmp_path)
     Path("model").mkdir()
     make_language_model(small_architecture(), 3, Path("model"))
@@ -118,7 +118,7 @@ def test_the_command(folder: Path) -> None:
         == 0
     )
     without = elmo("word-vectors", "model/vocab.txt", "x.hdf5", "--softmax", *MODEL)
-    assert "Error: model: no softmax, which" in without.stderr
+    assert "Error: model: predicting words requires a softmax" in without.stderr
     assert not Path("x.hdf5").exists()
 
 
@@ -141,7 +141,7 @@ def test_what_goes_wrong(folder: Path) -> None:
     with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
-    with pytest.raises(InputError, match=r"'(a ){30}' has white space, which \.vec cannot hold"):
+    with pytest.raises(InputError, match=r"'(a ){30}' has white space, which \.vec cannot store"):
         write_token_vectors(words_file("a " * 99), "a.vec", model="model")
     Path("words.txt").write_bytes(b"")
     with pytest.raises(InputError, match=r"words.txt: no words"):
@@ -156,7 +156,7 @@ def test_what_goes_wrong(folder: Path) -> None:
 
 
 def write_all(*names: str) -> NDArray[np.float32]:
-    """Files of the same three words, and their vectors."""
+    """Write files of three words in each format. Return their vectors."""
     words = words_file("the", "naïve", "東京")
     for name in ("out.hdf5", *names):
         write_token_vectors(words, name, model="model")
@@ -242,7 +242,7 @@ def test_rare_words_are_left_out_and_frequent_ones_cut_short() -> None:
     found = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
     assert (found.words, found.counts) == (["the", "cat", "dog"], [3, 2, 2])
     assert_allclose(found.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
-    with pytest.raises(InputError, match=r"^at most 1 occurrences: expected 2 or more"):
+    with pytest.raises(InputError, match=r"^at_most: expected 2 \(min_count\) or more, found 1$"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 

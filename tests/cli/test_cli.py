@@ -58,7 +58,7 @@ def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> Non
 # Options from the environment
 
 
-def test_every_option_has_a_variable_of_its_own_and_none_of_those_with_another_meaning() -> None:
+def test_every_option_has_an_environment_variable_of_its_own() -> None:
     options = [
         option
         for name in COMMANDS
@@ -104,7 +104,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `timeout -s INT` sends them, to a process and to its group."""
+    """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
     monkeypatch.setattr("elmo_cli.cli.runs.os._exit", ended.append)
     monkeypatch.setattr("elmo_cli.cli.runs._AS_ONE_SECONDS", 60.0)
@@ -153,8 +153,8 @@ LONG = "x" * 300
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("info", LONG), f"no model {LONG}"),
-        (("embed", "text", "out", "--model", LONG), f"no model {LONG}"),
+        (("info", LONG), f"{LONG}: no such model. Choose "),
+        (("embed", "text", "out", "--model", LONG), f"{LONG}: no such model. Choose "),
         (("embed", "text", "out", "--model", "~nobody-here/m"), "~nobody-here/m: no such model"),
         (("train", LONG, "--preset", "mini", "--output", "m"), f"{LONG}: "),
     ],

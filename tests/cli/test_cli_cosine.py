@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def vectors(tokens: list[str], index: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """A token's vector in each layer and their average, shape (4, 32)."""
+    """Return a token's vector in each layer and their average, shape (4, 32)."""
     layers = ElmoEmbedder(model=TINY).embed_sentence(tokens)[:, index].astype(np.float64)
     return np.concatenate([layers, layers.mean(axis=0, keepdims=True)])
 
@@ -27,7 +27,7 @@ def cosines(
     one: np.ndarray[tuple[int, int], np.dtype[np.float64]],
     other: np.ndarray[tuple[int, int], np.dtype[np.float64]],
 ) -> list[float]:
-    """The cosine of each layer, and of the average."""
+    """Return the cosine of each layer, and of the average."""
     return [float(a @ b / np.sqrt((a @ a) * (b @ b))) for a, b in zip(one, other, strict=True)]
 
 
@@ -129,7 +129,7 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
         ),
     ],
 )
-def test_a_word_that_is_not_clear_is_an_error_that_shows_the_tokens(
+def test_an_ambiguous_word_is_an_error_with_the_tokens(
     arguments: tuple[str, ...], message: str
 ) -> None:
     assert_fails(elmo("cosine", *arguments, *MODEL), message)

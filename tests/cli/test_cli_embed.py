@@ -36,7 +36,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
-    """A text in the current folder."""
+    """Write a text into the current folder."""
     Path("text").write_text("The cat sat\n\nbank\n")
 
 
@@ -96,7 +96,7 @@ def test_an_old_command_line_works_as_it_is() -> None:
 # What is written and said
 
 
-def test_the_model_and_the_outcome_are_a_line_each_on_standard_error() -> None:
+def test_model_and_outcome_are_logged_in_one_line_each() -> None:
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
     assert (result.exit_code, result.stdout) == (0, "")
     model, size, outcome = result.stderr.splitlines()
@@ -112,7 +112,7 @@ def test_one_is_not_many_and_sequences_are_no_sentences() -> None:
     assert outcome.startswith("out.h5: 1 sequence, 1 token, ")
 
 
-def test_the_bundled_model_is_used_where_none_is_named_and_says_so() -> None:
+def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     result = elmo("embed", "text", "out.hdf5")
     assert result.exit_code == 0
     assert result.stderr.startswith(
@@ -233,8 +233,8 @@ def test_progress_shows_on_a_terminal_unless_quiet(
 
 def test_a_vocabulary_that_is_not_read_is_misused() -> None:
     result = elmo("embed", "text", "out.hdf5", "--vocabulary-file", "text", *TINY_MODEL)
-    message = f"{TINY}: a model that reads characters takes no vocabulary; leave --vocabulary-file "
-    assert_misused(result, f"{message}out")
+    message = f"{TINY}: the model reads characters and takes no vocabulary. Remove "
+    assert_misused(result, f"{message}--vocabulary-file.")
     assert_no_output()
 
 
@@ -315,7 +315,7 @@ def test_a_device_that_is_not_there_is_an_error(
 # Runs that are cut short
 
 
-def test_ctrl_c_in_the_middle_of_a_run_says_what_the_same_command_does() -> None:
+def test_ctrl_c_explains_what_a_rerun_does() -> None:
     process = start_elmo("embed", "-", "out.hdf5", *TINY_MODEL, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(b"The cat sat on the mat\n" * 5)

@@ -18,12 +18,12 @@ MIX = ("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
-    """A text in the current folder."""
+    """Write a text into the current folder."""
     Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n")
 
 
 def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
-    """The datasets and attributes that `elmo embed` makes of the text with these options."""
+    """Return the datasets and attributes that `elmo embed` writes with these options."""
     result = elmo("embed", "text", "out.hdf5", *options, *TINY_MODEL)
     assert result.exit_code == 0, result.stderr
     with h5py.File("out.hdf5") as file:
@@ -32,7 +32,7 @@ def embed(*options: str) -> tuple[list[Any], dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def layers() -> NDArray[np.float32]:
-    """All layers of the first line."""
+    """Return all layers of the first line."""
     return ElmoEmbedder(model=TINY).embed_sentence(["The", "cat", "sat"])
 
 
@@ -104,7 +104,7 @@ def test_a_mix_is_of_numbers(mix: str) -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
     assert_misused(
         result,
-        f"Invalid value for '--mix': expected numbers with commas between, found {mix!r}",
+        f"Invalid value for '--mix': expected numbers separated by commas, found {mix!r}",
     )
 
 

@@ -78,7 +78,7 @@ def test_models_as_json() -> None:
 
 
 def names_of(*arguments: str) -> list[str]:
-    """The names in the table."""
+    """Return the names in the table."""
     return [line.split()[0] for line in run(models, *arguments).stdout.splitlines()[1:]]
 
 
@@ -102,10 +102,9 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{folder}: removed, {size_text(n_bytes)}\n"
     assert not folder.exists()
-    assert_fails(
-        elmo("models", "--remove", "small"), f"small is not downloaded: there is no {folder}"
-    )
-    message = "mini is bundled with elmo-cli, and cannot be removed"
+    message = f"small: the model is not downloaded: {folder} is missing."
+    assert_fails(elmo("models", "--remove", "small"), message)
+    message = "mini: the model is bundled with elmo-cli and cannot be removed."
     assert_fails(elmo("models", "--remove", "mini"), message)
     assert_misused(elmo("models", "--remove", "small", "--all"), "choose one of --remove and --all")
 
@@ -117,7 +116,7 @@ def test_download_prints_the_folder(cache: Path) -> None:
 
 
 def test_download_of_an_unknown_name() -> None:
-    with pytest.raises(ModelError, match=r"no model smal; did you mean small\?"):
+    with pytest.raises(ModelError, match=r"smal: no such model\. Did you mean small\?"):
         run(download, "smal")
 
 

@@ -12,7 +12,7 @@ NEW = "She robbed the bank ."
 
 @pytest.fixture(autouse=True)
 def corpus(folder: Path) -> None:
-    """A file of each layout in the current folder, and one that is pooled."""
+    """Write a file of each layout into the current folder, and a pooled file."""
     Path("text.txt").write_text(TEXT)
     Path("more.txt").write_text(TEXT.replace("We", "They"))
     model = ("--model", TINY, "-q")
@@ -24,7 +24,7 @@ def corpus(folder: Path) -> None:
 
 
 def rows(result: Result) -> list[list[str]]:
-    """The cosine, the line and the sentence of each neighbour."""
+    """Return the cosine, the line and the sentence of each neighbour."""
     assert result.exit_code == 0, result.stderr
     return [re.split(r" +|\t", line.strip(), maxsplit=2) for line in result.stdout.splitlines()]
 
@@ -113,7 +113,7 @@ def test_queries_come_from_standard_input() -> None:
     assert first["neighbours"][0].keys() == {"cosine", "file", "line", "tokens", "word", "index"}
 
 
-def test_a_wrong_line_of_standard_input_is_named_after_the_answers_before_it() -> None:
+def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
         "Error: standard input, line 2: expected a word and a sentence with a tab between, "
@@ -171,8 +171,8 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
     with h5py.File("v.hdf5", "r+") as file:
         file.attrs["model"] = "gone/model"
     message = (
-        "the model of v.hdf5: gone/model: no such model folder or zip file. --model names another "
-        "place."
+        "the model of v.hdf5: gone/model: no such model folder or zip file. Give its new path with "
+        "--model."
     )
     assert_fails(elmo("neighbours", "bank", NEW, "v.hdf5"), message)
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0

@@ -40,7 +40,7 @@ def test_lines_of_standard_input() -> None:
     assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
 
 
-def test_the_share_of_unknown_words_is_an_average_over_texts_without_gaps() -> None:
+def test_the_share_of_unknown_words_ignores_texts_with_gaps() -> None:
     result = elmo("predict", "-", *MODEL, "--json", stdin="the\nthe ___ sat\ncat\n")
     assert "<UNK>, all words outside the vocabulary, has 12.5% on average;" in result.stderr
     shares = [json.loads(line)["unknown"] for line in result.stdout.splitlines()]
@@ -50,7 +50,7 @@ def test_the_share_of_unknown_words_is_an_average_over_texts_without_gaps() -> N
 
 
 def test_substitutes_of_each_token() -> None:
-    # Both directions give the same: the 1/16 over its prior log(5/4), cat 1/64 over log(6/5).
+    # Both directions agree: the 1/16 over its prior log(5/4), cat 1/64 over log(6/5).
     alone = elmo("predict", "sat cat", *MODEL, "--each", "--top", "2").stdout.splitlines()
     assert [line.split()[-1] for line in alone] == ["sat", "the", "cat", "cat", "the", "cat"]
     result = elmo("predict", "-", *MODEL, "--each", "--top", "1", stdin="sat cat\n\nsat\n")
@@ -122,7 +122,7 @@ def test_what_goes_wrong(text: str, options: list[str], message: str) -> None:
 
 def test_a_model_without_softmax_is_an_error() -> None:
     without = elmo("predict", "a", "--model", TINY)
-    assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr
+    assert f"Error: {TINY}: predicting words requires a softmax. Add" in without.stderr
 
 
 def test_lines_before_a_wrong_one_are_answered() -> None:

@@ -12,7 +12,7 @@ MODEL = ("--model", "model")
 
 @pytest.fixture(autouse=True)
 def text(word_model: None) -> None:
-    """A text in the current folder."""
+    """Write a text into the current folder."""
     Path("text.txt").write_text(TEXT)
 
 
@@ -87,7 +87,9 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
     for name in ("softmax.hdf5", "vocab.txt"):
         Path("model", name).rename(Path("other", name))
     assert_fails_without_softmax = elmo("perplexity", "text.txt", *MODEL)
-    assert "Error: model: no softmax, which" in assert_fails_without_softmax.stderr
+    assert (
+        "Error: model: predicting words requires a softmax" in assert_fails_without_softmax.stderr
+    )
     softmax = ("--softmax-file", "other/softmax.hdf5")
     result = elmo("perplexity", "text.txt", *MODEL, *softmax, "--json")
     assert json.loads(result.stdout)["predictions"] == 8
@@ -158,7 +160,7 @@ def test_what_goes_wrong(command: str) -> None:
     assert "latin.txt, line 1, column 8: not valid UTF-8" in latin.stderr
     without = elmo(command, "text.txt", "--model", TINY)
     assert without.exit_code == 1
-    assert f"Error: {TINY}: no softmax, which predicting words needs" in without.stderr
+    assert f"Error: {TINY}: predicting words requires a softmax. Add" in without.stderr
 
 
 def test_a_text_without_tokens_has_no_perplexity() -> None:

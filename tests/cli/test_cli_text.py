@@ -34,12 +34,12 @@ outputs = pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 
 @pytest.fixture(autouse=True)
 def text(folder: Path) -> None:
-    """A raw text in the current folder."""
+    """Write a raw text into the current folder."""
     Path("raw.txt").write_text(RAW, encoding="utf-8")
 
 
 def facts_of(path: str) -> list[dict[str, Any]]:
-    """What an output says of its records, as JSON lines have it, and their values."""
+    """Return the records of an output in the form of JSON lines, with their values."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
     if path.endswith(".npz"):
@@ -63,7 +63,7 @@ def facts_of(path: str) -> list[dict[str, Any]]:
 
 
 def assert_embedded(facts: list[dict[str, Any]], sentences: list[list[str]]) -> None:
-    """Assert that the values of records are those of these sentences' top layer."""
+    """Assert that the values of records equal the top layer of these sentences."""
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
     for row, sentence in zip(facts, sentences, strict=True):
         expected = embedder.embed_sentence(sentence)[-1]
@@ -82,7 +82,7 @@ def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...
 
 
 @outputs
-def test_sentences_are_numbered_and_keep_the_number_of_their_line(output: tuple[str, ...]) -> None:
+def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> None:
     pytest.importorskip("sentencex")
     arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
@@ -155,7 +155,7 @@ def test_the_language_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> N
         assert activations.attributes["tokenizer"] == "moses:fr"
 
 
-def test_the_language_may_be_named_where_the_model_does_not_say_it() -> None:
+def test_the_language_can_be_set_if_the_model_has_none() -> None:
     sentences = ("L'eau est froide.", "De l'eau !")
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)

@@ -1,4 +1,4 @@
-"""TAB in a shell, and what shells are told to complete."""
+"""Completion in a shell with TAB."""
 
 import pytest
 from click.testing import CliRunner
@@ -8,7 +8,7 @@ from elmo_cli.cli import COMMANDS, main
 
 
 def completed(line: str) -> list[str]:
-    """What the shell is told for TAB at the end of a line, each as `type,value`."""
+    """Return what TAB completes at the end of a line, each as `type,value`."""
     environment = {
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(line.split(" ")) - 1),

@@ -1,4 +1,4 @@
-"""What `elmo` sets for its process before torch is imported."""
+"""Environment that `elmo` sets for its process before torch is imported."""
 
 import gc
 import os
@@ -26,11 +26,11 @@ from elmo_cli.settings import ModelSettings
         ({"OMP_WAIT_POLICY": "active"}, None),
     ],
 )
-def test_idle_threads_wait_for_a_short_time_unless_the_user_says_otherwise(
+def test_idle_threads_wait_shortly_by_default(
     given: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, given.get(name, ""))  # which is put back after the test
+        monkeypatch.setenv(name, given.get(name, ""))  # The fixture restores it after the test.
         if name not in given:
             monkeypatch.delenv(name)
     found: list[str | None] = []

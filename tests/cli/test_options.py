@@ -60,9 +60,7 @@ def speak(**_options: str) -> None:
         ("--how often --never", "choose one of --never and --how often"),
     ],
 )
-def test_options_without_effect_and_those_that_exclude_each_other_are_misused(
-    arguments: str, message: str
-) -> None:
+def test_required_and_excluded_options_are_checked(arguments: str, message: str) -> None:
     result = CliRunner().invoke(speak, arguments.split())
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {message}")
 

@@ -74,7 +74,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def forks() -> Any:
-    """Context of processes that are forked from one that has imported the command."""
+    """Return a context whose processes are forked from one that has imported the command."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["elmo_cli.distributed.run", "elmo_cli.cli.commands.distribute", "elmo_cli.cli.runs"]
@@ -84,7 +84,7 @@ def forks() -> Any:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a text, where commands run."""
+    """Create an empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
     lines = (f"The cat {i} sat\n" * (i % 3) + "\n" for i in range(N_LINES))
     (tmp_path / "text.txt").write_text("".join(lines))
@@ -93,7 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a cluster of Ray on this machine."""
+    """Yield the address of a cluster of Ray on this machine."""
     command = [sys.executable, "-c", CLUSTER]
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
     with subprocess.Popen(
@@ -116,7 +116,7 @@ def command_of(name: str, engine: list[str], *options: str) -> list[str]:
 
 @pytest.fixture
 def expected() -> Expected:
-    """The activations of each plan, by `elmo embed`."""
+    """Return the activations of each plan, by `elmo embed`."""
     values = {}
     for name, state in STATES.items():
         options = ("--state", state, "--layers", LAYERS[name], "--overwrite")

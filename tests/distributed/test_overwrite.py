@@ -31,7 +31,7 @@ AGAIN = "Give the `elmo distribute` command of the folder again"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a text, where commands run."""
+    """Create an empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(LINES)
     return tmp_path
@@ -66,7 +66,7 @@ def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]
 
 
 def stop() -> None:
-    """End a run as a kill does."""
+    """Stop a run as a kill does."""
     raise KeyboardInterrupt
 
 

@@ -118,7 +118,7 @@ main()
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a text, where commands run."""
+    """Create an empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(SHORT + LONG * 4)
     return tmp_path
@@ -126,7 +126,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator["subprocess.Popen[str]"]:
-    """The process of a cluster."""
+    """Start a cluster, and yield its process."""
     command = [sys.executable, "-c", CLUSTER]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
@@ -136,7 +136,7 @@ def cluster() -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture(scope="module")
 def address(cluster: "subprocess.Popen[str]") -> str:
-    """The address of the cluster."""
+    """Return the address of the cluster."""
     assert cluster.stdout is not None
     return cluster.stdout.readline().strip()
 
@@ -154,7 +154,7 @@ def output_of(script: str, *arguments: str) -> str:
 
 
 def workers_of(process: int) -> list[int]:
-    """The processes under another one that embed a part: Ray names them so."""
+    """Return the processes under `process` that embed a part, by the names that Ray sets."""
     found = []
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
         try:
@@ -207,7 +207,7 @@ def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
     assert output_of(TWO_GPUS, address) == "cuda of 0; cuda of 1\n"
 
 
-def test_a_run_without_room_says_so_and_ctrl_c_ends_it_and_the_one_at_work(address: str) -> None:
+def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     Path("text.txt").write_text(SHORT + LONG * 40)
     all_cpus = ("--cpus-per-worker", "2", "--workers", "1", "--address", address)
     run = start_elmo(*RUN, *all_cpus)

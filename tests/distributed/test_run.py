@@ -38,7 +38,7 @@ RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.00
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a text, where commands run."""
+    """Create an empty folder with a text, where commands run."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(LINES)
     return tmp_path
@@ -60,7 +60,7 @@ def test_a_folder_holds_what_a_file_of_embed_holds(options: tuple[str, ...]) -> 
     assert_equal_to_embed(*options)
 
 
-def test_a_folder_is_read_by_number_sentence_and_by_other_programs() -> None:
+def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
     assert elmo(*RUN).exit_code == 0
     with open_activations("out") as found:
         assert found.sentence(4) == "The cat 2 sat"
@@ -100,7 +100,7 @@ def test_fasta_and_columns_keep_their_keys() -> None:
         assert_array_equal(found["3"], found[3])
 
 
-def test_numbers_go_on_from_file_to_file_and_an_empty_one_has_none() -> None:
+def test_record_numbers_continue_across_files() -> None:
     Path("b.txt").write_text("b")
     Path("empty.txt").touch()
     assert elmo("distribute", "b.txt", "empty.txt", "text.txt", *RUN[2:]).exit_code == 0
@@ -111,7 +111,7 @@ def test_numbers_go_on_from_file_to_file_and_an_empty_one_has_none() -> None:
         assert len(found) == 0
 
 
-def test_shards_share_the_parts_out_and_the_last_one_completes_the_folder() -> None:
+def test_the_last_shard_completes_the_folder() -> None:
     assert elmo(*RUN, "--shard", "2/2").exit_code == 0
     with pytest.raises(InputError, match="the folder is not complete: 5 of 10 parts are missing"):
         open_activations("out")
@@ -124,7 +124,7 @@ def test_shards_share_the_parts_out_and_the_last_one_completes_the_folder() -> N
 
 
 def test_the_same_command_does_only_what_is_missing() -> None:
-    Path("out/_elmo/tmp").mkdir(parents=True)  # of a run that was killed before it had a plan
+    Path("out/_elmo/tmp").mkdir(parents=True)  # left by a run killed before it had a plan
     assert elmo(*RUN).exit_code == 0
     before = parts_there()
     lost = min(before)
@@ -145,7 +145,7 @@ def test_other_settings_are_refused_by_name() -> None:
     assert_equal_to_embed(*others)
 
 
-def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> None:
+def test_another_input_or_model_or_a_missing_plan_is_refused() -> None:
     assert elmo(*RUN).exit_code == 0
     Path("text.txt").write_text("else")
     change = r"differs in input 1 \(.*/text.txt, [^)]* there, .*/text.txt, 4 bytes of [^)]* here\)"
@@ -162,7 +162,7 @@ def test_another_input_another_model_and_parts_without_a_plan_are_refused() -> N
     assert "expected a folder of `elmo distribute`, or an empty one" in result.stderr
 
 
-def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
+def test_a_line_that_is_not_utf8_fails_its_part() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n")
     result = elmo(*RUN)
     assert result.exit_code == 1
@@ -177,7 +177,7 @@ def test_a_line_that_is_not_utf8_leaves_its_part_out_and_names_it() -> None:
         assert found[40].shape == (3, 0, 32)
 
 
-def test_a_folder_that_cannot_be_written_ends_the_run_in_one_line() -> None:
+def test_an_unwritable_folder_is_a_one_line_error() -> None:
     Path("out").touch()
     result = elmo(*RUN)
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 2)

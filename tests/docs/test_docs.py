@@ -27,7 +27,7 @@ OPERATORS = {"|", "||", "&&", ";", "<", ">", ">>", "&", "2>"}
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder of each test, empty."""
+    """Create the empty current folder of each test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,12 +37,12 @@ def name_of(path: Path) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """The fenced blocks of a language, one after the other."""
+    """Return the fenced blocks of a language, one after the other."""
     return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
 
 
 def elmo_commands(shell: str) -> Iterator[list[str]]:
-    """The arguments of every `elmo` in lines of shell; what a pipe or redirection adds is left."""
+    """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
     for line in shell.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line.strip().removeprefix("$ "), posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
@@ -80,7 +80,7 @@ def test_the_command_page_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_a_help_text_and_an_example_that_parses(command: str) -> None:
+def test_every_command_has_help_and_a_valid_example(command: str) -> None:
     help_text = find_command(command).help
     assert help_text
     examples = [
@@ -118,7 +118,7 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
 
 
 def headings(page: Path) -> set[str]:
-    """The headings of a page, as links spell them."""
+    """Return the headings of a page, as links spell them."""
     found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
@@ -143,6 +143,43 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
     )
     options = {name for parameter in find_command("embed").params for name in parameter.opts}
     assert [name for name in old if name not in text or name not in options] == []
+
+
+def test_the_page_of_promises_names_tests_that_exist() -> None:
+    text = (DOCS / "reliability-tests.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/\S+\.py)`", text)
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_pages_have_at_most_two_thousand_words() -> None:
+    pages = [page for page in DOCS.glob("*.md") if page.name != "commands.md"]
+    long = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert {name: number for name, number in long.items() if number > 2000} == {}
+
+
+def sentences(page: Path) -> list[str]:
+    """Return the sentences of a page, without code, tables and headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in text.splitlines() if not re.match(r"\s*(\||#|<|!\[|    )", line)]
+    prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
+    return [each for each in re.split(r"(?<=[.!?:])\s+", prose) if len(each.split()) > 3]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_sentences_of_pages_are_short(page: Path) -> None:
+    if page.name == "commands.md":
+        pytest.skip("made from the help texts")
+    found = sentences(page)
+    assert [each for each in found if len(each.split()) > 35] == []
+    assert sum(len(each.split()) for each in found) <= 20 * len(found)
+    assert sum(each.count(";") for each in found) <= 2
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    named = re.findall(r"[\w-]+\.md", navigation)
+    assert sorted(named) == sorted(page.name for page in DOCS.glob("*.md"))
 
 
 # The checks themselves.

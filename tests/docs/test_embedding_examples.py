@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL = str(GOLDEN / "relu")
 TEXTS = ["A cat sat .", "The dog"]
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries themselves
+pytestmark = pytest.mark.filterwarnings("ignore")  # The libraries themselves warn.
 
 
 def vectors(layers: str, **settings: Any) -> list[np.ndarray]:

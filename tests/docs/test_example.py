@@ -16,7 +16,7 @@ SCRIPT = str(Path(__file__).parents[2] / "examples" / "sentiment.py")
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A zip as the example takes it, with 40 reviews that one word tells apart."""
+    """Write a zip for the example, with 40 reviews that one word tells apart."""
     example = runpy.run_path(SCRIPT)
     rows = [
         f"{n}\t{rating}\tFilm {n} is {word}, isn't it?"

@@ -13,7 +13,7 @@ from tables import Figure, Table, to_json, to_markdown
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, without the WordNet of this machine."""
+    """Create the current folder, without the WordNet of this machine."""
     monkeypatch.setattr(data_folder, "DEBIANS_INDEX", tmp_path / "none")
     monkeypatch.chdir(tmp_path)
     return tmp_path

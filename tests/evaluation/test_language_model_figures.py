@@ -37,7 +37,7 @@ def test_the_perplexity_counts_the_end_of_sentences() -> None:
 
 
 def test_an_answer_for_another_word_is_noticed() -> None:
-    with pytest.raises(ValueError, match="asked for 'a'"):
+    with pytest.raises(ValueError, match="expected 'a'"):
         kneser_ney.perplexities(["a"], ["b=5 2 -1\t</s>=2 2 -1\tTotal: -2 OOV: 0"])
 
 

@@ -75,7 +75,7 @@ def test_the_classifier_finds_the_layer_that_knows() -> None:
     assert estimate.errors[4] == pytest.approx(0.021, abs=0.01)  # sqrt(2/9 / 500)
 
 
-def test_the_table_of_parts_of_speech_names_the_published_figures() -> None:
+def test_part_of_speech_table_shows_published_figures() -> None:
     table = part_of_speech.evaluate(PlantedEmbedder(), {"planted": planted_split()})
     assert table.columns == ["planted", "published: biLM, Penn Treebank"]
     assert list(table.rows) == [

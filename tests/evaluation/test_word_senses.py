@@ -31,7 +31,7 @@ def sentence(before: str, *senses: str, source: str = "SemCor") -> SenseSentence
 SEMCOR = [
     *[sentence("a", MONEY)] * 3,
     *[sentence("the", RIVER)] * 2,
-    sentence("a", "bank%1:99:00::"),  # WordNet has no such sense.
+    sentence("a", "bank%1:99:00::"),  # a sense that WordNet lacks
 ]
 TESTS = [
     sentence("a", MONEY, source="one"),

@@ -7,7 +7,7 @@ from elmo_cli.inference.device import Device, choose_device
 
 
 def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) -> None:
-    """Let torch say that there are so many GPUs."""
+    """Let torch report `n_gpus` GPUs, and MPS if `mps`."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: n_gpus > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)

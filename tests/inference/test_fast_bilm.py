@@ -61,7 +61,7 @@ def test_steps_share_a_table_up_to_its_tokens(tokens: list[list[int]], max_token
 def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
-    """The fast biLM gives the readable one's layers and states; `state` has a row a sentence."""
+    """Assert equal layers and states of both biLMs. `state` has one row per sentence."""
     vectors = random_tensor(1 + max(map(max, sentences)), bilm.options.lstm.projection_dim)
     packing = pack([len(sentence) for sentence in sentences])
     tokens = padded(sentences)
@@ -162,7 +162,7 @@ class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("n_starts", [1, 3])
 def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_path: Path) -> None:
-    """On "meta", which has shapes and no values: what is true there is true of a GPU."""
+    """Check the devices of all tensors on "meta", which has shapes without values."""
     bilm = load_bilm(make_model(small_architecture(n_layers=2), 1, tmp_path))
     tokens = np.array([[0, 1, 2, -1], [0, 1, 1, 2], [3, -1, -1, -1]])
     types = compute_types(precision, torch.device("meta"))

@@ -49,7 +49,7 @@ def prepared(
     weights: torch.dtype = FLOAT,
     way: str = "cells",
 ) -> FastLstm:
-    """The layer, whose steps are in torch, or have cells in C, or are in C in one go."""
+    """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
 
     def find_kernel(name: str, *types: Any) -> Any:
         return None if name.startswith(WITHOUT[way]) else kernels.find_kernel(name, *types)
@@ -109,7 +109,7 @@ def test_cells_are_those_of_the_formulas(
     expected, projected = cells_after(summed, double(before.values()), clip or np.inf)
 
     after, out = outputs(n, dim, out_type)
-    layer.take_step(inputs, hidden, before, after, out)
+    layer.compute_step(inputs, hidden, before, after, out)
     tolerance = 1e-6 + (4e-7 * spread if gates == FLOAT else 0)
     assert_allclose(double(after), expected, atol=tolerance)
     tolerance = max(tolerance, 2**-8 if out_type == SHORT else 0)
@@ -141,7 +141,7 @@ def test_a_step_is_that_of_the_formulas(
     with processor(way) if way in PROCESSORS else nullcontext():
         layer = prepared(made, way="step" if way in PROCESSORS else way)
         gates = layer.input_gates(inputs)
-        layer.take_step(
+        layer.compute_step(
             TableRows(gates, tokens) if in_table else TableRows(gates[:n], None),
             hidden[:n],
             TableRows(cells, parents),
@@ -159,13 +159,13 @@ def test_a_step_is_that_of_the_formulas(
 
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
-    """A tanh by the sigmoid would lose them, and a text of many tokens its accuracy."""
+    """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
     n, dim = 40, 64
     gates = torch.zeros(n, 4 * dim)
     gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (1 - 2 * (torch.arange(dim) % 2))
     zeros, (after, out) = TableRows(torch.zeros(n, dim), torch.arange(n)), outputs(n, dim)
     layer = prepared(lstm(dim, 3))
-    layer.take_step(TableRows(gates, None), torch.zeros(n, 3), zeros, after, out)
+    layer.compute_step(TableRows(gates, None), torch.zeros(n, 3), zeros, after, out)
     expected, projected = cells_after(double(gates), np.zeros((n, dim)), np.inf)
     assert_allclose(double(after), expected, rtol=1e-6)
     assert_allclose(double(out), projected, rtol=1e-6)
@@ -188,7 +188,7 @@ def test_a_node_does_not_depend_on_others_or_threads(
     def run(nodes: slice) -> tuple[Tensor, Tensor]:
         after, out = outputs(len(rows[nodes]), dim, types[1])
         inputs, before = TableRows(gates[nodes], None), TableRows(cells, rows[nodes])
-        layer.take_step(inputs, hidden[nodes].to(types[0]), before, after, out)
+        layer.compute_step(inputs, hidden[nodes].to(types[0]), before, after, out)
         return after, out
 
     assert_the_same_alone(run, n)
@@ -200,7 +200,7 @@ def test_tensors_that_c_would_misread_raise_an_error() -> None:
 
     def run(cells: Tensor, gates: Tensor) -> None:
         before = TableRows(cells, torch.tensor([0, 1]))
-        layer.take_step(TableRows(gates, None), torch.zeros(2, 4), before, *outputs(2, 20))
+        layer.compute_step(TableRows(gates, None), torch.zeros(2, 4), before, *outputs(2, 20))
 
     with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
         run(torch.ones(20, 2).t(), torch.zeros(2, 80))

@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 MAX_ROWS = int8._MAX_ROWS
 
 COMPILED_TYPES = [t for t in (torch.float32, torch.bfloat16) if find_product(t)]
-"""Where there is GCC when the package is installed: the first with AVX-512, both with its BF16."""
+"""Types with compiled products: float32 needs AVX-512, bfloat16 also AVX-512 BF16."""
 
 
 class Product(NamedTuple):
@@ -38,7 +38,7 @@ class Product(NamedTuple):
 def products(
     draw: st.DrawFn, n_rows: st.SearchStrategy[int], n_inputs: st.SearchStrategy[int]
 ) -> Product:
-    """Random values, with a bias or without."""
+    """Draw layers and inputs of random values, with a bias or without."""
     n, seed, n_outputs = draw(n_inputs), draw(st.integers(0, 99)), draw(st.integers(1, 150))
     bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
     inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
@@ -77,7 +77,7 @@ def test_a_product_in_c_is_that_of_float64(
     sizes = inputs.double().abs() @ weight.double().abs().t() + bias.abs()
     rounding = expected.abs() * torch.finfo(dtype).eps / 2
     assert ((found - expected).abs() <= 1e-6 * sizes + rounding).all()
-    # A row is the same, to the bit, among others and alone.
+    # A row has the same bits among other rows and alone.
     assert torch.equal(alone, found[some])
 
 
@@ -114,7 +114,7 @@ def test_packed_weights_can_be_unpacked(
 
 @needs_int8
 def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It keeps a compiled product for each of them."""
+    """Check the rows of products: oneDNN stores a compiled product for each number of rows."""
     seen = set()
     pad_rows = int8._pad_rows
 
@@ -136,7 +136,7 @@ def test_the_product_in_c_is_taken_where_there_is_one(dtype: torch.dtype) -> Non
 
 
 def rounded_to_int8(rows: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rows in steps of a 127th of their largest value, and those steps."""
+    """Return rows in steps of a 127th of their largest value, and these steps."""
     values = rows.numpy().astype(float)
     scales = np.abs(values).max(axis=1, keepdims=True) / 127
     return np.rint(values / np.where(scales, scales, 1)).astype(np.int64), scales

@@ -59,7 +59,7 @@ def test_copies_compute_the_same_bits(
         copied = copy(encoder)
         again = copy(copied)  # A copy of a copy is complete, too.
         # Without kernels, the bits of a token's vector depend on the tokens that are encoded with
-        # it. The cache of a copy is empty, and that of the original has vectors of the warm text.
+        # it. The cache of a copy is empty. The original's cache has vectors of the warm text.
         encoder._cache = copy(encoder._cache)
         expected = run(encoder)
         assert torch.equal(run(copied), expected)

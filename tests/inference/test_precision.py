@@ -17,8 +17,8 @@ CPU = torch.device("cpu")
 
 
 NO_VNNI = (
-    "^precision int8: expected a processor with AVX-512 VNNI and a torch that knows it, "
-    "found AVX2 and torch .*; use float32$"
+    "^precision int8: expected a processor with AVX-512 VNNI and a torch that supports it, "
+    r"found AVX2 and torch .*\. Use float32\.$"
 )
 
 
@@ -31,7 +31,7 @@ def test_int8_names_the_processor_that_it_needs(monkeypatch: pytest.MonkeyPatch)
 
 @needs_int8
 def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
-    """As with oneDNN held to AVX2, which has no sums of 32 bits."""
+    """Imitate oneDNN limited to AVX2, which has no sums of 32 bits."""
     program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -44,7 +44,7 @@ def test_int8_is_refused_where_its_sums_are_cut_off() -> None:
 
 
 def test_int8_is_for_the_cpu() -> None:
-    message = "precision int8: expected the CPU, found cuda:1; use float16"
+    message = "precision int8: expected the CPU, found cuda:1. Use float16."
     with pytest.raises(InputError, match=f"^{message}$"):
         compute_types("int8", torch.device("cuda", 1))
 

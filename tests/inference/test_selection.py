@@ -27,7 +27,7 @@ POOL_ONE: dict[str, Callable[[Array], Array]] = {
     "first": lambda values: values[..., 0, :],
     "last": lambda values: values[..., -1, :],
 }
-"""What each pooling makes of one sentence, (..., T, W)."""
+"""Poolings of one sentence, (..., T, W), in plain numpy."""
 
 
 def mixed(layers: Array) -> Array:
@@ -92,7 +92,7 @@ def test_a_selection_is_that_of_all_layers(
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 @pytest.mark.parametrize("choice", [choice for choice, _ in SELECTIONS])
-def test_a_sentence_without_tokens_has_no_rows_or_is_pooled_to_zeros(
+def test_an_empty_sentence_has_no_rows_or_is_pooled_to_zeros(
     tiny: ElmoEmbedder, choice: dict[str, Any], pooling: str | None
 ) -> None:
     full, empty = tiny.embed_sentences([["cat"], []], **choice, pooling=pooling)
@@ -124,7 +124,7 @@ def test_half_precision_is_pooled_in_float32() -> None:
     assert_allclose(found, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6)
 
 
-# What is asked, and what contradicts itself
+# Selections, valid and contradictory
 
 
 def test_a_selection_says_what_it_is_of() -> None:

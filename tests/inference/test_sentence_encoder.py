@@ -31,7 +31,7 @@ TOLERANCE = 1e-5
 
 
 def run(states: FixedStateEncoder | CarriedStateEncoder, batch: Sentences) -> dict[int, Array]:
-    """The layers of the sentences of a batch that have tokens, by slot."""
+    """Return the layers of the sentences of a batch that have tokens, by slot."""
     slots = [slot for slot, sentence in enumerate(batch) if sentence]
     if not slots:
         return {}

@@ -41,7 +41,7 @@ def test_cache_does_not_keep_very_long_tokens() -> None:
     cache = TokenCache(Encoder(), capacity=4)
     tokens = ["a", "b" * (MAX_CACHED_CHARACTERS + 1)]
     assert torch.equal(cache.vectors(tokens), expected(tokens))
-    assert not cache._slots
+    assert not cache._rows
 
 
 @given(

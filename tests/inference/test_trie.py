@@ -13,7 +13,7 @@ many_sentences = st.lists(
 
 
 def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
-    """The root and the tokens on the way from it to a node."""
+    """Return the root, and the tokens on the path from it to a node."""
     tokens: list[int] = []
     for earlier in range(step, -1, -1):
         tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + place]))

@@ -19,7 +19,7 @@ spacy = pytest.importorskip("spacy")
 TEXT = "We sat by the bank.\n She went to the bank ."
 TOKENS = [["We", "sat", "by", "the", "bank", "."], ["She", "went", "to", "the", "bank", "."]]
 ROWS = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]
-"""Those of the tokens of TEXT that are no white space."""
+"""Indices of the tokens of TEXT that are no white space."""
 
 
 def pipeline(*before: str, **config: Any) -> Any:
@@ -125,7 +125,7 @@ def test_a_document_from_bytes_gets_its_hooks_back() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of hooks that are lost, and of fork with threads
+@pytest.mark.filterwarnings("ignore")  # lost hooks, and fork with threads
 def test_two_processes_give_the_same() -> None:
     nlp = pipeline("sentencizer")
     expected = [doc.tensor for doc in nlp.pipe([TEXT, "A cat."])]

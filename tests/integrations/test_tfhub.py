@@ -27,7 +27,7 @@ LENGTHS = [6, 1, 0, 2]
 
 @pytest.fixture(scope="module")
 def hub() -> HubElmo:
-    """A golden model with a mix that is not the average."""
+    """Return a golden model with a mix that is not the average."""
     module = HubElmo(TINY)
     with torch.no_grad():
         module.mix.gamma.fill_(1.3)
@@ -39,7 +39,7 @@ def hub() -> HubElmo:
 def expected_outputs(
     embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
 ) -> dict[str, Any]:
-    """The outputs in plain numpy, from the activations of each sentence by itself."""
+    """Compute the outputs in plain numpy, from the activations of each sentence by itself."""
     n_layers, width = embedder.options.n_layers, embedder.options.width
     layers = np.zeros((n_layers, len(tokens), n_steps, width))
     for i, sentence in enumerate(tokens):
@@ -134,7 +134,7 @@ def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> N
 
 
 def trained(module: HubElmo) -> set[str]:
-    """The parameters that get a gradient from a loss on both kinds of output."""
+    """Return the parameters that get a gradient from a loss on both kinds of output."""
     outputs = module(SENTENCES)
     loss = outputs["elmo"].square().sum() + outputs["default"].sum()
     if not loss.requires_grad:

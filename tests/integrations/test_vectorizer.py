@@ -1,4 +1,4 @@
-"""ElmoVectorizer keeps scikit-learn's rules, and its rows are those of ElmoEmbedder."""
+"""ElmoVectorizer keeps scikit-learn's rules, and its rows equal ElmoEmbedder's."""
 
 import pickle
 import subprocess
@@ -31,7 +31,7 @@ TEXTS = ["It's good, very good.", "So bad!", "", "The end of it all is near (or 
 
 @pytest.fixture(scope="module")
 def layers() -> list[Any]:
-    """The layers of each text with tokens, float32, shape (3, T, 32)."""
+    """Return the layers of each text with tokens, float32, shape (3, T, 32)."""
     embedder = ElmoEmbedder(model=MODEL)
     return [embedder.embed_sentence(tokenize(text)) for text in TEXTS]
 

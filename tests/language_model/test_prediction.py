@@ -23,7 +23,7 @@ tokens = st.lists(st.sampled_from(["the", "cat", "dog", "naïve", "<UNK>"]), max
 
 
 def log_p(folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray[np.float64]:
-    """The reference's log probabilities of all words, at a row of a text between boundaries."""
+    """Return the reference's log probabilities of all words at a row of a bounded text."""
     options = json.loads((folder / "options.json").read_text())
     softmax = reference.read_arrays(folder / "softmax.hdf5")
     arrays = reference.read_arrays(folder / "weights.hdf5")
@@ -35,7 +35,7 @@ def log_p(folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray
 
 
 def probabilities(prediction: Prediction) -> NDArray[np.float64]:
-    """The probability of every word that is there, by its number; 0 of others."""
+    """Return the probability of every word by its number, 0 for words that are missing."""
     found = np.zeros(len(WORDS))
     for word, probability in prediction.candidates:
         found[WORDS.index(word)] = probability
@@ -88,7 +88,7 @@ def test_a_gap_is_filled_from_both_sides(
 def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
-    assume(not any(GAP in sentence for sentence in sentences))  # which hypothesis draws from here
+    assume(not any(GAP in sentence for sentence in sentences))  # Hypothesis may draw the gap.
     found = list(substitute_words(model, sentences, top=4))
     assert [substitutes.tokens for substitutes in found] == sentences
     for sentence, (_, candidates) in zip(sentences, found, strict=True):

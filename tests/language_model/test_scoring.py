@@ -44,7 +44,7 @@ def assert_same(found: Sequence[SentenceScore], expected: Sequence[SentenceScore
 def expected_scores(
     folder: Path, sentences: Sequence[Sequence[str]], *, carry: bool = False
 ) -> list[tuple[list[float], list[float]]]:
-    """What the slow reference gives; with one sentence a batch where the state is carried."""
+    """Return the scores of the slow reference, for carried state with one sentence per batch."""
     options = json.loads((folder / "options.json").read_text())
     arrays = reference.read_arrays(folder / "weights.hdf5")
     softmax = reference.read_arrays(folder / "softmax.hdf5")

@@ -67,7 +67,7 @@ def test_it_is_the_reference_however_it_is_cut(
     assert_allclose(found, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
 
 
-def test_a_small_softmax_is_read_once_and_a_large_one_for_each_batch(
+def test_only_a_large_softmax_is_read_again_per_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weight, bias, contexts = arrays(1)
@@ -152,7 +152,7 @@ def test_other_files_are_named(path: Path) -> None:
     assert message_of(path) == ": expected a softmax, found the weights of a biLM"
     with h5py.File(path, "w") as file:
         file["softmax/W"] = WEIGHT
-    assert message_of(path).endswith(": softmax/b: expected (7,), found nothing")
+    assert message_of(path).endswith(": softmax/b: expected (7,), found no tensor")
 
 
 def test_values_that_are_no_floats_are_refused(path: Path) -> None:

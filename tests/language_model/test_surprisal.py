@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected_bits(folder: Path, sentence: list[str], *, backward: bool) -> np.ndarray[Any, Any]:
-    """The reference's surprisals and entropies of the tokens of a sentence, shape (2, T)."""
+    """Return the reference's surprisals and entropies of a sentence's tokens, shape (2, T)."""
     options = json.loads((folder / "options.json").read_text())
     arrays = reference.read_arrays(folder / "weights.hdf5")
     softmax = reference.read_arrays(folder / "softmax.hdf5")

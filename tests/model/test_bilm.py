@@ -24,7 +24,7 @@ TOLERANCE = 1e-5
 def run(
     bilm: BiLm, sentences: Sentences, state: BiLmState | None = None
 ) -> tuple[list[np.ndarray[Any, np.dtype[np.float32]]], BiLmState]:
-    """The layers of each sentence, boundaries included, and the state they end in."""
+    """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
     layers = [
         output.layers[:, i, : len(sentence) + 2 if sentence else 0].numpy()
@@ -34,7 +34,7 @@ def run(
 
 
 def reference_state(state: BiLmState, row: int) -> reference.State:
-    """The state of one sentence as the reference wants it."""
+    """Return the state of one sentence in the form of the reference."""
 
     def cell_state(direction: LstmState) -> reference.CellState:
         return reference.CellState(
@@ -61,7 +61,7 @@ def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> 
         assert_allclose(found, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE)
 
 
-def test_state_carried_by_slot_from_batch_to_batch_gives_allennlps_layers(golden: Golden) -> None:
+def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
     for number, layers in enumerate(carried_layers(golden.bilm, batches)):
         for slot, i in enumerate(GOLDEN_BATCHES[number]):

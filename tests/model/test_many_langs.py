@@ -40,7 +40,7 @@ def embedder(kind: str, state: InitialState = "zero") -> ElmoEmbedder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model to spoil."""
+    """Return the folder of a model that a test may damage."""
     shutil.copytree(MANY_LANGS / "both", tmp_path / "model")
     return tmp_path / "model"
 
@@ -146,7 +146,10 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         ("token_embedder.pkl", r"token_embedder.pkl: cannot read the weights: No such file"),
         ("char.dic", r"char.dic: cannot read the vocabulary: No such file"),
         ("word.dic", r"word.dic: cannot read the vocabulary: No such file"),
-        ("tiny.json", r"config.json: config_path names 'tiny.json', which is not in the folder"),
+        (
+            "tiny.json",
+            r"config.json: config_path names 'tiny.json', which is missing in the folder",
+        ),
     ],
 )
 def test_a_file_that_is_missing_is_named(folder: Path, name: str, fault: str) -> None:
@@ -161,8 +164,8 @@ def test_a_file_that_is_missing_is_named(folder: Path, name: str, fault: str) ->
     [
         ("char.dic", b"a\t0\n", r"char.dic: expected the symbol <oov>, found none"),
         ("word.dic", b"<oov>\t0\nb c\n", r"word.dic: expected a symbol, a tab .*'b c'$"),
-        ("encoder.pkl", b"junk", r"encoder.pkl: expected a PyTorch file of tensors alone"),
-        ("tiny.json", b"{}", r"tiny.json: encoder: expected an object, found nothing"),
+        ("encoder.pkl", b"junk", r"encoder.pkl: not a valid PyTorch file of tensors"),
+        ("tiny.json", b"{}", r"tiny.json: encoder: expected an object, found no value"),
         ("tiny.json", b'{"encoder": {"dim": "16"}}', r"encoder.dim: expected .*, found \"16\""),
     ],
 )
@@ -177,7 +180,7 @@ def test_a_file_that_is_spoilt_is_named(
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        ([1.0], r"projection.bias: expected \(6,\), found nothing"),
+        ([1.0], r"projection.bias: expected \(6,\), found no tensor"),
         (torch.zeros(7), r"projection.bias: expected \(6,\), found \(7,\)"),
         (torch.zeros(6, dtype=torch.int64), "projection.bias: expected floats, found torch.int64"),
         (torch.full((6,), torch.nan), r"values that are not finite \(NaN or infinity\) in \['proj"),
@@ -197,6 +200,6 @@ class Harmful:
 
 def test_a_pickle_cannot_run_anything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.save({"projection.bias": Harmful()}, folder / "encoder.pkl")
-    with pytest.raises(ElmoError, match=r"encoder.pkl: expected a PyTorch file of tensors alone"):
+    with pytest.raises(ElmoError, match=r"encoder.pkl: not a valid PyTorch file of tensors"):
         load_bilm(find_model(folder))
     assert capsys.readouterr().out == ""

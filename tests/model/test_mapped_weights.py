@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("small_weights_are_mapped")
 
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The tensors that were mapped."""
+    """Return the tensors that were mapped."""
     found: list[Any] = []
     memmap: Any = np.memmap
 
@@ -52,7 +52,7 @@ def assert_agrees_with_reference(files: ModelFiles, weights: Path | None = None)
 
 
 def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Path:
-    """The weights in another file of HDF5, with its settings and those of its tensors."""
+    """Write the weights to another HDF5 file, with settings of the file and of its tensors."""
     path = files.weights.with_name("again.hdf5")
     with h5py.File(path, "w", **file) as target:
         for name, values in reference.read_arrays(files.weights).items():
@@ -147,7 +147,7 @@ def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
     with h5py.File(files.weights) as file:
         place = file["char_embed"].id.get_offset().to_bytes(8, "little")
     files.weights.write_bytes(content.replace(place, (len(content) - 8).to_bytes(8, "little")))
-    message = r"^[^\n]*: the weights file is damaged, or is none: [^\n]*; get it again$"
+    message = r"^[^\n]*: not a valid weights file: [^\n]*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         load_bilm(files)
     # Whether HDF5 sees that depends on its version.

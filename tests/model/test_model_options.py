@@ -12,7 +12,7 @@ from elmo_cli.model.options import CharacterOptions, LstmOptions, parse_options,
 
 
 def replaced(name: str, value: Any) -> dict[str, Any]:
-    """A good architecture with the value under a dotted name replaced."""
+    """Return a valid architecture with the value under a dotted name replaced."""
     content = small_architecture()
     *sections, key = name.split(".")
     section = content
@@ -59,7 +59,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
         ("lstm.n_layers", 10**6, "expected a whole number, 1 to 1,000, found 1000000"),
         ("lstm.cell_clip", -1, "expected a number, 0 to 1e+38, or null, found -1"),
         ("lstm.proj_clip", 1e300, "expected a number, 0 to 1e+38, or null, found 1e+300"),
-        ("lstm.use_skip_connections", None, "expected true or false, found nothing"),
+        ("lstm.use_skip_connections", None, "expected true or false, found no value"),
         ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 to 100,000}, found {}'),
         ("char_cnn.n_highway", -1, "expected a whole number, 0 to 1,000, found -1"),
         ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
@@ -81,8 +81,8 @@ def test_all_faults_are_named_at_once() -> None:
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
     assert faults_of(content) == (
         "lstm.dim: expected a whole number, 1 to 100,000, found 0; "
-        "lstm.projection_dim: expected a whole number, 1 to 100,000, found nothing; "
-        "char_cnn.filters: expected a list of [width, count] pairs, found nothing; "
+        "lstm.projection_dim: expected a whole number, 1 to 100,000, found no value; "
+        "char_cnn.filters: expected a list of [width, count] pairs, found no value; "
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
 

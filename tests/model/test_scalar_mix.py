@@ -20,7 +20,7 @@ def test_layer_norm_holds_in_half_precision() -> None:
 
 
 def test_wrong_numbers_of_layers_are_refused() -> None:
-    with pytest.raises(ElmoError, match=r"^expected 3 mix parameters, found 2$"):
+    with pytest.raises(ElmoError, match=r"^mix parameters: expected 3, found 2$"):
         ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
-    with pytest.raises(ElmoError, match=r"^expected 3 layers to mix, found 2$"):
+    with pytest.raises(ElmoError, match=r"^layers to mix: expected 3, found 2$"):
         ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)

@@ -69,7 +69,7 @@ def test_a_convolution_is_torchs(width: int) -> None:
 def test_leaving_out_padding_changes_nothing(
     width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_encoder, "LIKE_TOKENS", like_tokens)
+    monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", like_tokens)
     encoder = small_encoder([[width, 3], [1, 2]])
     ids = encoder.token_ids(tokens)
     every_position = encoder.convolve(encoder.char_embedding(ids))
@@ -78,7 +78,7 @@ def test_leaving_out_padding_changes_nothing(
 
 
 def test_tokens_of_like_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(token_encoder, "LIKE_TOKENS", 2)
+    monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", 2)
     encoder = small_encoder([[3, 2]])
     shapes: list[tuple[int, ...]] = []
     encoder.convolutions[0].register_forward_pre_hook(

@@ -9,7 +9,7 @@ from elmo_cli.model.vocabulary import Vocabulary, read_vocabulary, read_words
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]
 
 
-def test_a_word_has_the_number_of_its_line_and_others_that_of_unk() -> None:
+def test_words_have_line_numbers_and_unknown_words_unks() -> None:
     vocabulary = Vocabulary(WORDS)
     ids = vocabulary.indices(["naïve", "The", "<S>", "東京", "", "</S>"])
     assert ids.tolist() == [5, 2, 0, 4, 2, 1]
@@ -44,7 +44,7 @@ def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
     path.write_text("the\n</S>\n", encoding="utf-8")
     with pytest.raises(InputError) as caught:
         read_vocabulary(path)
-    expected = f"{path}: a vocabulary needs the words <S>, <UNK>, each on a line of its own"
+    expected = f"{path}: the vocabulary lacks the words <S>, <UNK>. Add each on its own line."
     assert str(caught.value) == expected
 
 

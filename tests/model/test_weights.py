@@ -36,7 +36,7 @@ def assert_agrees_with_reference(files: ModelFiles, content: dict[str, Any]) -> 
 
 
 def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
-    """A copy of the golden weights with a fault."""
+    """Return a copy of the golden weights with a fault."""
     path = folder / "weights.hdf5"
     shutil.copy(MODEL / "weights.hdf5", path)
     with h5py.File(path, "r+") as file:
@@ -45,7 +45,7 @@ def edited(folder: Path, edit: Callable[[h5py.File], None]) -> Path:
 
 
 def message_of(path: Path) -> str:
-    """The error for a weights file, without its path."""
+    """Return the error for a weights file, without its path."""
     with pytest.raises(WeightsError) as caught:
         read_weights(path, read_options(MODEL / "options.json"))
     message = str(caught.value)
@@ -112,7 +112,7 @@ def test_a_file_that_is_cut_off_or_another_is_named(
     assert message_of(path) == ": cannot read the weights: No such file or directory"
     path.write_bytes(content)
     assert re.fullmatch(
-        rf": the weights file is damaged, or is none: [^\n]*{reason}[^\n]*; get it again",
+        rf": not a valid weights file: [^\n]*{reason}[^\n]*. Download it again.",
         message_of(path),
     )
 
@@ -148,7 +148,7 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
 
     assert message_of(edited(tmp_path, edit)) == (
         " does not fit the options: char_embed: expected (261, 5), found (262, 5); "
-        "CNN/b_cnn_1: expected (9,), found nothing"
+        "CNN/b_cnn_1: expected (9,), found no tensor"
     )
 
 
@@ -157,8 +157,8 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
     with pytest.raises(ModelError) as caught:
         load_bilm(ModelFiles(files.name, files.options, files.weights))
     assert str(caught.value) == (
-        f"{files.options}: a word-level model (no char_cnn), which needs its vocabulary; "
-        f"expected vocab.txt beside {files.weights}"
+        f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
+        f"vocab.txt next to {files.weights}."
     )
 
 
@@ -166,9 +166,7 @@ def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_named_with_their_datasets(
-    tmp_path: Path, value: float
-) -> None:
+def test_infinite_weights_are_reported_with_their_dataset(tmp_path: Path, value: float) -> None:
     def edit(file: h5py.File) -> None:
         file["CNN_proj/W_proj"][3, 2] = value
         file[CELL.format(0, 0, "B")][7] = value
@@ -200,7 +198,7 @@ def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
     assert message_of(path) == ": CNN_proj/b_proj: expected floats, found I64"
 
 
-def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     good = (MODEL / "weights.hdf5").read_bytes()
     options = read_options(MODEL / "options.json")
     random = np.random.default_rng(0)
@@ -215,7 +213,7 @@ def test_damaged_structures_are_errors_of_the_weights_and_nothing_else(tmp_path:
             read_weights(path, options)  # bytes between the structures may well not matter
         except WeightsError as error:
             messages.append(str(error))
-    assert any("the weights file is damaged, or is none: " in message for message in messages)
+    assert any("not a valid weights file: " in message for message in messages)
 
 
 def test_a_bug_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +238,7 @@ def test_links_are_not_followed(tmp_path: Path, link: object) -> None:
 
     path = edited(tmp_path, edit)
     shutil.copy(MODEL / "weights.hdf5", path.with_name("other.hdf5"))
-    assert "CNN_proj/W_proj: expected (27, 10), found nothing" in message_of(path)
+    assert "CNN_proj/W_proj: expected (27, 10), found no tensor" in message_of(path)
 
 
 def test_values_of_other_files_are_not_taken(tmp_path: Path) -> None:
@@ -249,5 +247,5 @@ def test_values_of_other_files_are_not_taken(tmp_path: Path) -> None:
         del file["char_embed"]
         file.create_dataset("char_embed", (261, 5), "f4", external=external)
 
-    fault = "char_embed: expected (261, 5), found nothing"
+    fault = "char_embed: expected (261, 5), found no tensor"
     assert fault in message_of(edited(tmp_path, edit))

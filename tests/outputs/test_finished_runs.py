@@ -1,4 +1,4 @@
-"""The same command again after a run has finished, and inputs that differ from then."""
+"""Commands that are repeated after a run has finished, also with other inputs."""
 
 import os
 from functools import partial
@@ -17,7 +17,7 @@ LINES = "The cat sat\n\na bank\nthe river bank\na bank\n"
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """A text that can change."""
+    """Write a text that tests change."""
     path = tmp_path / "input.txt"
     path.write_text(LINES)
     return path
@@ -70,7 +70,7 @@ def test_an_output_that_differs_is_refused_by_name(text: Path) -> None:
     assert_same_file(output, text.parent / "whole")
 
 
-def test_a_run_that_was_killed_before_its_file_had_its_name_is_complete(
+def test_a_run_killed_before_renaming_its_file_is_complete(
     text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output, replace = text.parent / "out", os.replace
@@ -107,16 +107,16 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits(text: Path) -> None:
     with pytest.raises(StoppedError):
         embed(text, output, overwrite=True, should_stop=stop_after(1))
     text.write_text("x" + LINES)
-    assert embed(text, output, overwrite=True).n_sentences == 5  # of another input: anew
+    assert embed(text, output, overwrite=True).n_sentences == 5  # Another input starts over.
     embed(text, text.parent / "whole")
     assert_same_file(output, text.parent / "whole")
     with pytest.raises(StoppedError):
         embed(text, output, overwrite=True, should_stop=stop_after(1))
-    # Other settings: anew.
+    # Other settings start over.
     assert embed(text, output, overwrite=True, output_format="top").n_sentences == 5
 
 
-def test_a_stream_of_another_input_starts_anew_when_it_is_given_again(text: Path) -> None:
+def test_a_stream_of_another_input_starts_over(text: Path) -> None:
     output = text.parent / "out"
     with pytest.raises(StoppedError):
         embed(text, output, should_stop=stop_after(1))
@@ -138,7 +138,7 @@ def test_a_symbolic_link_is_followed(text: Path) -> None:
 
 
 def test_a_model_is_known_by_its_content(text: Path, tmp_path: Path) -> None:
-    """Of the same content under another name; and of another content under the same name."""
+    """Compare a model with a renamed copy, and with other content under its name."""
     import shutil
 
     from elmo_cli import ElmoEmbedder

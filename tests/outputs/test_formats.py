@@ -33,7 +33,7 @@ def lines(*texts: str, pooled: bool = False) -> Corpus:
 
 
 def read(path: Path, form: str, corpus: Corpus) -> list[Array]:
-    """The values of a file as other programs read them."""
+    """Read the values of a file as other programs do."""
     names = [record.id or str(number) for number, record in enumerate(corpus.records)]
     if form == "jsonl":
         found = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
@@ -72,7 +72,7 @@ def test_every_format_holds_the_values(
     assert [name.name for name in path.parent.iterdir()] == [path.name]
 
 
-def test_json_lines_say_what_each_record_is_and_have_null_for_what_is_no_number(
+def test_json_lines_name_records_and_write_null_for_nan(
     tmp_path: Path,
 ) -> None:
     corpus = lines('a "b"', "", "東京")
@@ -87,7 +87,7 @@ def test_json_lines_say_what_each_record_is_and_have_null_for_what_is_no_number(
     assert found[1]["activations"] == [[], []]
 
 
-def test_parquet_has_columns_of_fixed_width_and_says_how_it_was_made(tmp_path: Path) -> None:
+def test_parquet_has_fixed_width_columns_and_attributes(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     write(lines("a b", "", "c"), tmp_path / "out.parquet")
@@ -118,9 +118,7 @@ def test_many_rows_of_parquet_are_written_in_groups(
 
 
 @pytest.mark.parametrize("form", ["npz", "npy", "parquet", "jsonl"])
-def test_a_run_that_is_killed_starts_anew_and_gives_the_same_file(
-    form: str, tmp_path: Path
-) -> None:
+def test_a_killed_run_starts_over_and_writes_an_equal_file(form: str, tmp_path: Path) -> None:
     corpus = lines("a b", "c", pooled=True)
     child = os.fork()
     if child == 0:

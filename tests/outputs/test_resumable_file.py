@@ -27,7 +27,7 @@ steps = st.lists(
 
 
 def _copy(source: Path, target: Path) -> ResumableFile:
-    """What a process finds after this one was killed here."""
+    """Return what a process finds after this one was killed here."""
     for suffix in (".partial", ".partial.log"):
         Path(f"{target}{suffix}").unlink(missing_ok=True)
         if Path(f"{source}{suffix}").exists():
@@ -44,7 +44,7 @@ def _content(file: ResumableFile) -> bytes:
 
 @given(steps=steps)
 @settings(max_examples=50, deadline=None)
-def test_it_reads_like_a_plain_file_and_survives_at_its_last_checkpoint(
+def test_a_kill_leaves_the_last_checkpoint_of_a_file(
     steps: list[Step], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("file")
@@ -72,7 +72,7 @@ def test_it_reads_like_a_plain_file_and_survives_at_its_last_checkpoint(
     file.close()
 
 
-def test_a_kill_between_the_steps_of_a_checkpoint_leaves_one_or_the_other(
+def test_a_kill_in_a_checkpoint_leaves_the_old_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = ResumableFile(tmp_path / "a")
@@ -134,7 +134,7 @@ def _planted_link(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("plant", [_foreign_log, _foreign_file, _planted_link])
-def test_a_file_that_is_no_unfinished_run_is_refused_and_left_alone(
+def test_a_file_of_another_program_is_not_resumed(
     plant: Callable[[Path], None], tmp_path: Path
 ) -> None:
     plant(tmp_path)
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_unfinished_run_is_refused_and_left_alone(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_log_without_a_file_is_of_a_run_that_was_killed_as_it_finished(tmp_path: Path) -> None:
+def test_a_log_without_a_file_belongs_to_a_finished_run(tmp_path: Path) -> None:
     file = ResumableFile(tmp_path / "a")
     file.write(b"content")
     file.checkpoint({"n": 1})

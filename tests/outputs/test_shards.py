@@ -29,7 +29,7 @@ FASTA = b">a 1\nMV\n>b 2\nM\n>c 3\n\n>a 4\nM\n>e 5\nKK\xff\n>f 6\nMKV\n>g 7\nM\n
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, with a text and FASTA."""
+    """Create an empty folder, with a text and FASTA."""
     monkeypatch.chdir(tmp_path)
     Path("text").write_text(TEXT)
     Path("text.fasta").write_bytes(FASTA)
@@ -89,7 +89,7 @@ def test_shards_read_as_one_equal_the_output_of_one_run(
                 np.testing.assert_allclose(values, expected, atol=1e-6)
 
 
-def test_a_shard_is_read_by_its_own_numbers_and_its_datasets_have_those_of_the_input() -> None:
+def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
     for layout in ("allennlp", "packed"):
         embed("text", layout, shard="2/3", layout=layout)
         with open_activations(layout) as found:
@@ -131,7 +131,7 @@ def _unfinished(shards: list[str]) -> str:
     Path("shard-2").unlink()
     with pytest.raises(StoppedError):
         embed("text", "shard-2", shard="2/3", should_stop=lambda: True)
-    return "shard-2: its run is not finished; give its command again"
+    return "shard-2: the run is not finished. Run its command again."
 
 
 @pytest.mark.parametrize("spoil", [_lose, _other_settings, _other_input, _unfinished])
@@ -182,7 +182,7 @@ def test_recipe_of_the_docs_copies_shards_to_one_file() -> None:
     for number in (1, 2, 3):
         embed("text", f"shard-{number}.hdf5", shard=f"{number}/3")
     embed("text", "whole")
-    page = (Path(__file__).parents[2] / "docs/output.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/long-runs.md").read_text(encoding="utf-8")
     (recipe,) = re.findall(r"```python\n(import glob\n.*?)```", page, re.DOTALL)
     exec(recipe, {})
     with open_activations("vectors.hdf5") as copied, open_activations("whole") as whole:

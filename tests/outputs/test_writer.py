@@ -46,7 +46,7 @@ def replace_writes(monkeypatch: pytest.MonkeyPatch, act: Callable[..., int]) -> 
 # What a file holds
 
 
-def test_datasets_are_named_by_line_and_sentences_lead_to_the_last_of_them(
+def test_datasets_are_named_by_line_and_indexed_by_sentence(
     tmp_path: Path,
 ) -> None:
     write(tmp_path / "out", "a b", "naïve 東京", "", "a b", 'quoted " \\ one')
@@ -120,7 +120,7 @@ def test_a_run_that_resumes_writes_the_same_bytes(
 
 @layouts
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_so_it_does_when_the_index_of_the_file_has_moved_many_times(
+def test_stopped_runs_write_an_equal_file_with_many_records(
     layout: str, compression: str | None, tmp_path: Path
 ) -> None:
     corpus = lines(*map(str, range(3000)))
@@ -198,7 +198,7 @@ def test_the_input_is_never_replaced(tmp_path: Path) -> None:
     check_output(tmp_path / "new", overwrite=True, source=path)
 
 
-def test_what_no_disk_and_no_check_of_ours_raises_is_never_called_damaged(
+def test_errors_of_other_kinds_are_not_called_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_writer(tmp_path / "out") as writer:

@@ -26,7 +26,7 @@ def test_the_bundled_model_is_one_when_it_has_a_softmax(
     monkeypatch.setattr(downloads, "BUNDLED_FOLDER", folder)
     assert choose_model(with_softmax=True).softmax == folder / "softmax.hdf5"
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
-    with pytest.raises(ModelError, match=r"only of mini, original, original-5.5b; name one"):
+    with pytest.raises(ModelError, match=r"Choose one of mini, original, original-5.5b, or"):
         choose_model("small", with_softmax=True)
 
 
@@ -36,7 +36,7 @@ def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:
     files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
     assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
     (folder / "vocab.txt").unlink()
-    (other / "v.txt").rename(other / "vocab.txt")  # beside the softmax will do
+    (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
     files = choose_model(folder, softmax_file=other / "s.hdf5", with_softmax=True)
     assert files.vocabulary == other / "vocab.txt"
 
@@ -46,13 +46,13 @@ def test_a_softmax_or_a_vocabulary_that_is_missing_is_named(tmp_path: Path) -> N
     with pytest.raises(ModelError) as caught:
         choose_model(str(folder), with_softmax=True)
     assert str(caught.value) == (
-        f"{folder}: no softmax, which predicting words needs; expected softmax.hdf5 beside "
-        f"{folder / 'weights.hdf5'}, or --softmax-file"
+        f"{folder}: predicting words requires a softmax. Add softmax.hdf5 next to "
+        f"{folder / 'weights.hdf5'}, or give --softmax-file."
     )
     (folder / "softmax.hdf5").touch()
     with pytest.raises(ModelError) as caught:
         choose_model(str(folder), with_softmax=True)
     assert str(caught.value) == (
-        f"{folder}: no vocabulary, the words of its softmax; expected vocab.txt beside "
-        f"{folder / 'softmax.hdf5'}, or --vocabulary-file"
+        f"{folder}: the softmax requires its vocabulary. Add vocab.txt next to "
+        f"{folder / 'softmax.hdf5'}, or give --vocabulary-file."
     )

@@ -33,7 +33,7 @@ SENTENCE = ["The", "cat", "sat", "."]
 
 @pytest.fixture
 def converted(tmp_path: Path) -> Path:
-    """The weights of a golden model as safetensors."""
+    """Return the weights of a golden model as safetensors."""
     path = tmp_path / "weights.safetensors"
     convert_weights(WEIGHTS, path)
     return path
@@ -81,9 +81,7 @@ def test_the_file_says_what_it_was_made_of(tmp_path: Path, converted: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
-def test_float16_takes_half_the_bytes_and_embeds_within_two_thousandths(
-    tmp_path: Path, suffix: str
-) -> None:
+def test_float16_takes_half_the_bytes_and_is_precise(tmp_path: Path, suffix: str) -> None:
     full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
     convert_weights(WEIGHTS, full)
     convert_weights(WEIGHTS, half, "float16")
@@ -107,7 +105,7 @@ def test_values_that_are_too_large_for_float16_are_named(tmp_path: Path) -> None
     with pytest.raises(WeightsError) as caught:
         convert_weights(path, tmp_path / "half.hdf5", "float16")
     assert str(caught.value) == (
-        f"{path}: values beyond float16 (65,504) in char_embed; keep float32"
+        f"{path}: char_embed has values beyond 65,504, the maximum of float16. Keep float32."
     )
     assert_only(tmp_path, "weights.safetensors", "full.hdf5")
 
@@ -137,13 +135,13 @@ def test_a_folder_with_safetensors_is_a_model(tmp_path: Path, converted: Path, n
     expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
-    assert find_model(folder).weights.suffix == ".hdf5"  # which needs no other package
+    assert find_model(folder).weights.suffix == ".hdf5"  # HDF5 needs no other package.
 
 
 # Files that cannot be read.
 
 
-def test_without_the_package_the_error_names_the_command_that_installs_it(
+def test_a_missing_package_is_an_error_with_its_installation(
     tmp_path: Path, converted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
@@ -163,7 +161,7 @@ def test_without_the_package_the_error_names_the_command_that_installs_it(
 )
 def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], bytes]) -> None:
     converted.write_bytes(damage(converted.read_bytes()))
-    message = rf"^{converted}: the weights file is damaged, or is none: .*; get it again$"
+    message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
         read_weights(converted, read_options(OPTIONS))
 

@@ -25,7 +25,7 @@ from website import (
 from elmo_cli.errors import ModelError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import open_tensors
-from elmo_cli.pretrained.transfer import download
+from elmo_cli.pretrained.transfer import download_file
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -55,7 +55,7 @@ def test_a_file_appears_under_its_name_when_it_is_checked(site: Site, destinatio
         assert not destination.exists()
 
     url = site.put("/file", CONTENT, lambda it, body: it.send(200, body, Content_Length=None))
-    download([url], destination, check)
+    download_file([url], destination, check)
     assert destination.read_bytes() == CONTENT
     assert list(destination.parent.iterdir()) == [destination]
     # One of the hosts refuses urllib's own name.
@@ -74,7 +74,7 @@ def test_progress_is_shown_on_terminals_with_other_messages(
     ):
         caplog.set_level(level, "elmo_cli")
         monkeypatch.setattr(sys, "stderr", stream)
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
         assert ("weights.hdf5: 100%" in stream.getvalue()) == bool(stream.getvalue()) == shows
 
 
@@ -82,7 +82,7 @@ def test_progress_is_shown_on_terminals_with_other_messages(
     ("answer", "fault"),
     [
         (status(403), "HTTP Error 403: Forbidden"),
-        (breaks_off(1000), "broke off after 1,000 of"),
+        (breaks_off(1000), "the connection ended after 1,000 of"),
         (lambda handler, _: handler.send(200, b"<html>Sorry</html>"), "signature not found"),
     ],
 )
@@ -91,48 +91,48 @@ def test_the_next_mirror_is_tried(
 ) -> None:
     weights = weights_file(tmp_path / "weights").read_bytes()
     bad, good = site.put("/bad", weights, answer, answer), site.put("/good", weights)
-    download([bad, good], destination, open_weights)
+    download_file([bad, good], destination, open_weights)
     assert destination.read_bytes() == weights
     assert [path for path, _ in site.requests] == ["/bad", "/good"]
     destination.unlink()
     with pytest.raises(ModelError, match=fault):
-        download([bad], destination, open_weights)
+        download_file([bad], destination, open_weights)
     assert_nothing_left(destination)
 
 
 def test_the_error_names_every_url_and_the_place(site: Site, destination: Path) -> None:
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
     with pytest.raises(ModelError) as caught:
-        download([first, second], destination, read_options)
+        download_file([first, second], destination, read_options)
     assert str(caught.value) == (
         f"cannot download weights.hdf5, tried {first} (HTTP Error 403: Forbidden), {second} "
         "(expected JSON, found an error: Expecting value: line 1 column 1 (char 0)). "
-        f"If you can get it elsewhere, save it as {destination}"
+        f"If you can get it elsewhere, save it as {destination}."
     )
 
 
 def test_redirects_are_followed_on_the_web_only(site: Site, destination: Path) -> None:
     target = site.put("/target", CONTENT)
-    download([site.put("/file", b"", redirects(target))], destination, no_check)
+    download_file([site.put("/file", b"", redirects(target))], destination, no_check)
     assert destination.read_bytes() == CONTENT
     url = site.put("/file", b"", redirects("file:///etc/passwd"))
     with pytest.raises(ModelError, match=r"^cannot download other, tried http://127"):
-        download([url], destination.with_name("other"), no_check)
+        download_file([url], destination.with_name("other"), no_check)
 
 
 def test_http_must_be_allowed(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
-    with pytest.raises(ModelError, match=r"expected an https URL; ELMO_ALLOW_HTTP=1 allows http"):
-        download([site.put("/file", CONTENT)], destination, no_check)
+    with pytest.raises(ModelError, match=r"expected an https URL; set ELMO_ALLOW_HTTP=1"):
+        download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
 
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_a_url_that_gives_nothing_is_one_line(destination: Path, url: str) -> None:
     with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, tried [^<>\n]*$"):
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
 
 
 def test_a_full_disk_is_one_line(
@@ -144,9 +144,9 @@ def test_a_full_disk_is_one_line(
     url = site.put("/file", CONTENT)
     monkeypatch.setattr("elmo_cli.pretrained.transfer.open", full, raising=False)
     with pytest.raises(
-        ModelError, match=rf"^cannot write {destination}: No space left .*ELMO_CACHE"
+        ModelError, match=rf"^{destination}: cannot be written: No space left .*ELMO_CACHE"
     ):
-        download([url], destination, no_check)
+        download_file([url], destination, no_check)
 
 
 def test_a_bug_is_no_bad_mirror(site: Site, destination: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_bug_is_no_bad_mirror(site: Site, destination: Path) -> None:
         raise TypeError("a bug")
 
     with pytest.raises(TypeError, match="a bug"):
-        download([site.put("/file", CONTENT)], destination, fails)
+        download_file([site.put("/file", CONTENT)], destination, fails)
     assert_nothing_left(destination)
 
 
@@ -174,7 +174,7 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, url, str(tmp_path / "cache")]
     with open(tmp_path / "log", "w") as log:
         processes = [subprocess.Popen(command, stderr=log) for _ in range(2)]
-    while "waiting for another process" not in (tmp_path / "log").read_text():
+    while "Waiting for another process" not in (tmp_path / "log").read_text():
         assert any(process.poll() is None for process in processes)
         time.sleep(0.05)
     go_on.set()

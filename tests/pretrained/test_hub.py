@@ -26,7 +26,7 @@ SENTENCE = ["The", "cat", "sat", "."]
 
 @pytest.fixture
 def site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A web server, where the hub's package looks for the hub."""
+    """Let the hub's package use the web server as the hub."""
     # Read from HF_ENDPOINT and HF_HOME when the package is imported.
     monkeypatch.setattr(constants, "ENDPOINT", site.url)
     template = "/{repo_id}/resolve/{revision}/{filename}"
@@ -37,7 +37,7 @@ def site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> dict[str, bytes]:
-    """The files of a golden model, as they are saved for the hub."""
+    """Return the files of a golden model, as they are saved for the hub."""
     ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
     return {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
 
@@ -84,24 +84,24 @@ def test_the_softmax_is_taken_where_words_are_predicted(site: Site, tmp_path: Pa
 
 def test_what_is_not_there_is_named(site: Site, saved: dict[str, bytes]) -> None:
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
-    message = f"{NAME}2: no such model on the hub; one that is private needs `hf auth login`"
+    message = f"{NAME}2: no such model on the hub. For a private model run `hf auth login` first."
     api = "/api/models/somebody/tiny-elmo"
     site.put(f"{api}2/revision/main", b"", not_on_hub("RepoNotFound"))
     assert_fails(elmo("download", f"{NAME}2"), message)
     site.put(f"{api}/revision/v2", b"", not_on_hub("RevisionNotFound"))
     assert_fails(elmo("download", f"{NAME}@v2"), f"{NAME}@v2: the model has no revision v2")
-    message = f"{NAME}: is kept by the hub's own package; see `hf cache --help`"
+    message = f"{NAME}: the hub's own package stores it. See `hf cache --help`."
     assert_fails(elmo("models", "--remove", NAME), message)
     put_model_on_hub(site, "somebody/notes", {"README.md": b"", "pytorch_model.bin": b""})
     with pytest.raises(ModelError, match=r"expected a model .*, found no options.json and no wei"):
         find_model("hf:somebody/notes")
     with pytest.raises(ModelError, match=r"^hf:a/b/c: cannot download from the hub: Repo id .*$"):
         find_model("hf:a/b/c")
-    with pytest.raises(ModelError, match=r"^mini: a revision is of a model of the hub; leave it"):
+    with pytest.raises(ModelError, match=r"^mini: only models of the hub have revisions\. Remove"):
         ElmoEmbedder.from_pretrained("mini", "main")
     with pytest.raises(ModelError, match=r"^/gone: no such model folder or zip file$"):
         ElmoEmbedder.from_pretrained("/gone")
-    with pytest.raises(ModelError, match=r"^no model mni; did you mean mini\?"):
+    with pytest.raises(ModelError, match=r"^mni: no such model\. Did you mean mini\?"):
         ElmoEmbedder.from_pretrained("mni")
 
 
@@ -119,7 +119,7 @@ def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) ->
     embedder = ElmoEmbedder.from_pretrained(tmp_path / "saved", state="warm")
     assert embedder.state == "warm"
     many_langs = ElmoEmbedder(model=GOLDEN / "many-langs" / "both")
-    with pytest.raises(ModelError, match=r"a model of ELMoForManyLangs, which has no form as"):
+    with pytest.raises(ModelError, match=r"models of ELMoForManyLangs cannot be saved as"):
         many_langs.save_pretrained(tmp_path / "other")
 
 

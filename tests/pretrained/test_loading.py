@@ -23,7 +23,7 @@ def weights(tmp_path: Path) -> bytes:
 
 @pytest.fixture
 def published(site: Site, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """A model named `tiny` that the test's server publishes, two mirrors of each file."""
+    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
     model = PublishedModel(
         name="tiny",
         language="English",
@@ -63,17 +63,17 @@ def test_the_environment_names_another_default(
     assert find_model().name == str(folder)
     monkeypatch.setenv("ELMO_MODEL", "nope")
     for find in (find_model, describe_model):
-        with pytest.raises(ModelError, match=r"^ELMO_MODEL: no model nope; .* mini, "):
+        with pytest.raises(ModelError, match=r"^ELMO_MODEL: nope: no such model\. .* mini, "):
             find()
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("orignal", r"no model orignal; did you mean original\?.* mini, small.*"),
-        ("nlpl-209", r"no model nlpl-209; did you mean nlpl-209-english\?.* mini, small.*"),
+        ("orignal", r"orignal: no such model\. Did you mean original\?.* mini, small.*"),
+        ("nlpl-209", r"nlpl-209: no such model\. Did you mean nlpl-209-english\?.* mini, small.*"),
         ("", "model '': expected a name, a folder or a zip file"),
-        ("xyzzy", r"no model xyzzy; known are mini, small, .*folder"),
+        ("xyzzy", r"xyzzy: no such model\. Choose one of mini, small, .*folder\."),
         *(
             (name, f"{name}: no such model folder or zip file")
             for name in ("./small", "models/small", "~/small", "209.zip", "w.hdf5", Path("small"))
@@ -85,7 +85,7 @@ def test_a_name_that_is_none_is_refused(name: str | Path, message: str) -> None:
         find_model(name)
 
 
-def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
+def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -93,7 +93,7 @@ def test_a_folder_that_has_the_name_of_a_model_is_not_taken_in_silence(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    message = "Warning: the model is the published mini; ./mini is the folder"
+    message = "Warning: mini is the published model. Give ./mini for the folder."
     assert caplog.messages == [message]
 
 
@@ -124,7 +124,9 @@ def test_a_download_that_breaks_off_leaves_nothing(
     published: PublishedModel, site: Site, cache: Path, weights: bytes
 ) -> None:
     site.answers["/weights.hdf5"] = [breaks_off(100)]
-    with pytest.raises(ModelError, match=r"broke off .* run `elmo download tiny --from FILE`\.$"):
+    with pytest.raises(
+        ModelError, match=r"connection ended .* run `elmo download tiny --from FILE`\.$"
+    ):
         find_model("tiny")
     names = {path.name for path in (cache / "tiny").iterdir()}
     assert names == {"options.json", "SHA256SUMS"}

@@ -32,7 +32,7 @@ def sum_of(path: Path) -> str:
 
 @pytest.fixture
 def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """A model named `tiny`, whose published addresses are all gone."""
+    """Publish a model named `tiny` at addresses that all fail."""
     model = PublishedModel(
         name="tiny",
         parameters=sum(parameters_by_part(read_options(TINY / "options.json")).values()),
@@ -47,7 +47,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Path:
-    """A mirror with `tiny`, as a copy of a cache folder."""
+    """Create a mirror with `tiny`, as a copy of a cache folder."""
     folder = tmp_path / "mirror" / "tiny"
     folder.mkdir(parents=True)
     for name in ("options.json", "weights.hdf5"):
@@ -200,7 +200,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         elmo("download", "mini", "--from", TINY),
         "mini: the model is bundled with elmo-cli. Nothing is needed.",
     )
-    assert "did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
+    assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
 
 
 def test_download_from_refuses_another_number_of_parameters(

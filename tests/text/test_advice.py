@@ -18,7 +18,7 @@ def warnings_of(
     input_format: InputFormat = TEXT,
     limit: TokenLimit | None = None,
 ) -> list[str]:
-    """The warnings that reading a file logs."""
+    """Return the warnings that reading a file logs."""
     path.write_text(content, encoding="utf-8")
     caplog.clear()
     with open_records(path, input_format, options=ReadOptions(token_limit=limit)) as (records, *_):

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def folder() -> Iterator[None]:
-    """An empty folder, where the commands of one example run."""
+    """Create an empty folder, where the commands of one example run."""
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.chdir(name)
         yield
@@ -70,7 +70,7 @@ def ends_well(*arguments: str | Path, output: str | None = None) -> bool:
 
 
 def sentences_of(content: bytes) -> list[list[str]] | None:
-    """The sentences of a text, found in another way; None if it is not UTF-8."""
+    """Find the sentences of a text in another way. Return None if it is not UTF-8."""
     lines = content.split(b"\n")
     if not lines[-1]:
         lines.pop()

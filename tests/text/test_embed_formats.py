@@ -47,7 +47,7 @@ SEQWENCE
 
 @pytest.fixture(autouse=True)
 def files(folder: Path) -> None:
-    """A folder with a treebank and proteins, where commands run."""
+    """Create a folder with a treebank and proteins, where commands run."""
     Path("a.conllu").write_text(TREEBANK, encoding="utf-8")
     Path("p.fasta").write_text(PROTEINS, encoding="utf-8")
 
@@ -99,7 +99,7 @@ def test_a_run_that_an_error_ended_resumes() -> None:
 # JSON lines
 
 
-def test_a_line_in_error_keeps_its_number_among_numbers_and_none_among_ids() -> None:
+def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
     arguments = ("embed", "-", *TINY_MODEL, "--input-format", "jsonl", "--skip-errors")
     elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
     with open_activations("out.hdf5") as activations:

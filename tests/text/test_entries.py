@@ -18,13 +18,13 @@ from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 def read(
     name: str, text: str, *, tokenizer: Tokenizer = WHITESPACE, skip_errors: bool = False
 ) -> list[Record]:
-    """The records of a text in a format."""
+    """Return the records of a text in a format."""
     lines = (line.strip() for line in text.split("\n"))
     return list(checked_records(FORMATS[name].entries(lines, tokenizer), "file", skip_errors))
 
 
 def rows(*values: Any) -> str:
-    """JSON lines of values."""
+    """Return JSON lines of values."""
     return "\n".join(map(json.dumps, values))
 
 

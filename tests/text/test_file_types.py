@@ -23,7 +23,7 @@ TEXT = "The cat sat .\n\nThe end .\n"
 
 
 def zstd(content: bytes) -> bytes:
-    """Compress bytes; skip the test where zstd is not installed."""
+    """Compress bytes. Skip the test if zstd is not installed."""
     module: Any = pytest.importorskip("backports.zstd")
     compressed: bytes = module.compress(content)
     return compressed
@@ -34,7 +34,7 @@ compressions = pytest.mark.parametrize("compress", COMPRESSIONS.values(), ids=CO
 
 
 def records_of(path: Path) -> list[Record]:
-    """The records of a file whose format is found."""
+    """Return the records of a file after its format is detected."""
     with open_records(path, find_format(path)) as (records, *_):
         return list(records)
 

@@ -16,7 +16,7 @@ from elmo_cli.text.lines import (
     read_text,
     size_in_bytes,
 )
-from elmo_cli.text.tokenizers import read_sentences
+from elmo_cli.text.tokenizers import WHITESPACE
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
@@ -29,8 +29,14 @@ def message_of(content: bytes, name: str = "input.txt") -> str:
     return str(caught.value)
 
 
+def read_sentences(path: str | Path) -> list[list[str]]:
+    """Return the tokens of each line of a file."""
+    with open_lines(path) as (lines, _):
+        return [WHITESPACE.tokenize(line) for line in lines]
+
+
 class StandardInput:
-    """What `sys.stdin` is to the code that reads bytes."""
+    """Stand-in for `sys.stdin` that is read as bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.buffer = io.BytesIO(content)
@@ -39,14 +45,14 @@ class StandardInput:
 # Lines
 
 
-def test_a_line_is_a_sentence_and_white_space_separates_its_tokens(tmp_path: Path) -> None:
+def test_a_line_is_split_into_tokens_at_white_space(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     path.write_text("The cat\tsat .\n\n  naïve \u3000 東京  \n  \n", encoding="utf-8")
-    assert list(read_sentences(path)) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
+    assert read_sentences(path) == [["The", "cat", "sat", "."], [], ["naïve", "東京"], []]
 
 
 @pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"a\r\nb\r\n", b"a \n\tb"])
-def test_line_ends_of_all_systems_and_none_at_the_end_give_the_same_lines(content: bytes) -> None:
+def test_line_ends_of_all_systems_give_equal_lines(content: bytes) -> None:
     assert lines_of(content) == ["a", "b"]
 
 
@@ -70,7 +76,7 @@ def test_cr_ends_the_lines_of_a_file_without_lf(content: bytes, tmp_path: Path) 
     path = tmp_path / "input.txt"
     for stored in (content, gzip.compress(content)):
         path.write_bytes(stored)
-        assert list(read_sentences(path)) == [["a"], [], ["b"]]
+        assert read_sentences(path) == [["a"], [], ["b"]]
     path.write_bytes(content)
     with path.open() as file, open_lines(file) as (lines, _):
         assert list(lines) == ["a", "", "b"]
@@ -147,14 +153,14 @@ def test_a_file_that_cannot_be_opened_is_named(name: str, reason: str, tmp_path:
 
 
 def noise(n_lines: int) -> bytes:
-    """Lines that hardly compress, so that a file of them is longer than any buffer."""
+    """Return lines that hardly compress, so that their file is longer than any buffer."""
     return b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(n_lines))
 
 
 def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
     path = tmp_path / "input.txt.gz"
     path.write_bytes(gzip.compress(b"a b\n\nc\n"))
-    assert list(read_sentences(path)) == [["a", "b"], [], ["c"]]
+    assert read_sentences(path) == [["a", "b"], [], ["c"]]
 
 
 def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
@@ -205,7 +211,7 @@ def test_the_bytes_told_of_sum_to_the_size_of_the_file(tmp_path: Path, content: 
 def test_a_dash_is_standard_input_which_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = StandardInput(b"a b\n\xc3\xa9\n")
     monkeypatch.setattr("sys.stdin", stdin)
-    assert list(read_sentences("-")) == [["a", "b"], ["é"]]
+    assert read_sentences("-") == [["a", "b"], ["é"]]
     assert not stdin.buffer.closed
 
 

@@ -18,7 +18,7 @@ from elmo_cli.text.pipes import Pipe
 
 @contextmanager
 def pipe(should_stop: Callable[[], bool] = lambda: False) -> Iterator[tuple[Pipe, int]]:
-    """A pipe to read from, and the descriptor to write to."""
+    """Yield a pipe to read from, and the descriptor to write to."""
     reading, writing = os.pipe()
     with Pipe(reading, should_stop) as file:
         yield file, writing

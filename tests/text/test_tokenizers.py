@@ -24,7 +24,7 @@ def require(name: str) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    """Forget the tokenizers that were made: a test may take their packages away."""
+    """Forget the cached tokenizers, because a test may hide their packages."""
     make_tokenizer.cache_clear()
 
 
@@ -84,7 +84,7 @@ def test_sentences_are_the_text_and_none_is_blank(text: str) -> None:
     assert all(sentence == sentence.strip() != "" for sentence in found)
 
 
-def test_a_paragraph_is_split_into_sentences_but_not_at_abbreviations() -> None:
+def test_a_paragraph_is_not_split_at_abbreviations() -> None:
     require("sentences")
     splitter = make_tokenizer("whitespace", "de", split_sentences=True)
     text = "Am 3. Mai kam Dr. Meier. „Wirklich?“, fragte er. Ja!"
@@ -159,7 +159,7 @@ def warnings_of(path: Path, content: str, caplog: pytest.LogCaptureFixture) -> l
     return caplog.messages
 
 
-def test_raw_text_that_is_only_cut_at_white_space_is_warned_of_once(
+def test_raw_text_split_at_white_space_logs_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "text"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.tokenizers import make_tokenizer
-from elmo_cli.training.corpus import TextProgress, TrainingText, Window, find_text_files
+from elmo_cli.training.corpus import TextProgress, TextWindow, TrainingText, find_text_files
 from elmo_cli.training.start import count_text
 
 
@@ -26,7 +26,7 @@ def write_files(folder: Path, texts: list[str], *, compressed: bool = False) -> 
 
 def some_windows(
     text: TrainingText, start: TextProgress, n: int, max_tokens: int = 3
-) -> list[Window]:
+) -> list[TextWindow]:
     return list(islice(text.windows(start, max_tokens), n))
 
 

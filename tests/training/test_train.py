@@ -65,7 +65,7 @@ def test_training_learns_a_repeated_text() -> None:
     Path("options.json").write_text(json.dumps(options))
     for state in ("zero", "carry"):
         found = train(f"model-{state}", state=state, epochs=4, dropout=0.0, negative_samples=0)
-        assert found["average"] < 2  # of 9 words
+        assert found["average"] < 2  # There are 9 words, so chance would be 9.
 
 
 def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +146,7 @@ def test_training_returns_the_perplexity_of_its_model(
     assert directions == asdict(expected.all_words)
     assert (found["tokens"], found["unknown"]) == (expected.tokens, expected.unknown)
     entries = log_entries("model")
-    # While training goes on, the first sentences with so many tokens are enough.
+    # During training only the first sentences of the validation text are read.
     assert [entry["validation"]["tokens"] for entry in entries] == [4, 7]
 
 

@@ -163,7 +163,7 @@ def distribute(
         workers_of_run = _workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, inputs[0])
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
     # Workers share the tokenizer by its full name, and each has its own device and part.
     text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
     loading.find_files(model_settings)  # A wrong model is an error before there is a folder.

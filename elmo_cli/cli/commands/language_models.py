@@ -78,7 +78,7 @@ def perplexity(
     $ elmo perplexity test.txt --per-token --json
     """
     check_input(text)  # Loading the model can take a while.
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import perplexity_of_scores
@@ -142,7 +142,7 @@ def surprisal(
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     check_input(text)
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, text)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, text)
     model = loading.load_language_model(model_settings)
 
     from elmo_cli.language_model.perplexity import measure_surprisal
@@ -326,7 +326,7 @@ def predict(
     source = _find_texts(text, file)
     if source is not None:
         check_input(source)
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, source)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, source)
     texts = _read_texts(text or "", source, text_settings, tokenizer, each=each)
     model = loading.load_language_model(model_settings)
     if n_samples is not None:

@@ -69,7 +69,7 @@ def cosine(
 
     from elmo_cli.analysis.cosine import find_pair, similarities
 
-    tokenize = loading.make_tokenizer(text_settings, model_settings).tokenize
+    tokenize = loading.load_tokenizer(text_settings, model_settings).tokenize
 
     def find(sentences: Sequence[str]) -> "tuple[Occurrence, Occurrence]":
         return find_pair(sentences, tokenize, word, word2, occurrence1, occurrence2)
@@ -262,7 +262,7 @@ def _make_tokenizer(
     """Make the tokenizer of the options, or else of the files, or else of their model."""
     recorded = _attributes(files).get("tokenizer")
     if recorded is None or given("--tokenizer", "--language"):
-        return loading.make_tokenizer(text_settings, model_settings)
+        return loading.load_tokenizer(text_settings, model_settings)
     with loading.usage_errors():
         return replace(text_settings, tokenizer=recorded).make_tokenizer()
 
@@ -274,8 +274,9 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
     except ModelError as error:
         if given("--model", "--options-file"):
             raise
+        reason = str(error).removesuffix(".")
         raise ModelError(
-            f"the model of {files.paths[0]}: {error}. --model names another place."
+            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
         ) from None
 
 

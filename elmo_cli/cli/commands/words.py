@@ -152,7 +152,7 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # Loading the model can take a while.
-    tokenizer = loading.make_tokenizer(text_settings, model_settings, corpus)
+    tokenizer = loading.load_tokenizer(text_settings, model_settings, corpus)
 
     from elmo_cli.analysis.word_vectors import (
         Averaging,

@@ -1,0 +1,179 @@
+"""Commands and programs of the pages, which run and print what the pages show.
+
+The blocks of a page run in their order, in one folder. `<!-- not run: WHY -->` before a block
+leaves it out; it is still parsed by test_docs.py.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import GOLDEN
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(
+    r"^(?:<!-- ([^\n]*?) -->\n)?```(sh|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    re.M | re.S,
+)
+FIGURE = re.compile(r"\d+\.\d+")
+INSTALLATION = r"^pip [^&]*(&& )?"
+"""Beginning of a line of shell that a test does not run."""
+LARGE_MODELS = r"(--model |\")(original|seqvec|many-langs-fr)(?=[\"\s])"
+"""Names of published models, in whose place a test takes the bundled one."""
+PAGES = (
+    "README.md",
+    "docs/allennlp.md",
+    "docs/analysis.md",
+    "docs/change.md",
+    "docs/language-model.md",
+    "docs/long-runs.md",
+    "docs/models.md",
+    "docs/other-libraries.md",
+    "docs/output.md",
+    "docs/proteins.md",
+    "docs/reading.md",
+    "docs/sharing.md",
+    "docs/surprisal.md",
+    "docs/text.md",
+    "docs/tfhub.md",
+    "docs/torch.md",
+    "docs/tutorial.md",
+    "docs/vectors.md",
+    "docs/word-vectors.md",
+)
+RAW_TEXT = "The door was open. She didn't go in!\nIt was too late.\n"
+FILES = {
+    "book.txt": RAW_TEXT,
+    "raw.txt": RAW_TEXT,
+    "buch.txt": "Die Tür war offen. Sie ging nicht hinein!\n",
+    "stimuli.txt": "The keys to the cabinet are here .\nThe keys to the cabinet is here .\n",
+    "texts.txt": "The cat sat on the\nShe opened the\n",
+    "treebank.conllu": "# sent_id = fr-1\n1\tIl\til\tPRON\t_\t_\t0\troot\t_\t_\n\n",
+    "reviews.jsonl": '{"id": "a", "text": "A joy from start to end."}\n',
+    "items.csv": "item,sentence\n1,The cat sat on the mat.\n",
+    "proteins.fasta": ">sp|P69905 Hemoglobin\nMVLSPADKTNVKAAWGKVG\n>P2\nMKV\n",
+}
+"""Files of the user that pages name without making them."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create the current folder, with the files that pages name."""
+    for package in ("matplotlib", "sklearn", "pyarrow", "sentencex", "spacy"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ELMO_MODEL", raising=False)
+    shutil.copytree(ROOT / "examples", "examples")
+    for name, text in FILES.items():
+        Path(name).write_text(text, encoding="utf-8")
+    lines = Path("examples/alice.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    for name in ("sentences.txt", "corpus.txt", "test.txt"):
+        Path(name).write_text("".join(lines[:12]), encoding="utf-8")
+    Path("my-model").mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(GOLDEN / "relu" / name, "my-model")
+    return tmp_path
+
+
+def run_shell(code: str) -> str:
+    """Return what lines of shell print; bash stops at the first command that fails."""
+    lines = [re.sub(INSTALLATION, "", line) for line in code.splitlines()]
+    program = f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
+    program += f'python() {{ "{sys.executable}" "$@"; }}\n'
+    command = ["bash", "-c", program + "\n".join(lines)]
+    result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
+    assert result.returncode == 0, code + result.stderr
+    return result.stdout
+
+
+def run_python(code: str, names: dict[str, Any]) -> str:
+    """Return what a program prints, with the names of the programs before it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "<page>", "exec"), names)
+    return printed.getvalue()
+
+
+def has_packages(code: str) -> bool:
+    """Return whether the packages that a program imports are installed."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return all(find_spec(name) is not None for name in names)
+
+
+def assert_prints(found: str, expected: str) -> None:
+    """Assert the same text, and the same figures but for the rounding of the last digit."""
+    assert FIGURE.sub("#", found) == FIGURE.sub("#", expected)
+    for value, other in zip(FIGURE.findall(found), FIGURE.findall(expected), strict=True):
+        last_digit = 10.0 ** -len(other.partition(".")[2])
+        assert float(value) == pytest.approx(float(other), rel=1e-5, abs=1.01 * last_digit)
+
+
+def blocks(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the language, the code and the output of each block that runs."""
+    for comment, language, code, shown in BLOCK.findall(text):
+        if not comment.startswith(("not run", "tests")):
+            yield language, re.sub(LARGE_MODELS, r"\1mini", code), shown
+
+
+def assert_runs(page: str, text: str) -> None:
+    """Assert that the blocks of a text run and print what it shows, pictures too."""
+    names: dict[str, Any] = {}
+    for language, code, shown in blocks(text):
+        if language == "python" and not has_packages(code):
+            continue
+        printed = run_shell(code) if language == "sh" else run_python(code, names)
+        if shown:
+            assert_prints(printed, shown)
+    for picture in re.findall(r"\]\(([\w/]+\.svg)\)", text):
+        if (made := Path(Path(picture).name)).exists():
+            assert tooltips_in(made) == tooltips_in((ROOT / page).parent / picture)
+
+
+def tooltips_in(picture: Path) -> list[str]:
+    return re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs_and_prints_what_it_shows(page: str) -> None:
+    assert_runs(page, (ROOT / page).read_text(encoding="utf-8"))
+
+
+def nearest(path: str, word: str) -> list[str]:
+    """Return the five words nearest to a word in a file of word2vec's text format."""
+    rows = [line.split(" ") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
+    words = [row[0] for row in rows]
+    vectors = np.array([row[1:] for row in rows], np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    order = np.argsort(-vectors @ vectors[words.index(word)])
+    return [words[place] for place in order if words[place] != word][:5]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_tables_of_similar_words_are_right() -> None:
+    text = (ROOT / "docs" / "word-vectors.md").read_text(encoding="utf-8")
+    commands = next(code for language, code, _ in blocks(text) if language == "sh")
+    run_shell(commands)
+    table = re.findall(r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M)
+    assert len(table) == 3
+    for word, by_spelling, by_use in table:
+        assert nearest("spelling.vec", word) == by_spelling.split(", ")
+        assert nearest("words.vec", word) == by_use.split(", ")
