@@ -26,7 +26,7 @@ often = settings(
 
 @st.composite
 def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
-    """A function that damages the content of a file: one value, one name, or some bytes."""
+    """Return a function that damages the content of a file: one value, one name, or some bytes."""
     kind = draw(st.sampled_from(["value", "value", "value", "name", "cut", "bytes"]))
     number, value = draw(st.integers(0, 999)), draw(st.sampled_from(ODD))
 
@@ -77,7 +77,7 @@ def assert_one_line(*arguments: str | Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, str]]:
-    """The JSON files of a distributed run, in the folder where commands run."""
+    """Yield the JSON files of a distributed run, in the folder where commands run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("run"))
         Path("text.txt").write_text("The cat sat\n\n" * 6)

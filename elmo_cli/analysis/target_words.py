@@ -57,6 +57,8 @@ def target_positions(record: Record) -> list[int]:
     text = record.attributes.get(POSITIONS)
     if text is None:
         return list(range(len(record.tokens)))
+    if not record.tokens:  # The record was skipped.
+        return []
     positions = [int(part) if part.isdecimal() else -1 for part in text.split(",")]
     if not all(0 <= position < len(record.tokens) for position in positions):
         raise InputError(

@@ -91,7 +91,7 @@ class Cut(NamedTuple):
 
     parts: list[Part]
     has_ids: bool
-    """Whether the records have ids."""
+    """True if the records have ids."""
 
 
 class _FileCut(NamedTuple):

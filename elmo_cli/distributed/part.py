@@ -43,7 +43,7 @@ class PlanKey(NamedTuple):
     place: str = ""
     """Folder of the parts while they are written; see `Plan.place`."""
     has_ids: bool = False
-    """Whether the records of the inputs have ids."""
+    """True if the records of the inputs have ids."""
 
 
 class PartResult(NamedTuple):

@@ -44,7 +44,7 @@ class RunCounts:
     n_new: int = 0
     """Number of parts that this run has done."""
     has_warned: bool = False
-    """Whether a warning about the values of a part was logged."""
+    """True if a warning about the values of a part was logged."""
     started: float = field(default_factory=time.monotonic)
 
     @property

@@ -24,7 +24,7 @@ class ParquetSize(NamedTuple):
     n_text_bytes: int
     """Bytes of the column with the text, before compression."""
     has_ids: bool
-    """Whether it has the column with the ids."""
+    """True if it has the column with the ids."""
 
 
 def parquet_entries(

@@ -27,7 +27,7 @@ class ReadOptions:
     ignores_ids: bool = False
     """True if ids are ignored, because nothing is named after them."""
     compares_ids: bool = True
-    """Whether a repeated id is an error, and an id if other records have none."""
+    """True if a repeated id is an error, and an id if other records have none."""
     is_quiet: bool = False
     """True if no warning is logged, because the text has been read before."""
 

@@ -38,7 +38,7 @@ often = settings(
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with undamaged files."""
+    """Make a folder with undamaged files."""
     folder = tmp_path_factory.mktemp("files")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -26,7 +26,7 @@ WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 
 @pytest.fixture(autouse=True)
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty store in memory, and a folder with a text."""
+    """Make an empty store in memory, and a folder with a text."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(20)))
     memory = pytest.importorskip("fsspec.implementations.memory")

@@ -15,7 +15,7 @@ LINES = "\n" + "The cat sat\n" * 3
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a text, and a model of large finite weights."""
+    """Make a folder with a text, and a model of large finite weights."""
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text(LINES)
     shutil.copytree(TINY, "model")
