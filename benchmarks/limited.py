@@ -49,7 +49,7 @@ def _waiting_row(what: str, target: float, turns: Mapping[str, list[dict[str, fl
     speeds = (f"{median(each, 'tokens_per_second'):,.0f}" for each in turns.values())
     return Row(
         what,
-        f"{target} times OpenMP's way",
+        f"{target} times OpenMP's default",
         f"{' tokens/s over '.join(speeds)}: {found:.2f} times",
         found >= target,
         dict(turns),

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmo_cli.errors import OutputError, system_reason
+from elmo_cli.errors import ElmoError, MissingFolderError, OutputError, system_reason
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -23,10 +23,10 @@ _OPEN_ELSEWHERE = (5, 32)
 _OPEN_SECONDS = 2.0
 _RETRY_SECONDS = 0.05
 _ADVICE = {
-    errno.ENOSPC: "make room",
-    errno.EDQUOT: "make room in your quota",
-    errno.EBUSY: "close the program that has it open",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.ENOSPC: "Make room",
+    errno.EDQUOT: "Make room in your quota",
+    errno.EBUSY: "Close the program that has it open",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
 }
 """Remedies for an output that cannot be written, by the number of the error."""
 
@@ -34,35 +34,38 @@ _ADVICE = {
 def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None = None) -> None:
     """Raise an `OutputError` if a file cannot be written, or is the `source`.
 
-    The check comes before anything is computed.
+    Callers check the output before they compute anything.
     """
     path = Path(path)
     # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
         if source is not None and os.path.exists(source) and os.path.samefile(path, source):
-            raise OutputError(f"{path} is the input; choose another output")
+            raise OutputError(f"{path}: the output is the input. Choose another output.")
         if not os.path.isfile(path):
             found = "a directory" if os.path.isdir(path) else "a device or a pipe"
             raise OutputError(f"{path}: expected an output file, found {found}")
         if not overwrite:
-            raise OutputError(f"{path} exists already; --overwrite replaces it")
+            raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
     if not path.parent.is_dir():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist; make it first")
+        raise MissingFolderError(
+            f"{path}: the folder {path.parent} does not exist. Create it first."
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
-def output_error(path: Path, error: OSError) -> OutputError:
+def output_error(path: Path, error: OSError) -> ElmoError:
     """Return the error for an output that cannot be written; return our own errors unchanged."""
-    if isinstance(error, OutputError):
+    if isinstance(error, ElmoError):
         return error
-    advice = f"; {_ADVICE[error.errno]} and run the command again" if error.errno in _ADVICE else ""
+    remedy = _ADVICE.get(error.errno or 0)
+    advice = f". {remedy} and run the command again." if remedy else ""
     return OutputError(f"{path}: cannot write the output: {system_reason(error)}{advice}")
 
 
 @contextmanager
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Open a context for writing `NAME.partial`, or another name, which is synced and renamed.
+    """Open a context for writing `NAME.partial`, or another name. At its end, sync and rename it.
 
     After an `OSError`, an existing file `path` is unchanged.
     """
@@ -79,11 +82,13 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Open the context of `renamed`; raise its errors as `OutputError`."""
+    """Open the context of `renamed`, and raise its errors as `OutputError`."""
     try:
         with renamed(Path(path)) as partial:
             yield partial
     except OSError as error:
+        if isinstance(error, ElmoError):
+            raise
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
@@ -125,7 +130,11 @@ def sync(path: Path) -> None:
 
 
 def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
-    """Create and lock a file against other processes; -1 seconds wait forever.
+    """Create a file, and lock it against other processes.
+
+    Args:
+        path: Path of the lock file.
+        seconds: Time to wait for another process. -1 waits forever.
 
     Returns:
         The lock, for `unlock`. None, with a warning, if the file system has no locks.
@@ -135,9 +144,9 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     """
     from filelock import FileLock, Timeout
 
-    found = FileLock(path)
+    file_lock = FileLock(path)
     try:
-        found.acquire(timeout=seconds)
+        file_lock.acquire(timeout=seconds)
     except Timeout:
         raise BlockingIOError(errno.EAGAIN, "another process has locked it", str(path)) from None
     except OSError as error:
@@ -145,13 +154,13 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
             raise
         logger.warning("Warning: %s: no locks here; let no two processes write it", path.parent)
         return None
-    return found
+    return file_lock
 
 
-def unlock(held: "BaseFileLock | None") -> None:
+def unlock(file_lock: "BaseFileLock | None") -> None:
     """Release a lock, and remove its file."""
-    if held is not None:
+    if file_lock is not None:
         # The file is removed while it is locked: filelock never locks a file without a name.
         with suppress(OSError):
-            os.unlink(held.lock_file)
-        held.release()
+            os.unlink(file_lock.lock_file)
+        file_lock.release()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,9 @@ from elmo_cli.model.vocabulary import character_ids
 from elmo_cli.pretrained.loading import choose_model, load_bilm
 
 _Path: TypeAlias = str | Path | None
+
+_FIRST_WORD: Final = 1 << 40
+"""Number that is added to the row of a word without characters to make ids of its own."""
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -118,8 +121,8 @@ class Elmo(nn.Module):
                 `bilm.sentence_ids`. Word-level: (B, ..., T, 1), the word's index plus 1.
             word_inputs: int64, shape (B, ..., T): indices of these tokens in `vocab_to_cache`,
                 which save time and change no value. Tokens with index 0, the index of
-                "@@UNKNOWN@@", or an index outside the list are read from `inputs`. Not used
-                without a cache.
+                "@@UNKNOWN@@", or an index outside the list are read from `inputs`. Where `inputs`
+                is 0, the index alone is read, and 0 pads. Not used without a cache.
 
         Returns:
             Representations, float, shape (B, ..., T, W), and their mask, int64, shape
@@ -129,13 +132,13 @@ class Elmo(nn.Module):
             InputError: The inputs have a wrong shape or contradict each other; or, on the CPU,
                 ids are outside the model's range.
         """
+        if self.token_table is not None and word_inputs is not None:
+            inputs = _with_shape_of(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
-        ids, words = inputs.flatten(0, -3).long(), None
-        if word_inputs is not None and self.token_table is not None:
-            words = word_inputs.flatten(0, -2)
-        lengths = _lengths(ids, words)
+        ids, table_rows, lost = self._find_words(inputs.flatten(0, -3).long(), word_inputs)
+        lengths = _lengths(ids, lost)
         try:  # (L, B, T + 2, W), (B, T + 2)
-            layers, mask = self._run(ids, words, lengths)
+            layers, mask = self._run(ids, table_rows, lengths)
         except IndexError as error:
             raise InputError(
                 "inputs: expected ids that batch_to_ids or bilm.sentence_ids gives, found "
@@ -151,18 +154,35 @@ class Elmo(nn.Module):
             representations.append(self.dropout(mixed).reshape(*shape, self.get_output_dim()))
         return {"elmo_representations": representations, "mask": inner.long().reshape(shape)}
 
+    def _find_words(
+        self, ids: Tensor, word_inputs: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return the ids, (B, T, C), the rows of words in the cache, (B, T), and lost words.
+
+        A word outside the cache and without characters is lost.
+        """
+        has_ids = (ids > 0).any(dim=2)  # (B, T)
+        if word_inputs is None or self.token_table is None:
+            return ids, None, torch.zeros_like(has_ids)
+        words = word_inputs.flatten(0, -2)
+        rows = self.token_table.find_rows(words, has_ids)
+        # The row of a word without characters distinguishes it from other words.
+        only_words = ~has_ids & (rows >= 0)
+        ids = torch.where(only_words[..., None], _FIRST_WORD + rows[..., None], ids)
+        return ids, rows, (words > PADDING_INDEX) & ~has_ids & ~only_words
+
     def _run(
-        self, ids: Tensor, words: Tensor | None, lengths: Sequence[int]
+        self, ids: Tensor, table_rows: Tensor | None, lengths: Sequence[int]
     ) -> tuple[Tensor, Tensor]:
         """Return the layers, float, shape (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
         bounded, mask = self.bilm.add_boundaries(ids)
         table, encoder = self.token_table, self.bilm.token_encoder
-        if table is None or words is None:
+        if table is None or table_rows is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
-        table_rows = table.find_rows(words, mask)
+        all_rows = table.with_boundaries(table_rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
-            vectors: Tensor = table(table_rows[rows, columns], bounded[rows, columns], encoder)
+            vectors: Tensor = table(all_rows[rows, columns], bounded[rows, columns], encoder)
             return vectors
 
         return self._runner.run(self.bilm, bounded, mask, lengths, encode), mask
@@ -181,24 +201,34 @@ class Elmo(nn.Module):
             )
 
 
-def _lengths(ids: Tensor, words: Tensor | None) -> list[int]:
+def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
+    """Return inputs without any characters in the shape and type that word indices need."""
+    fits = word_inputs.shape == inputs.shape[:-1] and not inputs.is_floating_point()
+    if fits or inputs.any():
+        return inputs
+    return inputs.new_zeros(*word_inputs.shape, inputs.shape[-1], dtype=torch.int64)
+
+
+def _lengths(ids: Tensor, lost: Tensor) -> list[int]:
     """Return the number of tokens of each sentence, after checking the inputs.
 
     All checks are made here, so that one transfer from a GPU is enough.
 
     Args:
         ids: int64, shape (B, T, C).
-        words: int64, shape (B, T).
+        lost: bool, shape (B, T): a word outside the cache has no characters.
     """
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
-    lost = torch.zeros_like(present) if words is None else (words > PADDING_INDEX) & ~present
     errors = torch.stack([gaps.any(), lost.any()])
     *lengths, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
     if has_gap:
         raise InputError("inputs: expected padding after the tokens, found some before a token")
     if is_lost:
-        raise InputError("word_inputs: a word where inputs has no characters")
+        raise InputError(
+            "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
+            "found one outside it"
+        )
     return lengths
 
 

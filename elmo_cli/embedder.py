@@ -16,6 +16,8 @@ from torch import Tensor
 
 from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.engine import Engine, load_engine
+from elmo_cli.errors import ModelError
+from elmo_cli.inference.changed_weights import fingerprint
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.model.bilm import BiLm
@@ -34,7 +36,7 @@ from elmo_cli.settings import (
     plan_file,
 )
 from elmo_cli.text.input_formats import find_format
-from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.records import Sentence, check_batch, check_sentence, check_sentences
 from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
@@ -64,6 +66,9 @@ class ElmoEmbedder:
 
     The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
     """
+
+    _products: Tensor | None = None
+    """Fingerprint of `elmo_bilm` when its weights were copied last."""
 
     def __init__(
         self,
@@ -108,14 +113,13 @@ class ElmoEmbedder:
             device=str(cuda_device if device is None else device),
             batch_tokens=batch_tokens,
         )
-        self.engine = load_engine(settings)
-        """The loaded model."""
+        self._engine = load_engine(settings)
 
     @classmethod
     def from_engine(cls, engine: Engine) -> "ElmoEmbedder":
         """Return an embedder on a loaded model."""
         embedder = cls.__new__(cls)
-        embedder.engine = engine
+        embedder._engine = engine
         return embedder
 
     @classmethod
@@ -143,6 +147,11 @@ class ElmoEmbedder:
         """
         from elmo_cli.pretrained.convert_weights import save_model
 
+        if self.engine.changed is not None:
+            raise ModelError(
+                "elmo_bilm: its weights differ from the files that save_pretrained copies. Save "
+                "elmo_bilm.state_dict() with torch instead."
+            )
         save_model(self.files, folder)
 
     def __repr__(self) -> str:
@@ -152,9 +161,19 @@ class ElmoEmbedder:
         )
 
     @property
+    def engine(self) -> Engine:
+        """Loaded model, with the present weights of `elmo_bilm`."""
+        bilm: BiLm | None = vars(self).get("elmo_bilm")  # None before its first use
+        if bilm is not None:
+            products = fingerprint(bilm)
+            if self._products is None or not torch.equal(products, self._products):
+                self._engine, self._products = self._engine.with_weights(bilm), products
+        return self._engine
+
+    @property
     def files(self) -> ModelFiles:
         """Files of the model."""
-        return self.engine.files
+        return self._engine.files
 
     @property
     def options(self) -> ModelOptions:
@@ -164,17 +183,17 @@ class ElmoEmbedder:
     @property
     def state(self) -> InitialState:
         """Initial state of the sentences."""
-        return self.engine.state
+        return self._engine.state
 
     @property
     def precision(self) -> Precision:
         """Precision of the computation."""
-        return self.engine.precision
+        return self._engine.precision
 
     @property
     def device(self) -> torch.device:
         """Device that the model is on."""
-        return self.engine.device
+        return self._engine.device
 
     @property
     def cuda_device(self) -> int:
@@ -184,7 +203,7 @@ class ElmoEmbedder:
     @property
     def batch_tokens(self) -> int:
         """Maximum number of tokens per batch."""
-        return self.engine.batch_tokens
+        return self._engine.batch_tokens
 
     @property
     def content_sha256(self) -> str:
@@ -193,8 +212,11 @@ class ElmoEmbedder:
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """The readable biLM, read from its files again: the fast one keeps no copy."""
-        return load_bilm(self.files).to(self.device)
+        """Readable biLM. Changes of its weights take effect with the next call of a method."""
+        # The fast biLM keeps no copy, so it is read from its files again.
+        bilm = load_bilm(self.files).to(self.device)
+        self._products = fingerprint(bilm)
+        return bilm
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
@@ -203,10 +225,11 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        sentences = list(map(check_sentence, batch))
-        embedded = self.engine.embed(sentences, self._selection(), self.device)
+        sentences = list(check_sentences(batch, "batch"))
+        engine = self.engine
+        embedded = engine.embed(sentences, self._selection(engine), self.device)
         longest = max((len(sentence) for sentence in sentences), default=0)
-        shape = len(sentences), self.options.n_layers, longest, self.options.width
+        shape = len(sentences), engine.options.n_layers, longest, engine.options.width
         activations = torch.zeros(shape, device=self.device)  # (B, L, T, W)
         mask = torch.zeros(len(sentences), longest, dtype=torch.int64, device=self.device)
         rows = zip(activations, mask, map(result_or_raise, embedded), strict=True)
@@ -217,12 +240,12 @@ class ElmoEmbedder:
 
     def embed_sentence(self, sentence: Sentence) -> Array:
         """Embed one sentence: float32, shape (L, T, W)."""
-        return self.embed_batch([sentence])[0]
+        return self.embed_batch([check_sentence(sentence)])[0]
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
         """Embed sentences: float32, shape (L, T, W) each."""
-        window = list(map(check_sentence, batch))
-        return list(map(result_or_raise, self.engine.embed_window(window, self._selection())))
+        window, engine = list(check_sentences(batch, "batch")), self.engine
+        return list(map(result_or_raise, engine.embed_window(window, self._selection(engine))))
 
     def embed_sentences(
         self,
@@ -256,18 +279,20 @@ class ElmoEmbedder:
         Raises:
             InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
-        selection = self._selection(layers, mix_of(mix), gamma, pooling, normalize)
-        windows = self.engine.run(
-            map(check_sentence, sentences),
-            partial(self.engine.embed_window, selection=selection),
+        engine = self.engine
+        selection = self._selection(engine, layers, mix_of(mix), gamma, pooling, normalize)
+        windows = engine.run(
+            check_sentences(sentences),
+            partial(engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
         )
         return (result_or_raise(result) for _, results in windows for result in results)
 
-    def _selection(self, *choices: Any) -> Selection:
+    @staticmethod
+    def _selection(engine: Engine, *choices: Any) -> Selection:
         """Return a selection checked for the model. See `Selection` for the arguments."""
-        return Selection(*choices).for_model(self.options.n_layers)
+        return Selection(*choices).for_model(engine.options.n_layers)
 
     @overload  # A string is a sequence of strings too; the first overload counts for it.
     def encode(  # type: ignore[overload-overlap]
@@ -351,9 +376,12 @@ class ElmoEmbedder:
         """
         tokenizer = self._choose_tokenizer(tokenizer, language, default="moses")
         tokenize = make_tokenizer(tokenizer, language or self.files.language).tokenize
-        listed = [texts] if isinstance(texts, str) else texts
+        listed = [texts] if isinstance(texts, str) else check_batch(texts, "texts")
         sentences = [
-            tokenize(text) if isinstance(text, str) else check_sentence(text) for text in listed
+            tokenize(text)
+            if isinstance(text, str)
+            else check_sentence(text, f"texts[{index}]", "a string or a list of tokens")
+            for index, text in enumerate(listed)
         ]
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
@@ -403,6 +431,8 @@ class ElmoEmbedder:
         text_column: str | None = None,
         id_column: str | None = None,
         paragraphs: bool = False,
+        rows: str = "sentences",
+        keep_columns: Sequence[str] = (),
         overwrite: bool = False,
         on_progress: Callable[[Summary], object] = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
@@ -437,6 +467,8 @@ class ElmoEmbedder:
                 tokens. None is `tokens` or `text`.
             id_column: Column or field with the ids. None is `id`, if there is one.
             paragraphs: Join the lines of a text until a blank line.
+            rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row per token.
+            keep_columns: Other columns of the input that these rows repeat; `("all",)` is all.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.
@@ -455,12 +487,12 @@ class ElmoEmbedder:
             tokenizer = self._choose_tokenizer(tokenizer, language, default)
         text = TextSettings(
             *(input_format, tokenizer, language, split_sentences, skip_errors, shard),
-            *(text_column, id_column, paragraphs),
+            *(text_column, id_column, paragraphs, tuple(keep_columns)),
         )
         selection = Selection(output_format, mix_of(mix), gamma, pooling, normalize)
         written = OutputSettings(
             *(file_format, layout, compression, dtype),
-            *(forget_sentences, use_sentence_keys, overwrite),
+            *(forget_sentences, use_sentence_keys, overwrite, rows),
         )
         plan = plan_file(
             *(input_file, output_file_path, text, selection, written),

@@ -9,6 +9,7 @@ halves, in the end on the CPU. It can be pickled and deep-copied.
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import TypeVar
@@ -25,10 +26,12 @@ from elmo_cli.inference.batching import (
     find_distinct_sentences,
     split_into_windows,
 )
+from elmo_cli.inference.changed_weights import are_equal, weights_sha256
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.selection import apply_selection, empty_activations
 from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
+from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.loading import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256, hash_ahead
@@ -68,11 +71,30 @@ class Engine:
     encoder: SentenceEncoder
     settings: ModelSettings
     """Settings that the model was loaded by."""
+    changed: BiLm | None = None
+    """Model whose weights differ from the files; None if they are equal."""
 
     @cached_property
     def content_sha256(self) -> str:
         """SHA-256 of everything that the numbers of the model depend on, read on first use."""
-        return content_sha256(self.files)
+        from_files = content_sha256(self.files)
+        return from_files if self.changed is None else weights_sha256(self.changed, from_files)
+
+    def _load(self) -> BiLm:
+        """Return a new copy of the model."""
+        return load_bilm(self.files) if self.changed is None else _copied(self.changed)
+
+    def with_weights(self, bilm: BiLm) -> "Engine":
+        """Return an engine that computes with the weights of a biLM, and continues the state."""
+        copied, from_files = _copied(bilm), load_bilm(self.files)
+        changed = None if are_equal(copied, from_files) else bilm
+        if changed is None and self.changed is None:
+            return self
+        types = compute_types(self.precision, self.device)
+        encoder = make_encoder(copied, types, self.state)
+        if bilm.options == self.options:
+            encoder.restore(self.encoder.save())
+        return replace(self, options=bilm.options, encoder=encoder, changed=changed)
 
     @cached_property
     def _encoder_on_cpu(self) -> SentenceEncoder:
@@ -81,13 +103,14 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the CPU.",
             self.device,
         )
-        return make_encoder(load_bilm(self.files), compute_types(self.precision, CPU), self.state)
+        return make_encoder(self._load(), compute_types(self.precision, CPU), self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
         """Return the engine itself if it is on `device` (None is any), else load it there."""
         if device is None or choose_device(device) == self.device:
             return self
-        return load_engine(replace(self.settings, device=str(device)), self.files)
+        engine = load_engine(replace(self.settings, device=str(device)), self.files)
+        return engine if self.changed is None else engine.with_weights(self.changed)
 
     def run(
         self,
@@ -128,7 +151,8 @@ class Engine:
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window.
 
-        Equal sentences share one result, unless the state is carried over.
+        Equal sentences share one result, unless the state is carried over. Then the boundaries of
+        empty sentences change the state of their slots, as in AllenNLP, unless all are empty.
 
         Args:
             sentences: The window; one batch if the state is carried over.
@@ -159,6 +183,10 @@ class Engine:
                 None if self.device.type == "cpu" else partial(compute_batch, on_cpu=True)
             ),
         )
+        slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
+        if carried and 0 < len(slots) < len(sentences):
+            with torch.inference_mode():
+                self.encoder.run([[]] * len(slots), slots)
         return [results.get(index, empty) for index in indices]
 
     def embed(
@@ -214,6 +242,11 @@ class Engine:
             "elmo_cli_version": __version__,
             **({"batch_size": str(batch_size)} if self.state == "carry" else {}),
         }
+
+
+def _copied(bilm: BiLm) -> BiLm:
+    """Return a copy of a biLM as `load_bilm` gives it: float32, on the CPU, without gradients."""
+    return deepcopy(bilm).to(CPU, torch.float32).requires_grad_(False).eval()
 
 
 def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Engine:

@@ -5,12 +5,13 @@ prints this line and exits with status 1. The functions at the end format number
 messages.
 """
 
+import errno
 import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 _SHOWN = 1000
 
@@ -43,6 +44,35 @@ class OutputError(ElmoError, OSError):
     """An output file that cannot be written."""
 
 
+class MissingFileError(ElmoError, FileNotFoundError):
+    """A file or folder that is missing. Each kind of error has a class for it too."""
+
+    def __init__(self, message: str) -> None:
+        """Set `errno`, as the system does."""
+        super().__init__(message)
+        self.errno = errno.ENOENT
+
+
+class MissingInputError(InputError, MissingFileError):
+    """An input that is missing."""
+
+
+class MissingOptionsError(OptionsError, MissingFileError):
+    """An options.json that is missing."""
+
+
+class MissingWeightsError(WeightsError, MissingFileError):
+    """A weights file that is missing."""
+
+
+class MissingModelError(ModelError, MissingFileError):
+    """A model that is missing, or a file of it."""
+
+
+class MissingFolderError(OutputError, MissingFileError):
+    """A folder for an output that is missing."""
+
+
 class DeviceError(ElmoError, RuntimeError):
     """A device that is not available."""
 
@@ -53,6 +83,14 @@ class ComputationError(ElmoError, RuntimeError):
 
 class StoppedError(ElmoError):
     """A run that stopped because `should_stop` returned True."""
+
+
+_Error = TypeVar("_Error", bound=ElmoError)
+
+
+def missing_if(error: OSError, kind: type[_Error], missing: type[_Error]) -> type[_Error]:
+    """Return the class `missing` for the error of a missing file, else `kind`."""
+    return missing if isinstance(error, FileNotFoundError) else kind
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

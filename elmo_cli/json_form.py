@@ -1,8 +1,8 @@
-"""JSON files of our own, parsed into dataclasses and named tuples that describe their form.
+"""JSON files of this project, parsed into dataclasses and named tuples that describe their form.
 
-The form is the annotations of the fields: str, int, float, bool, None, `list[X]`, `dict[str, X]`,
-`X | None`, and other dataclasses and named tuples. Unknown names in a file are ignored, so that a
-later version can add some.
+The annotations of the fields are the form: str, int, float, bool, None, `list[X]`, `dict[str, X]`,
+`X | None`, and other dataclasses and named tuples. Unknown names in a file are ignored, so that
+later versions can add names.
 """
 
 import json
@@ -17,14 +17,14 @@ from elmo_cli.errors import InputError
 
 _Form = TypeVar("_Form")
 _Build = Callable[[Any], Any]
-"""Function that checks a value of JSON and builds what a form describes."""
+"""Function that checks a value of JSON and builds an object of the form."""
 _SHOWN_CHARACTERS = 60
 _MAX_FLOAT = sys.float_info.max  # JSON may have NaN, infinity and larger whole numbers.
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class FormError(ValueError):
-    """Value that does not have its form; the text says where and why."""
+    """Value that does not have its form. The message says where and why."""
 
 
 def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str = "") -> _Form:
@@ -32,12 +32,12 @@ def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str =
 
     Args:
         content: Content of the file.
-        form: Dataclass or named tuple that describes it.
+        form: Dataclass or named tuple that describes the content.
         name: Name of the file, for the error.
         remedy: Sentence that ends the error.
 
     Raises:
-        InputError: The content is no JSON, or has another form. The message is one line.
+        InputError: The content is not JSON, or has another form. The message is one line.
     """
     try:
         return build(form, json.loads(content))
@@ -47,13 +47,13 @@ def parse_json(content: bytes | str, form: type[_Form], name: str, remedy: str =
 
 
 def build(form: type[_Form], value: object) -> _Form:
-    """Build a dataclass or named tuple from a value of JSON; raise a `FormError` if it differs."""
+    """Build a dataclass or named tuple from a value of JSON. Raise a `FormError` if it differs."""
     return cast(_Form, _builder(cast(Any, form))(value))
 
 
 @lru_cache(maxsize=64)
 def _builder(form: Any) -> _Build:
-    """Return the function that builds a form. It is made once, as a file may have a million."""
+    """Return the function that builds a form. It is created once and used for each value."""
     origin, arguments = get_origin(form), get_args(form)
     if origin in (Union, UnionType):
         return _optional(_builder(next(each for each in arguments if each is not NoneType)))
@@ -117,13 +117,13 @@ def _fields_of(form: Any) -> _Build:
             raise FormError(f"expected an object, found {_shown(value)}")
         if missing := sorted(required - value.keys()):
             raise FormError(f"expected {missing[0]!r}, found none")
-        found = {}
+        built = {}
         for name in builders.keys() & value.keys():
             try:
-                found[name] = builders[name](value[name])
+                built[name] = builders[name](value[name])
             except FormError as error:
                 raise FormError(f"{name}: {error}") from None
-        return form(**found)
+        return form(**built)
 
     return check
 

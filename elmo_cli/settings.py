@@ -17,21 +17,28 @@ from elmo_cli.atomic import check_output
 from elmo_cli.errors import InputError, check_at_least, check_choice, shown
 from elmo_cli.outputs.formats import (
     DTYPES,
+    FORMATS_WITH_ROWS,
     STANDARD_OUTPUT,
     OutputFormat,
     choose_output_format,
 )
 from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.input_formats import (
+    CSV,
     FASTA,
+    PARQUET,
     TEXT,
+    TSV,
     InputFormat,
     Records,
     find_format,
     open_records,
 )
+from elmo_cli.text.lines import check_source, open_lines
+from elmo_cli.text.parquet import column_types
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
+from elmo_cli.text.tables import has_integer_ids
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
@@ -47,6 +54,9 @@ NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch where the state is carried over. It changes results only there."""
+ALL_COLUMNS: Final = ("all",)
+"""Value of `TextSettings.keep_columns` for all columns but those of the text and the id."""
+_DELIMITERS: Final = {CSV.name: ",", TSV.name: "\t"}
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
@@ -121,6 +131,8 @@ class TextSettings:
     """Column with the id of each record. None is the usual name, if there is such a column."""
     paragraphs: bool = False
     """Join the lines of a text until a blank line, before sentences are split."""
+    keep_columns: tuple[str, ...] = ()
+    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
 
     def make_tokenizer(self, model_language: str | None = None) -> Tokenizer:
         """Make the tokenizer; `model_language` counts where neither setting names a language."""
@@ -146,6 +158,7 @@ class TextSettings:
         return ReadOptions(
             text_column=self.text_column,
             id_column=self.id_column,
+            keep_columns=None if self.keep_columns == ALL_COLUMNS else self.keep_columns,
             paragraphs=self.paragraphs,
             token_limit=token_limit,
             ids_name_datasets=ids_name_datasets,
@@ -287,6 +300,8 @@ class OutputSettings:
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     overwrite: bool = False
+    rows: str = "sentences"
+    """One of `ROWS`, of Parquet and JSON lines."""
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, DTYPES)
@@ -305,6 +320,7 @@ class OutputSettings:
             self.layout,
             self.compression,
             self.dtype,
+            self.rows,
             pooled=pooled,
             forget_sentences=self.forget_sentences or input_format.name == FASTA.name,
             use_sentence_keys=self.use_sentence_keys,
@@ -365,6 +381,7 @@ def plan_file(
         InputError: The settings contradict each other or the files.
         OutputError: The output cannot be written, or is the input.
     """
+    check_source(source)
     tokenizer = text.make_tokenizer(model_language)
     input_format = text.find_format(source, tokenizer)
     if text.shard is not None and state == "carry":
@@ -375,6 +392,8 @@ def plan_file(
     output_format = written.choose_format(
         output, input_format, pooled=selection.pooling is not None
     )
+    if text.keep_columns:
+        output_format = _keep_columns(source, input_format, output_format)
     if str(output) != STANDARD_OUTPUT:
         path = source if isinstance(source, (str, Path)) else None
         check_output(output, overwrite=True, source=path)
@@ -385,8 +404,39 @@ def plan_file(
         tokenizer,
         text.parse_shard(),
         text.skip_errors,
-        text.read_options(ids_name_datasets=output_format.names_datasets),
+        replace(
+            text.read_options(ids_name_datasets=output_format.names_datasets),
+            has_integer_ids=_has_integer_ids(source, input_format, output_format, text),
+        ),
         selection,
         output_format,
         written.overwrite,
     )
+
+
+def _keep_columns(source: object, input_format: InputFormat, output: OutputFormat) -> OutputFormat:
+    """Return an output format with the types of the columns of the input.
+
+    Raises:
+        InputError: The output has no rows, or the input is no readable Parquet.
+    """
+    if output.name not in FORMATS_WITH_ROWS:
+        found = "HDF5" if output.name == "hdf5" else output.name
+        raise InputError(f"--keep-columns requires Parquet or JSON lines, found {found}")
+    is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name
+    return replace(output, column_types=column_types(str(source))) if is_typed else output
+
+
+def _has_integer_ids(
+    source: object, input_format: InputFormat, output: OutputFormat, text: TextSettings
+) -> bool:
+    """Return whether rows of the output have integers as ids, as CSV has no types of its own.
+
+    Streams are not read twice, so their ids are texts.
+    """
+    is_file = isinstance(source, (str, Path)) and Path(source).is_file()
+    if not is_file or output.name not in FORMATS_WITH_ROWS or input_format.name not in _DELIMITERS:
+        return False
+    with open_lines(str(source), skip_errors=True, splits_at_cr=True, keep_ends=True) as (lines, _):
+        fields = text.read_options().fields
+        return has_integer_ids(lines, _DELIMITERS[input_format.name], fields)

@@ -77,8 +77,8 @@ def parse_brown(line: str) -> Tagged:
         words.append(word)
         tags.append(tag if tag == "*" else tag.removesuffix("*"))
     tokens, positions = to_tokens(words)
-    tagged = [(places[0], tag) for places, tag in zip(positions, tags, strict=True) if places]
-    return Tagged(tokens, [place for place, _ in tagged], [tag for _, tag in tagged])
+    tagged = [(found[0], tag) for found, tag in zip(positions, tags, strict=True) if found]
+    return Tagged(tokens, [position for position, _ in tagged], [tag for _, tag in tagged])
 
 
 def read_treebank(train: Path, test: Path) -> Split:

@@ -16,19 +16,19 @@ from elmo_cli import ElmoEmbedder, tokenize
 
 
 class ElmoModule(InputModule):  # type: ignore[misc] # where the library is missing
-    """Texts to the mean of their tokens' vectors, which are not trained.
+    """Module from texts to the mean of their tokens' vectors, which are not trained.
 
-    `model.save` keeps the name of the ELMo model, not its weights. sentence-transformers loads a
-    class that is not its own only with `SentenceTransformer(folder, trust_remote_code=True)`.
+    `model.save` stores the name of the ELMo model, not its weights. sentence-transformers loads
+    classes of other packages only with `SentenceTransformer(folder, trust_remote_code=True)`.
     """
 
-    config_keys = ["model", "layers", "pooling"]  # noqa: RUF012 (that is how the library has it)
+    config_keys = ["model", "layers", "pooling"]  # noqa: RUF012 (The library defines it so.)
     save_in_root = False
 
     def __init__(
         self, model: str | None = None, layers: str = "average", pooling: str = "mean"
     ) -> None:
-        """Load a model: a name or a folder; several layers are concatenated."""
+        """Load a model by its name or folder. Several layers are concatenated."""
         super().__init__()
         self.model, self.layers, self.pooling = model, layers, pooling
         self.embedder = ElmoEmbedder(model=model)
@@ -48,9 +48,9 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
         return {**features, "sentence_embedding": torch.from_numpy(stacked)}
 
     def get_embedding_dimension(self) -> int:
-        """Return W."""
-        [nothing] = self.embedder.embed_sentences([[]], layers=self.layers, pooling=self.pooling)
-        return nothing.size
+        """Return the width of a text's vector."""
+        [zeros] = self.embedder.embed_sentences([[]], layers=self.layers, pooling=self.pooling)
+        return zeros.size
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
         """Save the options."""

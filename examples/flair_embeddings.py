@@ -17,26 +17,26 @@ from elmo_cli import ElmoEmbedder
 
 @register_embeddings
 class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair is missing
-    """The vectors of the tokens of a sentence, which are not trained.
+    """Vectors of the tokens of a sentence, which are not trained.
 
-    A model of flair that is saved keeps the name of the ELMo model and the layers, not the
-    weights; import this class before it is loaded.
+    flair saves the name of the ELMo model and the layers, not the weights. Import this class
+    before you load a saved model.
     """
 
     def __init__(self, model: str | None = None, layers: str = "average") -> None:
-        """Load a model: a name or a folder; several layers are concatenated."""
+        """Load a model by its name or folder. Several layers are concatenated."""
         super().__init__()
         self.parameters_of_init = {"model": model, "layers": layers}
         self.name = f"elmo-{model or 'default'}-{layers}"
         self.static_embeddings = True  # Every epoch has equal vectors, so flair may keep them.
         self.embedder = ElmoEmbedder(model=model)
         self.layers = layers
-        [nothing] = self.embedder.embed_sentences([[]], layers=layers)  # (0, W) or (L, 0, W)
-        self._length: int = nothing.shape[-1] * (len(nothing) if nothing.ndim == 3 else 1)
+        [empty] = self.embedder.embed_sentences([[]], layers=layers)  # (0, W) or (L, 0, W)
+        self._length: int = empty.shape[-1] * (len(empty) if empty.ndim == 3 else 1)
 
     @property
     def embedding_length(self) -> int:
-        """The width of a token's vector."""
+        """Width of a token's vector."""
         return self._length
 
     def _add_embeddings_internal(self, sentences: list[Sentence]) -> None:
@@ -48,7 +48,7 @@ class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair 
                 token.set_embedding(self.name, vectors[..., index, :].flatten())
 
     def to_params(self) -> dict[str, Any]:
-        """Return what a saved model of flair keeps."""
+        """Return the arguments that flair saves."""
         return self.parameters_of_init
 
     @classmethod

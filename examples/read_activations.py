@@ -22,7 +22,7 @@ def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
 
 
 def read_sentences(path: str) -> dict[str, str]:
-    """Return the sentence of each dataset by its name; of equal sentences, only the last one."""
+    """Return the sentence of each dataset. Of equal sentences, only the last one is listed."""
     with h5py.File(path) as file:
         if "sentence_to_index" not in file:
             return {}

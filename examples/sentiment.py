@@ -1,9 +1,9 @@
-"""Are film reviews good or bad? One LSTM classifier, on words alone and on ELMo.
+"""Classification of film reviews as good or bad, by an LSTM on words alone or on ELMo.
 
 pip download --no-deps --no-binary :all: vaderSentiment==0.5
 python examples/sentiment.py vaderSentiment-0.5.zip
 
-The package carries 10,605 sentences of film reviews, each rated by people from -4 to 4.
+The package contains 10,605 sentences of film reviews, each rated by people from -4 to 4.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BATCH_SIZE = 32
 
 
 class Review(NamedTuple):
-    """A sentence, and whether it is good (1) or bad (0)."""
+    """Sentence with its label: good (1) or bad (0)."""
 
     tokens: Sentence
     label: int
@@ -46,7 +46,7 @@ class Split(NamedTuple):
 
 
 def read_reviews(path: str | Path, n_train: int, n_held_out: int) -> Split:
-    """Draw reviews whose rating is clear, always the same ones: dev and test have equal size."""
+    """Draw reviews with a clear rating, with a fixed seed. dev and test have equal sizes."""
     with zipfile.ZipFile(path) as package:
         resources = io.BytesIO(package.read(ARCHIVE))
     with tarfile.open(fileobj=resources) as archive:
@@ -61,11 +61,11 @@ def read_reviews(path: str | Path, n_train: int, n_held_out: int) -> Split:
     return Split(reviews[2 * n_held_out :], dev, test)
 
 
-# Four ways from sentences to vectors, float, shape (B, T, W).
+# Four modules from sentences to vectors, float, shape (B, T, W).
 
 
 class Words(nn.Module):
-    """Without ELMo: a vector for each word of the training text, random at first."""
+    """Vectors without ELMo: one per word of the training text, random at first."""
 
     width = 128
 
@@ -76,14 +76,14 @@ class Words(nn.Module):
         self.embedding = nn.Embedding(len(words) + 2, self.width, padding_idx=0)
 
     def forward(self, sentences: list[Sentence]) -> Tensor:
-        """Look the words up; 1 is every word that the training text has not."""
+        """Look up the words. 1 represents all words that the training text lacks."""
         ids = [torch.tensor([self.ids.get(t.lower(), 1) for t in s]) for s in sentences]
         vectors: Tensor = self.embedding(pad_sequence(ids, batch_first=True))
         return vectors
 
 
 class Frozen(nn.Module):
-    """The average of ELMo's layers, computed once, before training."""
+    """Average of ELMo's layers, computed once, before training."""
 
     width: int
     vectors: dict[tuple[str, ...], Tensor]
@@ -100,12 +100,12 @@ class Frozen(nn.Module):
         }
 
     def forward(self, sentences: list[Sentence]) -> Tensor:
-        """Look the sentences up."""
+        """Look up the sentences."""
         return pad_sequence([self.vectors[tuple(s)] for s in sentences], batch_first=True)
 
 
 class Mixed(nn.Module):
-    """A mix of ELMo's layers that is trained, and with `fine_tune` the biLM under it too."""
+    """Trained mix of ELMo's layers. With `fine_tune`, the biLM is trained, too."""
 
     def __init__(self, fine_tune: bool) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Mixed(nn.Module):
         return vectors
 
 
-WAYS: dict[str, Callable[[Split], Words | Frozen | Mixed]] = {
+MAKERS: dict[str, Callable[[Split], Words | Frozen | Mixed]] = {
     "words, no ELMo": Words,
     "ELMo, frozen average": Frozen,
     "ELMo, trained mix": lambda reviews: Mixed(fine_tune=False),
@@ -132,7 +132,7 @@ WAYS: dict[str, Callable[[Split], Words | Frozen | Mixed]] = {
 
 
 class Classifier(nn.Module):
-    """A bidirectional LSTM over the vectors, and the largest of each of its values."""
+    """Linear layer on the maxima of the outputs of a bidirectional LSTM."""
 
     def __init__(self, vectors: Words | Frozen | Mixed, size: int = 64) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ def optimizer_of(classifier: Classifier) -> torch.optim.Optimizer:
 
 
 def batches(reviews: list[Review], size: int = BATCH_SIZE) -> Iterator[list[Review]]:
-    """Cut reviews into batches, in their order."""
+    """Split reviews into batches, in their order."""
     for start in range(0, len(reviews), size):
         yield reviews[start : start + size]
 
@@ -194,27 +194,27 @@ def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        if (found := accuracy(classifier, reviews.dev)) > best:
-            best, result = found, accuracy(classifier, reviews.test)
+        if (score := accuracy(classifier, reviews.dev)) > best:
+            best, result = score, accuracy(classifier, reviews.test)
     return result
 
 
 def compare(reviews: Split, n_epochs: int, seeds: list[int]) -> None:
-    """Print a line for each way: the test accuracy of each seed, and the seconds of a run."""
+    """Print a line per kind of vectors: test accuracy by seed, and the seconds of a run."""
     print("vectors", *(f"seed {seed}" for seed in seeds), "mean", "seconds", sep="\t")
-    for name, make in WAYS.items():
-        start, found = time.perf_counter(), []
+    for name, make in MAKERS.items():
+        start, scores = time.perf_counter(), []
         for seed in seeds:
             random.seed(seed)
             torch.manual_seed(seed)
-            found.append(train(Classifier(make(reviews)), reviews, n_epochs))
+            scores.append(train(Classifier(make(reviews)), reviews, n_epochs))
         seconds = (time.perf_counter() - start) / len(seeds)
-        figures = [f"{100 * value:.1f}" for value in (*found, sum(found) / len(found))]
+        figures = [f"{100 * value:.1f}" for value in (*scores, sum(scores) / len(scores))]
         print(name, *figures, f"{seconds:.0f}", sep="\t", flush=True)
 
 
 def pipeline(reviews: Split) -> None:
-    """Answer the question with scikit-learn, in three lines."""
+    """Classify the reviews with scikit-learn, in three lines."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
@@ -238,10 +238,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--sklearn", action="store_true", help="try scikit-learn's pipeline too")
     arguments = parser.parse_args()
-    if arguments.sklearn:  # what is not installed is found before minutes of training
+    if arguments.sklearn:  # Raise an error for a missing package before minutes of training.
         from elmo_cli import ElmoVectorizer  # noqa: F401
     if not Path(arguments.package).is_file():
-        parser.error(f"{arguments.package}: no such file; see the top of {__file__}")
+        parser.error(f"{arguments.package}: no such file. See the top of {__file__}.")
     reviews = read_reviews(arguments.package, arguments.train, arguments.held_out)
     compare(reviews, arguments.epochs, arguments.seeds)
     if arguments.sklearn:

@@ -52,6 +52,8 @@ class Golden:
     options: dict[str, Any]
     sentences: list[list[str]]
     expected: h5py.File
+    with_empty: h5py.File
+    """Figures for empty sentences and for words without characters."""
 
     def tolerance(self, i: int) -> float:
         """Return the largest allowed error of sentence i with carried state."""
@@ -87,8 +89,11 @@ def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
     files = ModelFiles(str(folder), folder / "options.json", folder / "weights.hdf5")
     options = json.loads(files.options.read_text(encoding="utf-8"))
     sentences = json.loads((folder / "sentences.json").read_text(encoding="utf-8"))
-    with h5py.File(folder / "expected.hdf5", "r") as expected:
-        yield Golden(folder, files, load_bilm(files), options, sentences, expected)
+    with (
+        h5py.File(folder / "expected.hdf5", "r") as expected,
+        h5py.File(folder / "empty.hdf5", "r") as with_empty,
+    ):
+        yield Golden(folder, files, load_bilm(files), options, sentences, expected, with_empty)
 
 
 @pytest.fixture(scope="session", autouse=True)

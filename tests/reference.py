@@ -84,8 +84,10 @@ def token_vector(
         vector: Array = arrays["embedding"][row]
         return vector
     features = convolutions(token, options, arrays)
-    for k in range(options["char_cnn"]["n_highway"]):
+    for k in range(options["char_cnn"].get("n_highway") or 0):
         features = highway(features, k, arrays)
+    if "CNN_proj/W_proj" not in arrays:
+        return features
     projected: Array = features @ arrays["CNN_proj/W_proj"] + arrays["CNN_proj/b_proj"]
     return projected
 
@@ -129,7 +131,7 @@ def zero_state(options: Options) -> State:
     def zeros() -> CellState:
         return CellState(np.zeros(lstm["projection_dim"]), np.zeros(lstm["dim"]))
 
-    return [(zeros(), zeros()) for _ in range(lstm["n_layers"])]
+    return [(zeros(), zeros()) for _ in range(lstm.get("n_layers", 1))]
 
 
 def lstm_step(
@@ -160,7 +162,7 @@ def run_direction(
     """Return the outputs of each layer of one stack, in the order of the sentence."""
     inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
     layers, ended = [], []
-    for layer in range(options["lstm"]["n_layers"]):
+    for layer in range(options["lstm"].get("n_layers", 1)):
         current = state[layer][direction]
         outputs = []
         for x in inputs:
@@ -182,13 +184,9 @@ def bilm(
 ) -> tuple[Array, State]:
     """Return all layers of one sentence, boundaries included, and its final states.
 
-    The layers have the shape (1 + n_layers, T + 2, 2 P). A sentence without tokens
-    has no boundaries either, and ends where it started.
+    The layers have the shape (1 + n_layers, T + 2, 2 P).
     """
     start = zero_state(options) if state is None else state
-    if not sentence:
-        shape = (1 + options["lstm"]["n_layers"], 0, 2 * options["lstm"]["projection_dim"])
-        return np.zeros(shape), start
     vectors = [token_vector(token, options, arrays, words) for token in ["<S>", *sentence, "</S>"]]
     ahead, ahead_ended = run_direction(vectors, FORWARD, start, options, arrays)
     behind, behind_ended = run_direction(vectors, BACKWARD, start, options, arrays)

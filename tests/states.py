@@ -28,6 +28,8 @@ def carried_layers(bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]) -> li
     for batch in batches:
         output = bilm(bilm.sentence_ids(batch), select_state(slots, torch.arange(len(batch))))
         layers.append(output.layers)
+        if not any(batch):  # AllenNLP does not run a batch without tokens.
+            continue
         slots = [
             LayerState(*(LstmState(*map(_join, new, old)) for new, old in zip(a, b, strict=True)))
             for a, b in zip(output.state, slots, strict=True)

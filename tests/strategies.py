@@ -106,13 +106,15 @@ def make_model(
     folder: Path,
     *,
     projects: bool = True,
+    projects_features: bool = True,
     dtype: str = "float32",
     words: Sequence[str] = WORDS,
 ) -> ModelFiles:
     """Write a model with random weights in bilm-tf's layout.
 
     The weights are large enough that gates open and close and that small clips are
-    reached. Without `projects` the datasets W_P_0 are left out.
+    reached. The file has no W_P_0 without `projects`, and no CNN_proj without
+    `projects_features`.
     """
     random = np.random.default_rng(seed)
     (folder / "options.json").write_text(json.dumps(content), encoding="utf-8")
@@ -121,7 +123,8 @@ def make_model(
         (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
     with h5py.File(folder / "weights.hdf5", "w") as file:
         for name, shape in _shapes(content, len(words), projects=projects).items():
-            file.create_dataset(name, data=_values(random, shape).astype(dtype))
+            if projects_features or not name.startswith("CNN_proj"):
+                file.create_dataset(name, data=_values(random, shape).astype(dtype))
     return ModelFiles(
         name="a random model",
         options=folder / "options.json",
@@ -171,9 +174,15 @@ def _folder() -> Path:
 def models(draw: st.DrawFn) -> RandomModel:
     """Draw a random small model of characters or of words."""
     content = draw(architectures() | word_architectures())
+    projects_features = "char_cnn" not in content or draw(st.booleans())
+    if not projects_features:
+        content["lstm"]["projection_dim"] = sum(n for _, n in content["char_cnn"]["filters"])
     projects = content["lstm"]["dim"] != content["lstm"]["projection_dim"] or draw(st.booleans())
     folder = Path(mkdtemp(dir=_folder()))
-    return RandomModel(make_model(content, draw(seeds), folder, projects=projects), content)
+    files = make_model(
+        content, draw(seeds), folder, projects=projects, projects_features=projects_features
+    )
+    return RandomModel(files, content)
 
 
 def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -197,7 +206,7 @@ def _shapes(content: dict[str, Any], n_words: int, *, projects: bool) -> dict[st
     if not shapes:
         shapes["embedding"] = (n_words, size)
     for direction in (0, 1):
-        for layer in range(lstm["n_layers"]):
+        for layer in range(lstm.get("n_layers", 1)):
             cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             shapes[f"{cell}/W_0"] = (2 * size, 4 * dim)
             shapes[f"{cell}/B"] = (4 * dim,)
@@ -212,7 +221,7 @@ def _encoder_shapes(char_cnn: dict[str, Any], size: int) -> dict[str, tuple[int,
     for i, (width, count) in enumerate(char_cnn["filters"]):
         shapes[f"CNN/W_cnn_{i}"] = (1, width, char_cnn["embedding"]["dim"], count)
         shapes[f"CNN/b_cnn_{i}"] = (count,)
-    for k in range(char_cnn["n_highway"]):
+    for k in range(char_cnn.get("n_highway") or 0):
         for gate in ("carry", "transform"):
             shapes[f"CNN_high_{k}/W_{gate}"] = (n_filters, n_filters)
             shapes[f"CNN_high_{k}/b_{gate}"] = (n_filters,)

@@ -1,5 +1,6 @@
 import copy
 import io
+import json
 import os
 import pickle
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import reference
@@ -179,7 +181,9 @@ def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
     expected = bilm(ids).layers.mean(dim=0)[:, 1:-1]
     assert_allclose(first(elmo(ids)).detach(), expected, atol=1e-6)
     cached = Elmo(module=bilm, dropout=0.0, vocab_to_cache=WORDS)
-    assert_allclose(first(cached(ids, torch.tensor([[3, 4]]))).detach(), expected, atol=1e-6)
+    for inputs in (ids, torch.zeros_like(ids)):
+        found = cached(inputs, torch.tensor([[3, 4]]))
+        assert_allclose(first(found).detach(), expected, atol=1e-6)
     with pytest.raises(ElmoError, match=r"expected shape \(B, T, 1\), found \(3, 4, 50\)"):
         elmo(IDS)
 
@@ -199,19 +203,24 @@ def test_more_dimensions_before_the_tokens_change_no_value(files: ModelFiles) ->
         assert torch.equal(nested["mask"].flatten(0, 2), flat["mask"])
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-@pytest.mark.parametrize("boundaries", [False, True])
-def test_an_empty_sentence_is_masked_and_changes_no_other(
-    files: ModelFiles, layer_norm: bool, boundaries: bool
-) -> None:
-    elmo = small_elmo(files, do_layer_norm=layer_norm, keep_sentence_boundaries=boundaries)
-    without = elmo(batch_to_ids([["a", "b"], ["c"]]))
-    output = elmo(batch_to_ids([["a", "b"], [], ["c"]]))
-    n_kept = 2 * boundaries
-    assert output["mask"].sum(dim=1).tolist() == [2 + n_kept, 0, 1 + n_kept]
-    assert_allclose(first(output)[[0, 2]].detach(), first(without).detach(), atol=1e-6)
-    if not boundaries:
-        assert not first(output)[1].any()
+@pytest.mark.parametrize("layer_norm", [0, 1])
+@pytest.mark.parametrize("boundaries", [0, 1])
+def test_empty_sentences_equal_allennlps(golden: Golden, layer_norm: int, boundaries: int) -> None:
+    group = f"elmo/layer_norm={layer_norm},keep_sentence_boundaries={boundaries}"
+    elmo = Elmo(
+        golden.files.options,
+        golden.files.weights,
+        do_layer_norm=bool(layer_norm),
+        keep_sentence_boundaries=bool(boundaries),
+        dropout=0.0,
+    )
+    output = elmo(batch_to_ids(json.loads(golden.with_empty.attrs["sentences"])))
+    assert_equals_golden(output, golden.with_empty[group])
+
+
+def assert_equals_golden(output: ElmoOutput, group: h5py.Group) -> None:
+    assert output["mask"].tolist() == group["mask"][()].tolist()
+    assert_allclose(first(output).detach(), group["representation"][()], atol=1e-5)
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -255,9 +264,11 @@ def with_id(value: int) -> Tensor:
             r"word_inputs: expected shape \(3, 4\), found \(3, 3\)$",
         ),
         (
-            (torch.zeros_like(IDS), WORD_INPUTS),
-            "word_inputs: a word where inputs has no characters$",
+            (torch.zeros_like(IDS), WORD_INPUTS + 3),
+            "word_inputs: expected indices in vocab_to_cache where inputs has no characters, "
+            "found one outside it$",
         ),
+        ((torch.zeros_like(IDS), WORD_INPUTS.flip(1)), "inputs: expected padding after the tokens"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(
@@ -320,7 +331,7 @@ def test_autocast_to_bfloat16_runs_and_is_close(files: ModelFiles, cache: list[s
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Guards may run slower")  # with Python 3.13.0
-def test_compiled_it_gives_the_same(files: ModelFiles) -> None:
+def test_compiled_it_gives_equal_results(files: ModelFiles) -> None:
     pytest.importorskip("torch._dynamo")
     elmo = small_elmo(files, do_layer_norm=True)
     torch.compiler.reset()
@@ -492,6 +503,29 @@ def test_the_cache_changes_no_value(
     found, expected = elmo(ids, words_of_ids), elmo(ids)
     assert_allclose(first(found).detach(), first(expected).detach(), atol=1e-5)
     assert torch.equal(found["mask"], expected["mask"])
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 50), (4, 3, 50), (4, 3, 1, 50)])
+def test_words_without_characters_equal_allennlps(golden: Golden, shape: tuple[int, ...]) -> None:
+    attributes = golden.with_empty.attrs
+    vocabulary = json.loads(attributes["vocabulary"])
+    elmo = Elmo(golden.files.options, golden.files.weights, dropout=0.0, vocab_to_cache=vocabulary)
+    words = torch.tensor(json.loads(attributes["word_inputs"]))
+    for dtype in (torch.int64, torch.float32):
+        output = elmo(torch.zeros(shape, dtype=dtype), words)
+        assert_equals_golden(output, golden.with_empty["words"])
+
+
+def test_tokens_of_a_batch_may_lack_characters(files: ModelFiles) -> None:
+    elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
+    ids, words = batch_to_ids([["Hi", "cat"], ["The"]]), torch.tensor([[1, 2], [3, 0]])
+    expected = elmo(ids)
+    ids[0, 1] = ids[1, 0] = 0
+    output = elmo(ids, words)
+    assert output["mask"].tolist() == expected["mask"].tolist()
+    assert_allclose(first(output).detach(), first(expected).detach(), atol=1e-6)
+    nested = elmo(torch.zeros(1, 1, 1, 50).long(), words[None])
+    assert nested["mask"].tolist() == [[[1, 1], [1, 0]]]
 
 
 def test_words_in_the_cache_are_not_encoded_again(files: ModelFiles) -> None:

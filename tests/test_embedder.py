@@ -71,6 +71,34 @@ def test_carried_state_gives_allennlps_activations(
             assert_allclose(activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE)
 
 
+@pytest.mark.parametrize("batch_tokens", [None, 1])
+def test_carried_state_of_empty_sentences_is_allennlps(
+    golden: Golden, batch_tokens: int | None
+) -> None:
+    batches = json.loads(golden.with_empty.attrs["batches"])
+    carrying = load(golden.files, state="carry", batch_tokens=batch_tokens)
+    found = [carrying.embed_batch(batch) for batch in batches]
+    for number, batch in enumerate(batches):
+        for slot in range(len(batch)):
+            activations = found[number][slot]
+            if not batch[slot]:
+                assert activations.shape[1] == 0
+            else:
+                assert_close(activations, golden.with_empty[f"stateful/{number}/{slot}"][()])
+
+
+def test_carried_state_of_blank_lines_is_allennlps(golden: Golden, tmp_path: Path) -> None:
+    batch = [["the", "cat", "sat"], ["a"], ["b", "c"], ["x"], [], ["y", "z"]]
+    text = io.StringIO("".join(" ".join(sentence) + "\n" for sentence in batch))
+    carrying = load(golden.files, state="carry")
+    carrying.embed_file(text, tmp_path / "out", batch_size=3)
+    assert content(tmp_path / "out")[2]["4"].shape[1] == 0
+    (*_, found) = carrying.embed_batch([["q"], ["q"]])
+    again = load(golden.files, state="carry")
+    (*_, expected) = [again.embed_batch(each) for each in (batch[:3], batch[3:], [["q"], ["q"]])]
+    assert np.array_equal(found, expected[1])
+
+
 @pytest.mark.cuda
 def test_a_gpu_gives_allennlps_activations(golden: Golden) -> None:
     on_gpu = load(golden.files, cuda_device=0)
@@ -128,7 +156,7 @@ def test_equal_sentences_of_a_window_are_computed_once(
 
 @settings(max_examples=10)
 @given(model=models(), batch=batches(max_size=5))
-def test_results_are_those_of_the_readable_bilm(model: RandomModel, batch: list[list[str]]) -> None:
+def test_results_equal_the_readable_bilm(model: RandomModel, batch: list[list[str]]) -> None:
     fast = load(model.files)
     readable = fast.elmo_bilm
     for sentence, found in zip(batch, fast.embed_batch(batch), strict=True):
@@ -153,7 +181,9 @@ def test_results_are_those_of_the_readable_bilm(model: RandomModel, batch: list[
 def test_a_string_is_not_taken_for_a_list_of_letters(
     call: Callable[[ElmoEmbedder], object], tiny: ElmoEmbedder
 ) -> None:
-    with pytest.raises(InputError, match=r"list of tokens, found the string 'T.*; split it first"):
+    with pytest.raises(
+        InputError, match=r"^(batch|sentences?)(\[[01]\])?: expected a list.*, found the string 'T"
+    ):
         call(tiny)
 
 
@@ -161,13 +191,14 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
     ("sentence", "found"),
     [
         (None, "list of tokens, found None"),
-        (iter(["The"]), "list of tokens, found <list_iterator"),
-        ({"The"}, "list of tokens, found {'The'}"),
-        (["The", 2], "of strings, found int as token 1"),
-        ([b"The"], "of strings, found bytes as token 0"),
+        (iter(["The"]), "list of tokens, found a value of type list_iterator"),
+        ({"The"}, "list of tokens, found a value of type set"),
+        ({"tokens": ["The"]}, "list of tokens, found a value of type dict"),
+        (["The", 2], r"\[1\]: expected a string, found 2"),
+        ([b"The"], r"\[0\]: expected a string, found bytes"),
     ],
 )
-def test_what_is_no_sentence_is_named(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
+def test_what_is_no_sentence_is_reported(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
     for call in (tiny.embed_sentence, lambda sentence: batch_to_ids([sentence])):
         with pytest.raises(InputError, match=found):
             call(sentence)
@@ -395,7 +426,7 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_pa
     assert not overwrites or output.read_bytes() == b"old"
 
 
-def test_progress_is_told_of_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
+def test_on_progress_gets_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT, encoding="utf-8")
     told: list[Summary] = []
@@ -403,6 +434,46 @@ def test_progress_is_told_of_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_
     assert (told[-1].n_bytes, told[-1].n_sentences, told[-1].n_tokens) == (len(TEXT), 4, 7)
     assert (summary.n_sentences, summary.n_tokens, summary.resumed_from) == (4, 7, 0)
     assert summary.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (io.BytesIO(b"a b\n"), "a binary file"),
+        (None, "None"),
+        (b"text.txt", "bytes"),
+        ({"tokens": ["a"]}, "a value of type dict"),
+    ],
+)
+@pytest.mark.parametrize("input_format", [None, "fasta"])
+def test_embed_file_rejects_other_sources(
+    tiny: ElmoEmbedder, tmp_path: Path, source: Any, found: str, input_format: str | None
+) -> None:
+    message = f"^the input: expected a path or a file that is open as text, found {found}.$"
+    with pytest.raises(InputError, match=message):
+        tiny.embed_file(source, tmp_path / "out", input_format=input_format)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_batch_of_another_kind_is_named(tiny: ElmoEmbedder) -> None:
+    batches: list[tuple[Any, str]] = [
+        ({"tokens": [["a"]]}, "a value of type dict"),
+        (None, "None"),
+    ]
+    for batch, found in batches:
+        for call in (tiny.embed_batch, tiny.batch_to_embeddings, batch_to_ids):
+            with pytest.raises(InputError, match=f"^batch: expected a list, found {found}. "):
+                call(batch)
+        with pytest.raises(InputError, match=f"^sentences: expected a list, found {found}. "):
+            list(tiny.embed_sentences(batch))
+    sentences: Any = [["a"], ["b", float("nan")]]
+    with pytest.raises(InputError, match=r"^batch\[1\]\[1\]: expected a string, found nan\.$"):
+        tiny.embed_batch(sentences)
+
+
+def test_a_batch_may_be_an_array(tiny: ElmoEmbedder) -> None:
+    (found,) = tiny.embed_batch(np.array([["The", "cat"]]))  # type: ignore[arg-type]
+    assert np.array_equal(found, tiny.embed_sentence(["The", "cat"]))
 
 
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,25 @@ def test_tensors_and_a_bar_may_be_had(
     assert "3/3" in capsys.readouterr().err
 
 
+class Table(list[str]):
+    """Stand-in for a table of pandas, which yields the names of its columns."""
+
+    columns = ("text",)
+
+
 def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
     wrong: list[tuple[Any, dict[str, Any], str]] = [
-        ([3], {}, "expected a sentence as a list of tokens, found 3"),
+        ([3], {}, r"^texts\[0\]: expected a string or a list of tokens, found 3\.$"),
+        (["a", None], {}, r"^texts\[1\]: expected a string or a list of tokens, found None\.$"),
+        (["a", float("nan")], {}, r"^texts\[1\]: .*, found nan\.$"),
+        (["a", b"b"], {}, r"^texts\[1\]: .*, found bytes\. Decode them first"),
+        (["a", ["b", 2]], {}, r"^texts\[1\]\[1\]: expected a string, found 2\.$"),
+        ({"tokens": TEXTS}, {}, "^texts: expected a list, found a value of type dict. Give one"),
+        ([{"text": "a"}], {}, r"^texts\[0\]: .*, found a value of type dict\.$"),
+        ({"a", "b"}, {}, "^texts: expected a list, found a value of type set. Make a list.$"),
+        (None, {}, "^texts: expected a list, found None. Make a list.$"),
+        (b"The cat", {}, "^texts: expected a list, found bytes. Put it into a list.$"),
+        (Table(), {}, "^texts: expected a list, found a value of type Table. Choose one of"),
         (TEXTS, {"tokenizer": "words"}, "tokenizer 'words': expected whitespace"),
         (TEXTS, {"layers": "middle"}, "layers 'middle': expected all"),
         (TEXTS, {"pooling": "sum"}, "pooling 'sum': expected mean"),
@@ -112,7 +128,7 @@ def test_another_device_has_the_same_settings(
 
 
 @pytest.mark.cuda
-def test_another_device_gives_the_same_vectors(embedder: ElmoEmbedder) -> None:
+def test_another_device_gives_equal_vectors(embedder: ElmoEmbedder) -> None:
     found = embedder.encode(TEXTS, device="cuda", convert_to_tensor=True)
     assert isinstance(found, torch.Tensor)
     assert found.device.type == "cuda"

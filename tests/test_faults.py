@@ -143,8 +143,8 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     full = subprocess.run(command, input=LINES, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
-        b"Error: out.hdf5: cannot write the output: File too large; raise the limit on the size of "
-        b"files (ulimit -f) and run the command again"
+        b"Error: out.hdf5: cannot write the output: File too large. Raise the limit on the size of "
+        b"files (ulimit -f) and run the command again."
     ]
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, stdin=LINES)

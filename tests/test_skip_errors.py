@@ -69,7 +69,7 @@ def test_skipped_sequences_with_a_valid_id_get_a_dataset(tmp_path: Path) -> None
     assert skipped["sequence 4"].startswith(f"{path}, line 7: the id 'x/y' cannot name")
 
 
-def test_what_was_skipped_before_an_interruption_is_named_too(
+def test_what_was_skipped_before_an_interruption_is_reported_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, output = tmp_path / "text", tmp_path / "out"

@@ -68,7 +68,7 @@ def test_embed_finishes_after_the_output_was_closed(held: list[int]) -> None:
     held[0] = 1
     failed = elmo(*command)
     assert failed.exit_code == 1
-    assert "close the program that has it open and run the command again" in failed.stderr
+    assert "Close the program that has it open and run the command again" in failed.stderr
     assert not Path("out.hdf5").exists()
     assert elmo(*command).exit_code == 0
     assert Path("out.hdf5").exists()

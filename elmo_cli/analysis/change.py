@@ -61,6 +61,13 @@ class Change(NamedTuple):
     """`p` adjusted for the number of words."""
 
 
+def change_columns(changes: Sequence[Change]) -> list[str]:
+    """Return the fields that a table of changes has: all, but p only where it was computed."""
+    first = changes[0] if changes else Change("", None, 0, 0)
+    optional = [name for name in ("p", "adjusted_p") if getattr(first, name) is not None]
+    return ["word", "change", "n_old", "n_new", *optional]
+
+
 def read_occurrences(
     old: str | Path,
     new: str | Path,

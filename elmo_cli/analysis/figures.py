@@ -1,6 +1,6 @@
 """Files of figures of matplotlib: SVG, PNG, PDF, or an HTML page (extra `plot`).
 
-In SVG and HTML, each point has a tooltip. Equal figures give equal files.
+In SVG and HTML, each point or bar has a tooltip. Equal figures give equal files.
 """
 
 import html
@@ -18,6 +18,8 @@ from elmo_cli.errors import OutputError, load_extra
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 POINTS: Final = "points-"
 """Prefix of the SVG ids of groups of points."""
+BARS: Final = "bars-"
+"""Prefix of the SVG ids of bars."""
 _SVG: Final = "http://www.w3.org/2000/svg"
 _PAGE: Final = """\
 <!DOCTYPE html>
@@ -62,12 +64,18 @@ def figure_style() -> Iterator[None]:
 
 def new_figure(width: float, height: float) -> tuple[Any, Any]:
     """Return a figure of a size in inches, and its axes."""
+    figure = empty_figure(width, height)
+    return figure, figure.add_subplot()
+
+
+def empty_figure(width: float, height: float) -> Any:
+    """Return a figure of a size in inches, without axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.add_subplot()
+    return figure
 
 
 def save_figure(path: str | Path, figure: Any, title: str, tooltips: Sequence[str]) -> None:
@@ -76,9 +84,9 @@ def save_figure(path: str | Path, figure: Any, title: str, tooltips: Sequence[st
     Args:
         path: Path of the file.
         figure: Figure, drawn in `figure_style`. The id of each group of points begins with
-            `POINTS`.
+            `POINTS`, and the id of each bar with `BARS`.
         title: Title of an HTML page.
-        tooltips: Text of each point, in the order in which the points are drawn.
+        tooltips: Text of each point or bar, in the order in which they are drawn.
     """
     suffix = Path(path).suffix.lower()
     with replaced(path) as partial, open(partial, "xb") as file:
@@ -102,17 +110,18 @@ def printable(text: str) -> str:
 
 
 def _add_tooltips(svg: bytes, tooltips: Sequence[str]) -> bytes:
-    """Return an SVG in which each point has a tooltip."""
+    """Return an SVG in which each point and bar has a tooltip."""
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(svg)
-    points = [
-        point
-        for group in root.iter(f"{{{_SVG}}}g")
-        if group.get("id", "").startswith(POINTS)
-        for point in group.iter(f"{{{_SVG}}}use")
-    ]
-    for point, tooltip in zip(points, tooltips, strict=True):
-        ElementTree.SubElement(point, f"{{{_SVG}}}title").text = printable(tooltip)
+    drawn: list[ElementTree.Element] = []
+    for group in root.iter(f"{{{_SVG}}}g"):
+        name = group.get("id", "")
+        if name.startswith(POINTS):
+            drawn += group.iter(f"{{{_SVG}}}use")
+        elif name.startswith(BARS):
+            drawn.append(group)
+    for element, tooltip in zip(drawn, tooltips, strict=True):
+        ElementTree.SubElement(element, f"{{{_SVG}}}title").text = printable(tooltip)
     text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text

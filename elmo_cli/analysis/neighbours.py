@@ -62,6 +62,23 @@ class Neighbours:
     """Mean cosine of all pairs of two tokens of the files; None for fewer than two tokens."""
 
 
+def neighbour_columns(*, pooled: bool) -> list[str]:
+    """Return the columns of `neighbour_rows`. A pooled sentence has no position and token."""
+    token = [] if pooled else ["position", "token"]
+    return ["query_number", "rank", "cosine", "file", "line", "id", *token, "sentence"]
+
+
+def neighbour_rows(
+    query_number: int, nearest: Sequence[Neighbour], *, pooled: bool
+) -> Iterator[list[object]]:
+    """Yield a row per neighbour; numbers, ranks and lines count from 1, positions from 0."""
+    for rank, found in enumerate(nearest, start=1):
+        path, line, identifier = found.location
+        token = [] if pooled else [found.index, found.token]
+        sentence = " ".join(found.sentence)
+        yield [query_number, rank, found.cosine, str(path), line, identifier, *token, sentence]
+
+
 def neighbours(
     files: VectorFiles | Activations,
     vectors: NDArray[np.floating],

@@ -1,11 +1,22 @@
 """Target words with their forms, and their positions in records."""
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors import InputError, counted, shown
+from elmo_cli.text.input_formats import (
+    CSV,
+    PARQUET,
+    TSV,
+    InputFormat,
+    find_format,
+    open_records,
+)
 from elmo_cli.text.lines import open_lines
+from elmo_cli.text.parquet import column_types
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Record
 
 WORDS: Final = "words"
@@ -13,31 +24,76 @@ WORDS: Final = "words"
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
+_WORD: Final = "word"
+_FORM: Final = "form"
+"""Columns of a table of target words, as `elmo usages` writes them."""
 
-def read_targets(path: str | Path) -> dict[str, str]:
+
+def read_targets(
+    path: str | Path, input_format: str | None = None, column: str | None = None
+) -> dict[str, str]:
     """Read a file of target words.
 
-    A line has a word, or a word and its forms separated by commas: `lemma,form,form`.
+    A line has a word, or a word and its forms separated by commas: `lemma,form,form`. A table has
+    a column of words, and optionally a column `form` with one form of the word per row.
+
+    Args:
+        path: Path of the file. CSV and TSV without a header `word` are read as lines.
+        input_format: Format of the file. None goes by its content and suffix.
+        column: Column of the words in a table; `word` by default.
 
     Returns:
         The word of each form. A word is a form of itself.
     """
+    found = find_format(path, input_format)
+    is_table = found.has_columns
+    if is_table and input_format is None and column is None:
+        is_table = found.name not in (CSV.name, TSV.name) or _has_header(path, found)
+    if column is not None and not is_table:
+        raise InputError(f"{path}: expected a table with a column {column!r}, found {found.name}.")
+    rows = _read_rows(path, found, column or _WORD) if is_table else _read_lines(path)
     targets: dict[str, str] = {}
-    with open_lines(path) as (lines, _):
-        for number, line in enumerate(lines, start=1):
-            forms = [form.strip() for form in line.split(",")]
-            if line == ",":  # The target word is a comma.
-                forms = [line]
-            for form in filter(None, forms):
-                word = targets.setdefault(form, forms[0])
-                if word != forms[0]:
-                    raise InputError(
-                        f"{path}, line {number}: {form!r} is a form of {word!r} already. Name "
-                        "each form once."
-                    )
+    for place, forms in rows:
+        for form in filter(None, forms):
+            word = targets.setdefault(form, forms[0])
+            if word != forms[0]:
+                raise InputError(
+                    f"{path}, {place}: {form!r} is a form of {word!r} already. Name each form once."
+                )
     if not targets:
         raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
     return targets
+
+
+_Forms = tuple[str, list[str]]
+"""A place in a file, and a word with its forms."""
+
+
+def _read_lines(path: str | Path) -> Iterator[_Forms]:
+    with open_lines(path) as (lines, _):
+        for number, line in enumerate(lines, start=1):
+            # The target word of the line "," is a comma.
+            forms = [line] if line == "," else [form.strip() for form in line.split(",")]
+            yield f"line {number}", forms
+
+
+def _read_rows(path: str | Path, table: InputFormat, column: str) -> Iterator[_Forms]:
+    kept: tuple[str, ...] | None = None
+    if table.name == PARQUET.name:  # The table may have large columns of vectors.
+        kept = (_FORM,) if _FORM in column_types(str(path)) else ()
+    options = ReadOptions(text_column=column, keep_columns=kept, ignores_ids=True, is_quiet=True)
+    with open_records(path, table, options=options) as (records, *_):
+        for number, record in enumerate(records, start=1):
+            form = record.columns.get(_FORM)
+            yield f"row {number}", [record.text, *([form] if isinstance(form, str) else [])]
+
+
+def _has_header(path: str | Path, table: InputFormat) -> bool:
+    """Return whether the first line of CSV or TSV names a column of words."""
+    delimiter = "," if table.name == CSV.name else "\t"
+    with open_lines(path) as (lines, _):
+        first = next(lines, "")
+    return _WORD in next(csv.reader([first], delimiter=delimiter), [])
 
 
 def target_record(record: Record, words: Mapping[str, str]) -> Record:

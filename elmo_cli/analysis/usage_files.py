@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.target_words import WORDS
-from elmo_cli.analysis.usage_writers import COLUMNS, LAYER_PREFIX, VECTOR
-from elmo_cli.errors import InputError, first_line, load_extra, shown
+from elmo_cli.analysis.usage_writers import COLUMNS
+from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.streams import RECORDS
+from elmo_cli.outputs.tables import LAYER_PREFIX, VECTOR
 from elmo_cli.text.lines import open_lines
 from elmo_cli.text.records import Sentence
 
@@ -95,7 +96,7 @@ class UsagesFile:
         try:
             yield
         except FileNotFoundError:
-            raise InputError(f"{self.path}: no such file") from None
+            raise MissingInputError(f"{self.path}: no such file") from None
         except InputError:
             raise
         except _DAMAGE as error:
@@ -134,7 +135,8 @@ class _Table(UsagesFile):
                 f"{self.path}, row {number:,}: the form {shown(form)!r} is not the token at "
                 f"position {position} of its sentence"
             )
-        word, line, record_id = columns["word"], columns["line"], columns["id"]
+        word, line = columns["word"], columns["line"]
+        record_id = None if columns["id"] is None else str(columns["id"])
         if not isinstance(word, str) or not isinstance(line, int):
             raise InputError(
                 f"{self.path}, row {number:,}: expected a word and the number of a line, found "

@@ -56,7 +56,6 @@ imported when the command runs, which halves the time of `--help`.
 _MODULES = {
     **dict.fromkeys(("cosine", "neighbours"), "similarity"),
     **dict.fromkeys(("plot", "word-vectors"), "words"),
-    **dict.fromkeys(("perplexity", "surprisal", "predict"), "language_models"),
     **dict.fromkeys(("info", "download", "convert"), "models"),
 }
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
@@ -76,9 +75,8 @@ class ElmoGroup(click.Group):
             if message is None:
                 raise
             click.echo(f"Error: {_one_line(message)}", err=True)
-            sys.stdout = (
-                io.StringIO()
-            )  # Python flushes the other stream at exit, and would fail again.
+            # Python flushes sys.stdout at exit, which would fail again.
+            sys.stdout = io.StringIO()
             sys.exit(1)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -139,14 +137,16 @@ _OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EAGAIN)
 
 
 def error_line(error: Exception) -> str | None:
-    """Return the message for an error of memory, a file or standard output; None for others."""
+    """Return the message for an error of memory, a file or standard output, or None."""
     if isinstance(error, UnicodeEncodeError):
-        return f"standard output: {error}; PYTHONIOENCODING=utf-8:replace has it take all text"
+        return (
+            f"standard output: {error}. Set PYTHONIOENCODING=utf-8:replace to replace such "
+            "characters."
+        )
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
-    if (
-        isinstance(error, OSError) and error.filename
-    ):  # The permission is missing, or the name is too long.
+    if isinstance(error, OSError) and error.filename:
+        # For example, the permission is missing, or the name is too long.
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in _OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
@@ -158,9 +158,8 @@ def error_line(error: Exception) -> str | None:
 
 
 def _one_line(message: str) -> str:
-    """Replace characters that would move the cursor; names of files may contain them."""
-    shown = (char if char.isprintable() else " " for char in message.strip())
-    return "".join(shown)
+    """Replace characters that would move the cursor. Names of files may contain them."""
+    return "".join(char if char.isprintable() else " " for char in message.strip())
 
 
 _EPILOG = """\b
@@ -171,10 +170,10 @@ Examples:
 
 \b
 Environment:
-  ELMO_MODEL       Model of commands without --model.  [default: the bundled one]
+  ELMO_MODEL       Model of commands without --model.  [default: the bundled model]
   ELMO_CACHE       Folder of downloaded models.  [default: ~/.cache/elmo-cli]
   ELMO_MIRROR      URL or folder of a mirror of models, which is tried first.
-  ELMO_ALLOW_HTTP  1 allows downloads by http where https is not there.
+  ELMO_ALLOW_HTTP  1 allows downloads by http from hosts without https.
   ELMO_COMMAND_OPTION
                    Any option: ELMO_EMBED_PRECISION is --precision of `elmo embed`.
 

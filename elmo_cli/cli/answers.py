@@ -1,8 +1,7 @@
-"""Queries on standard input, and answers on standard output as tab-separated rows or JSON."""
+"""Queries on standard input, in lists of those that can be read without waiting."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.lines import open_lines
@@ -29,18 +28,18 @@ def in_chunks(
     items: Iterable[_Item],
     parse: Callable[[_Item], _Query],
     is_ready: Callable[[], bool],
-    place: str,
+    name: str,
 ) -> Iterator[list[_Query]]:
-    """Yield parsed items in lists of those that can be read without waiting.
+    """Yield parsed items in lists of items that can be read without waiting.
 
     Args:
         items: Items of an input, such as lines.
         parse: Function that parses an item.
         is_ready: Function that returns whether the next item can be read without waiting.
-        place: Words before the number of an item in messages.
+        name: Words before the number of an item in messages.
 
     Raises:
-        InputError: an item cannot be parsed. The items before it have been yielded.
+        InputError: An item cannot be parsed. The items before it have been yielded.
     """
     chunk: list[_Query] = []
     try:
@@ -48,7 +47,7 @@ def in_chunks(
             try:
                 chunk.append(parse(item))
             except InputError as error:
-                raise InputError(f"{place} {number}: {error}") from None
+                raise InputError(f"{name} {number}: {error}") from None
             if len(chunk) == MAX_CHUNK or not is_ready():
                 yield chunk
                 chunk = []
@@ -58,19 +57,3 @@ def in_chunks(
         raise
     if chunk:
         yield chunk
-
-
-def as_json_line(answer: Any) -> str:
-    """Format an answer as one line of JSON."""
-    return json.dumps(answer, ensure_ascii=False)
-
-
-def as_row(values: Iterable[Any]) -> str:
-    """Format values as a tab-separated row; None is an empty field."""
-    return "\t".join(map(_cell, values))
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6f}"
-    return str(int(value)) if isinstance(value, bool) else "" if value is None else str(value)

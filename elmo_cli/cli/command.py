@@ -20,7 +20,7 @@ OTHER_OPTIONS = "Other options"
 
 
 class Option(click.Option):
-    """An option with a heading, and the options that it requires or excludes.
+    """Option with a heading, and with the options that it requires or excludes.
 
     A condition is the name of an option, or its name and a value: `--state carry`. Several
     are joined by ` or `.
@@ -36,14 +36,14 @@ class Option(click.Option):
         self.value_if_absent = settings.get("default")
 
     def check(self, ctx: click.Context) -> None:
-        """Raise a `UsageError` if the option has no effect, or with one that it excludes."""
+        """Raise a `UsageError` if a required option is missing or an excluded one is set."""
         if not _is_set(ctx, self):
             return
-        if self.requires and not self._that_hold(ctx, self.requires):
+        if self.requires and not self._fulfilled(ctx, self.requires):
             if _is_typed(ctx, self):
                 raise click.UsageError(f"{self.opts[0]} requires {self.requires}", ctx)
             ctx.params[str(self.name)] = self.value_if_absent
-        for other in self._that_hold(ctx, self.excludes):
+        for other in self._fulfilled(ctx, self.excludes):
             raise click.UsageError(f"choose one of {_shown(ctx, self)} and {other}", ctx)
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
@@ -51,15 +51,16 @@ class Option(click.Option):
         hint = super().get_error_hint(ctx)
         return hint if ctx is None else hint.replace(self.opts[0], _shown(ctx, self))
 
-    def _that_hold(self, ctx: click.Context, conditions: str) -> list[str]:
-        held = []
+    def _fulfilled(self, ctx: click.Context, conditions: str) -> list[str]:
+        """Return the conditions that the command line fulfils, as messages show them."""
+        fulfilled = []
         for condition in conditions.split(" or ") if conditions else []:
             name, _, value = condition.partition(" ")
             option = next(option for option in ctx.command.params if name in option.opts)
             holds = ctx.params[str(option.name)] == value if value else _is_set(ctx, option)
             if holds and option is not self:
-                held.append(f"{_shown(ctx, option)} {value}".rstrip())
-        return held
+                fulfilled.append(f"{_shown(ctx, option)} {value}".rstrip())
+        return fulfilled
 
 
 def _is_typed(ctx: click.Context, option: click.Parameter) -> bool:
@@ -81,7 +82,7 @@ def _shown(ctx: click.Context, option: click.Parameter) -> str:
 
 
 class Command(click.Command):
-    """A command that checks its options, and shows them by their headings.
+    """Command that checks its options, and shows them by their headings.
 
     Each option has a variable of the environment: `elmo embed --layers`, ELMO_EMBED_LAYERS.
     """
@@ -124,12 +125,11 @@ def command(name: str | None = None) -> Decorator:
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:
-    """Add options to a command, under a heading of its help; each decorator adds one or several."""
+    """Add options to a command, under a heading of its help. Each decorator adds options."""
 
     def add(function: Any) -> Any:
-        n_before = len(
-            getattr(function, "__click_params__", [])
-        )  # click collects parameters in this list.
+        # click collects parameters in this list.
+        n_before = len(getattr(function, "__click_params__", []))
         for decorator in reversed(decorators):
             function = decorator(function)
         for parameter in function.__click_params__[n_before:]:
@@ -140,11 +140,11 @@ def option_group(heading: str, *decorators: Decorator) -> Decorator:
 
 
 def receives(**kinds: type) -> Decorator:
-    """Let a command receive its options as dataclasses; the innermost decorator.
+    """Let a command receive its options as dataclasses. It is the innermost decorator.
 
     Args:
-        kinds: Dataclass of each keyword argument of the command. Options that have the name of a
-            field become its value; those that are not given keep the default of the field.
+        kinds: Dataclass of each keyword argument of the command. An option with the name of a
+            field becomes its value. The field keeps its default if the option is not set.
     """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,7 +161,7 @@ def receives(**kinds: type) -> Decorator:
 
 
 def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
-    """Build a dataclass from values; show an `InputError` of it as wrong usage."""
+    """Build a dataclass from values. Raise its `InputError` as a `UsageError`."""
     given_values = {name: value for name, value in values.items() if value is not None}
     try:
         return settings_from(kind, given_values)
@@ -170,7 +170,7 @@ def _build(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
 
 
 def given(*names: str) -> list[str]:
-    """Return the names among `names` that are on the command line."""
+    """Return the names in `names` that are on the command line."""
     context = click.get_current_context()
     return [
         name
@@ -181,7 +181,7 @@ def given(*names: str) -> list[str]:
 
 
 def is_set(*names: str) -> bool:
-    """Return whether one of some options is on the command line or in the environment."""
+    """Return whether one of these options is on the command line or in the environment."""
     context = click.get_current_context()
     options = [option for option in context.command.params if set(names) & set(option.opts)]
     return any(_is_set(context, option) for option in options)

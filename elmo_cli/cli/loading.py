@@ -1,4 +1,4 @@
-"""Loading of the model and the tokenizer that the options name."""
+"""Loading of the model and the tokenizer of a command."""
 
 import gc
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def collect_garbage() -> None:
 
 
 def load_tokenizer(text: TextSettings, model: ModelSettings, source: object = None) -> "Tokenizer":
-    """Make the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
+    """Create the tokenizer of the options, or else of the model; see `choose_tokenizer`."""
     check_language(text)
     text = choose_tokenizer(text, model, source)
     with usage_errors():
@@ -69,14 +69,14 @@ def load_tokenizer(text: TextSettings, model: ModelSettings, source: object = No
 def choose_tokenizer(
     text: TextSettings, model: ModelSettings, source: object = None
 ) -> TextSettings:
-    """Return the settings of a text, with the tokenizer of the model's training as the default.
+    """Return the options of a text, with the tokenizer of the model's training as the default.
 
-    Print the tokenizer, or a warning if the options name another one.
+    Print the tokenizer, or a warning if the options name another tokenizer.
 
     Args:
-        text: Settings from the options.
-        model: Settings of the model.
-        source: Input file, whose format may have tokens; None for typed text.
+        text: Options of the text.
+        model: Options of the model.
+        source: Input file, whose format may have tokens. None is typed text.
     """
     from elmo_cli.pretrained.loading import trained_tokenizer
 
@@ -110,7 +110,7 @@ def check_language(text: TextSettings) -> None:
 
 
 def model_language(settings: ModelSettings) -> str | None:
-    """Return the language of a model by its name alone; nothing is downloaded."""
+    """Return the language of a published model by its name, without a download."""
     options_file = settings.options_file
     model = None if settings.model is None else str(settings.model)
     from elmo_cli.pretrained.loading import language_of
@@ -120,7 +120,7 @@ def model_language(settings: ModelSettings) -> str | None:
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """Show an `InputError`, of options that contradict each other, as wrong usage."""
+    """Raise an `InputError` from contradicting options as a `UsageError`."""
     try:
         yield
     except InputError as error:

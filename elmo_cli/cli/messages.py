@@ -31,15 +31,13 @@ class _LineFormatter(logging.Formatter):
 
 def prepare_streams() -> None:
     """Make standard output write every byte or fail, and standard error never fail."""
-    if sys.stdout is None:  # It is closed; writing to it is an error.
+    if sys.stdout is None:  # Standard output is closed. Writing to it is an error.
         sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
-    elif (
-        isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__
-    ):  # Tests replace it.
+    elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
+        # Tests replace sys.stdout by other streams, which stay as they are.
         buffer: Any = sys.stdout.buffer
-        if isinstance(
-            buffer, io.RawIOBase
-        ):  # With PYTHONUNBUFFERED, the rest of a partial write would be lost.
+        if isinstance(buffer, io.RawIOBase):
+            # With PYTHONUNBUFFERED, the rest of a partial write would be lost.
             buffer = io.BufferedWriter(buffer)
         stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
         sys.stdout = _like(sys.stdout, buffer, stream_type)

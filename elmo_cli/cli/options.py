@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import csv
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli.command import Decorator, Option, option_group
 from elmo_cli.outputs.formats import DTYPES
+from elmo_cli.outputs.rows import ROW_FORMATS
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     INITIAL_STATES,
@@ -56,6 +58,17 @@ def complete_values(*values: str) -> Callable[..., list[str]]:
 def json_option(what: str) -> Decorator:
     """Add --json."""
     return flag("--json", "as_json", help=f"Print JSON, {what}.")
+
+
+def format_option(**settings: Any) -> Decorator:
+    """Add --format, of commands that print rows."""
+    return option(
+        *("--format", "row_format"),
+        type=click.Choice(ROW_FORMATS),
+        excludes="--json",
+        help="Print rows with a header as tsv or csv, or an object per row as json.",
+        **settings,
+    )
 
 
 overwrite_option = flag("--overwrite", help="Replace OUT if it exists.")
@@ -198,16 +211,74 @@ batch_tokens_option = count(
 )
 
 
-text_column_option = partial(
-    option,
-    "--text-column",
-    metavar="NAME",
-    help="Column or field with the text, or with a list of tokens. [default: tokens or text]",
+def text_column_option(
+    content: str = "text, or with a list of tokens",
+    default: str = "tokens or text",
+    **settings: Any,
+) -> Decorator:
+    """Add --text-column, as `TextSettings`; see `input_format_options`."""
+    return option(
+        "--text-column",
+        metavar="NAME",
+        help=f"Column or field with the {content}. [default: {default}]",
+        **settings,
+    )
+
+
+def split_names(
+    ctx: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, ...] | None:
+    """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
+    if not all(names) or not names:
+        message = f"expected names with commas between, found {text!r}"
+        raise click.BadParameter(message, ctx, parameter)
+    return names
+
+
+keep_columns_option = option(
+    "--keep-columns",
+    metavar="NAME,...|all",
+    callback=split_names,
+    help="Other columns of the input that the rows of the output repeat. [default: none]",
 )
+"""Option for `TextSettings.keep_columns`, of commands whose output has rows."""
+
+
+def input_format_options(
+    source: str = "the text",
+    content: str = "text, or with a list of tokens",
+    default: str = "tokens or text",
+    **settings: Any,
+) -> Decorator:
+    """Add --input-format and --text-column, as `TextSettings`.
+
+    Args:
+        source: Input that has the format.
+        content: Content of the column.
+        default: Default of the column.
+        settings: Settings of each option, such as `requires`.
+    """
+    suffixes = [
+        f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
+    ]
+    return option_group(
+        "Text",
+        choice(
+            "--input-format",
+            tuple(FORMATS),
+            help=f"Format of {source}. [default: by its content, or by its suffix: "
+            f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
+            **settings,
+        ),
+        text_column_option(content, default, **settings),
+    )
 
 
 def id_column_option(*names: str, **settings: Any) -> Decorator:
-    """Add --id-column, which may have further names."""
+    """Add --id-column, as `TextSettings`. It may have further names."""
     return option(
         *("--id-column", *names, "id_column"),
         metavar="NAME",
@@ -217,20 +288,10 @@ def id_column_option(*names: str, **settings: Any) -> Decorator:
 
 
 def _input_options(*, with_ids: bool, **settings: Any) -> Decorator:
-    """Add the options for the format of a text, as `TextSettings`."""
-    suffixes = [
-        f"{name} for {', '.join(each.suffixes)}" for name, each in FORMATS.items() if name != "text"
-    ]
+    """Add the options for how the records of a text are found, as `TextSettings`."""
     return option_group(
         "Text",
-        choice(
-            "--input-format",
-            tuple(FORMATS),
-            help=f"Format of the text. [default: by its content, or by its suffix: "
-            f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
-            **settings,
-        ),
-        text_column_option(**settings),
+        input_format_options(**settings),
         *([id_column_option(**settings)] if with_ids else []),
         flag(
             "--paragraphs",
@@ -293,3 +354,10 @@ def run_options(function: Any) -> Any:
 def language_model_options(function: Any) -> Any:
     """Add the options of `run_options`, and the option of a softmax."""
     return model_options(option_group("Model", softmax_option())(speed_options(function)))
+
+
+def score_options(function: Any) -> Any:
+    """Add the options of a text and of a language model that scores it, in batches."""
+    batch_size = batch_size_option(requires="--state carry")
+    speed = batch_tokens_option(batch_size(function))
+    return text_options("whitespace")(language_model_options(speed))

@@ -1,4 +1,4 @@
-"""Progress bars of a run, and its stop by Ctrl-C and SIGTERM."""
+"""Progress bars of a run, and stopping it by Ctrl-C and SIGTERM."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ _AS_ONE_SECONDS = 0.2
 
 
 class _Lines:
-    """Stream on which every update of a progress bar is a line of its own."""
+    """Stream that writes every update of a progress bar as a new line."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -84,7 +84,7 @@ def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
 
 
 class PartLines:
-    """Progress of a run over many parts, as lines; for log files, where there is no terminal."""
+    """Progress of a run over many parts, as lines for log files."""
 
     def __init__(self, folder: str) -> None:
         self._folder, self._printed = folder, time.monotonic()
@@ -108,7 +108,7 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     received: list[float] = []
     meta = click.get_current_context().meta
 
-    def note(number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if received and now - received[0] < _AS_ONE_SECONDS:
             return
@@ -118,8 +118,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
         received.append(now)
         messages.say("Stopping after the current batch. Press Ctrl-C again to stop immediately.")
 
-    taken = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, note) for number in taken}
+    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in handled}
     try:
         yield lambda: bool(received)
     finally:

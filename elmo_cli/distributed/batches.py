@@ -66,16 +66,19 @@ class EmbedBatch:
         settings, is_table = self._settings, hasattr(batch, "append_column")
         try:
             names = batch.column_names if is_table else list(batch)
-            texts = batch[choose_columns(names, self._text.read_options().fields).text[0]]
+            name = choose_columns(names, self._text.read_options().fields).text[0]
         except TableError as error:
             raise InputError(f"the batch: {error}") from None
+        texts = batch[name]
         tokenize = self._text.make_tokenizer().tokenize
         sentences = [
-            tokenize(text or "") if text is None or isinstance(text, str) else check_sentence(text)
-            for text in (texts.to_pylist() if is_table else texts)
+            tokenize(text or "")
+            if text is None or isinstance(text, str)
+            else check_sentence(text, f"{name}[{index}]", "a string or a list of tokens")
+            for index, text in enumerate(texts.to_pylist() if is_table else texts)
         ]
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
-        embedded = embedder.embed_sentences(map(list, sentences), **asdict(settings.selection))
+        embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))
         values = [as_dtype(each, settings.dtype) for each in embedded]
         is_pooled = settings.selection.pooling is not None
         if is_table:

@@ -20,7 +20,7 @@ from elmo_cli.outputs.parts import (
     numbers_of_parts,
     part_name,
 )
-from elmo_cli.outputs.plan_file import Plan, next_place, plan_name
+from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, write_seal
 
 _LOCK: Final = "_elmo/lock"
 _MAX_SKIPPED: Final = 1000
@@ -47,9 +47,21 @@ def finish(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:
             folder.write(plan_name(), plan.encode())
         check_plan(folder, key_of(plan)._replace(place=""))
         _settle(folder, plan, done)
-        folder.write(complete_name(), complete)
+        _seal(folder, plan, complete)
         folder.remove_folder(place)
         _remove_abandoned(folder)
+
+
+def _seal(folder: Folder, plan: Plan, complete: bytes) -> None:
+    """Write the attributes of a complete folder, and remove the notes of its runs."""
+    if not plan.parts:  # The columns are unknown.
+        folder.write(complete_name(), complete)
+        return
+    contents = {plan_name(): plan.encode(), complete_name(): complete}
+    write_seal(folder, part_name(0), contents)
+    for name in folder.names("_elmo"):
+        if name.startswith("run"):
+            folder.remove(f"_elmo/{name}")
 
 
 def _settle(folder: Folder, plan: Plan, done: Mapping[int, PartFacts]) -> None:

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from elmo_cli.distributed.line_reader import HashingReader
-from elmo_cli.errors import InputError, OtherInputError, check_choice, first_line
+from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
@@ -60,7 +60,7 @@ def input_fingerprint(path: str) -> str:
     file_system, inner = open_location(path)
     info = file_system.get_file_info(inner)
     if not info.is_file:
-        raise InputError(f"{path}: cannot read the input: expected a file, found none.")
+        raise MissingInputError(f"{path}: cannot read the input: expected a file, found none.")
     return f"{info.size:,} bytes of {info.mtime}"
 
 

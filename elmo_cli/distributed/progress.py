@@ -169,6 +169,8 @@ def notes(folder: Folder, plan: Plan, shard: Shard, counts: RunCounts) -> Iterat
         with suppress(ElmoError):  # An error of the folder stops the run itself.
             # A next plan loses its folder when it is complete.
             place = plan.place if folder.has(plan_name(plan.place)) else ""
+            if folder.read(plan_name(place), 1) == b"":  # The folder is complete.
+                return
             content = json.dumps(asdict(counts.note(is_at_work=is_at_work)))
             folder.write(note_name(shard, place), content.encode())
 

@@ -53,7 +53,7 @@ def split_into_windows(
     length: Callable[[Any], int] = len,
     ends_window: Callable[[Any], bool] = lambda item: False,
 ) -> Iterator[list[_Item]]:
-    """Split a stream into windows, each held in memory and computed at once.
+    """Split a stream into windows, each of which is in memory and computed as a whole.
 
     A window has `WINDOW_BATCHES` batches of `batch_tokens` tokens. It ends earlier at an item for
     which `ends_window` returns True. With carried state, it is one batch of `batch_size`

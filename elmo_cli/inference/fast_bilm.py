@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_cli.compiled.linear import Linear
+from elmo_cli.inference.changed_weights import sample
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows, Trie, build_trie
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
@@ -209,13 +210,15 @@ class BiLmRunner:
     """Runner for the biLM of a module. It uses fast LSTMs if the biLM is not trained.
 
     The fast LSTMs have a copy of the weights. It is made on first use, and again after the weights
-    have changed. Copies and pickles of a runner have no weights.
+    have changed. A change of a few values through `parameter.data` is missed. Copies and pickles of
+    a runner have no weights.
     """
 
     def __init__(self) -> None:
         """Make a runner without weights."""
         self._fast: FastBiLm | None = None
         self._copied: list[Any] = []
+        self._sampled = torch.empty(0)
 
     def __reduce__(self) -> tuple[type["BiLmRunner"], tuple[()]]:
         return BiLmRunner, ()
@@ -253,12 +256,11 @@ class BiLmRunner:
         vectors = vectors.to(_gates_dtype(bilm))  # Autocast may have changed the data type.
         # Created outside of inference mode, because a mix may need gradients.
         layers = vectors.new_zeros(bilm.options.n_layers, *mask.shape, bilm.options.width)
-        running = [length > 0 for length in lengths]
-        if any(running):
+        if len(lengths):
             run = self._contextualize
             if "torch._dynamo" in sys.modules:  # torch.compile would trace the calls of kernels.
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
-            layers[:, mask] = run(bilm, vectors, tokens.numpy()[running])
+            layers[:, mask] = run(bilm, vectors, tokens.numpy())
         return layers
 
     def _contextualize(self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]) -> Tensor:
@@ -266,10 +268,13 @@ class BiLmRunner:
         stacks = bilm.forward_layers, bilm.backward_layers
         weights = [weight for stack in stacks for weight in stack.parameters()]
         present = [(weight.data_ptr(), weight._version, weight.dtype) for weight in weights]
-        if self._fast is None or present != self._copied:
+        values = sample(weights)
+        is_same = present == self._copied and torch.equal(values, self._sampled)
+        if self._fast is None or not is_same:
             self._fast = None  # Free the old copy before allocating the new one.
             types = ComputeTypes(bilm.device, *3 * (_gates_dtype(bilm),))
-            self._fast, self._copied = FastBiLm(bilm, types, keeps_bilm=True), present
+            self._fast = FastBiLm(bilm, types, keeps_bilm=True)
+            self._copied, self._sampled = present, values
         with torch.autocast("cpu", enabled=False):
             return self._fast.contextualize(vectors, tokens, self._fast.zero_state(1))[0]
 

@@ -170,8 +170,8 @@ class CarriedStateEncoder(SentenceEncoder):
     """Encoder that carries the state from batch to batch, as AllenNLP and bilm-tf do.
 
     A slot is the index of a sentence in its batch. A sentence starts in the state in which the
-    earlier sentence in its slot ended. A slot that is missing in a batch, or whose sentence is
-    empty, keeps its state. New slots start with zeros.
+    earlier sentence in its slot ended. A slot that is missing in a batch keeps its state. New slots
+    start with zeros. `run` accepts empty sentences too: it runs their boundaries.
     """
 
     def __init__(self, bilm: BiLm, types: ComputeTypes) -> None:

@@ -1,18 +1,19 @@
 """`HubElmo`: a module with the outputs of TF-Hub's `google/elmo`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.errors import InputError, ModelError
+from elmo_cli.errors import InputError, ModelError, check_choice
 from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.pretrained.loading import find_model, load_bilm
-from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.records import Sentence, check_batch, check_sentences, kind_of
 
 
 class HubElmo(nn.Module):
@@ -52,16 +53,22 @@ class HubElmo(nn.Module):
 
     def forward(
         self,
-        sentences: Sequence[str] | Sequence[Sequence[str]],
+        inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
         lengths: Sequence[int] | Tensor | None = None,
-    ) -> dict[str, Tensor]:
+        *,
+        signature: str | None = None,
+        as_dict: bool = True,
+    ) -> dict[str, Tensor] | Tensor:
         """Embed sentences.
 
         Args:
-            sentences: B sentences, split on spaces (the signature `default`), or the tokens
-                of B sentences, each padded to T with "" (the signature `tokens`).
+            inputs: B sentences, split on spaces (the signature `default`), or the tokens
+                of B sentences, each padded to T with "" (the signature `tokens`); or TF-Hub's
+                mapping of these `tokens` and their `sequence_len`.
             lengths: Number of tokens of each sentence without padding (`sequence_len`), for
                 tokens only. None: each "" at the end of a sentence is padding.
+            signature: `default` or `tokens`. None goes by the inputs.
+            as_dict: Return all outputs. False returns `default` alone, as TF-Hub does by default.
 
         Returns:
             Tensors on the device of the biLM, with W the width of its layers:
@@ -73,40 +80,66 @@ class HubElmo(nn.Module):
             zero if it has none.
 
         Raises:
-            InputError: The lengths do not fit, or a token is empty.
+            InputError: The lengths or the signature do not fit, or a token is empty.
         """
-        tokens, n_steps = _read(sentences, lengths)
+        tokens, n_steps = _read(inputs, lengths, signature)
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(tokens))
         layers = self._runner.run(self.bilm, ids, mask, list(map(len, tokens)))
-        # The second boundary is at the end of the mask; a sentence without tokens has none.
         inner = layers[:, :, 1:-1].masked_fill(~mask[:, 2:, None], 0.0)  # (L, B, longest, W)
         inner = functional.pad(inner, (0, 0, 0, n_steps - inner.shape[2]))  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)
         counts = torch.tensor([max(len(row), 1) for row in tokens], device=mixed.device)
-        return {
+        outputs = {
             "word_emb": inner[0, :, :, : inner.shape[-1] // 2],
             **{f"lstm_outputs{k}": inner[k] for k in range(1, len(inner))},
             "elmo": mixed,
             "default": mixed.sum(dim=1) / counts[:, None],
         }
+        return outputs if as_dict else outputs["default"]
 
 
 def _read(
-    sentences: Sequence[str] | Sequence[Sequence[str]], lengths: Sequence[int] | Tensor | None
+    inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],
+    lengths: Sequence[int] | Tensor | None,
+    signature: str | None,
 ) -> tuple[list[Sentence], int]:
     """Return the tokens of each sentence without padding, and T."""
-    if isinstance(sentences, str):
-        raise InputError("expected a list of sentences, found one string")
-    strings = [sentence for sentence in sentences if isinstance(sentence, str)]
+    if signature is not None:
+        check_choice("signature", signature, ("default", "tokens"))
+    if isinstance(inputs, Mapping):
+        inputs, lengths = _unpack(inputs, lengths)
+        signature = signature or "tokens"
+    batch = list(check_batch(inputs, "inputs"))
+    strings = [sentence for sentence in batch if isinstance(sentence, str)]
+    if batch and signature is not None and (signature == "default") != bool(strings):
+        expected = "sentences" if signature == "default" else "lists of tokens"
+        raise InputError(
+            f"signature {signature}: expected {expected}, found {kind_of(batch[0])}. Give what it "
+            "takes, or leave signature out."
+        )
     if not strings:
-        rows = [list(check_sentence(row)) for row in sentences]
+        rows = list(check_sentences(batch, "inputs"))
         return _without_padding(rows, lengths), max(map(len, rows), default=0)
-    if len(strings) < len(sentences):
-        raise InputError("expected sentences or lists of tokens, found both")
     if lengths is not None:
         raise InputError("lengths: expected none with sentences, which are split on spaces")
+    for index, sentence in enumerate(batch):
+        if not isinstance(sentence, str):
+            raise InputError(f"inputs[{index}]: expected a string, found {kind_of(sentence)}.")
     tokens = [[token for token in string.split(" ") if token] for string in strings]
     return tokens, max(map(len, tokens))
+
+
+def _unpack(
+    inputs: Mapping[str, Any], lengths: Sequence[int] | Tensor | None
+) -> tuple[Any, Sequence[int] | Tensor]:
+    """Return the tokens and the lengths of TF-Hub's mapping."""
+    if inputs.keys() != {"tokens", "sequence_len"}:
+        found = ", ".join(map(str, inputs)) or "none"
+        raise InputError(f"inputs: expected the keys tokens and sequence_len, found {found}.")
+    if lengths is not None:
+        raise InputError("lengths: expected none with a mapping, which has sequence_len.")
+    sequence_len: Sequence[int] | Tensor = inputs["sequence_len"]
+    return inputs["tokens"], sequence_len
 
 
 def _without_padding(
@@ -122,6 +155,6 @@ def _without_padding(
             raise InputError(f"lengths[{number}]: expected 0 to {len(row)}, found {count}")
         if "" in row[:count]:
             raise InputError(
-                f"sentence {number}: expected {count} tokens, found an empty one at {row.index('')}"
+                f"inputs[{number}]: expected {count} tokens, found an empty one at {row.index('')}"
             )
     return [row[:count] for row, count in zip(rows, counts, strict=True)]

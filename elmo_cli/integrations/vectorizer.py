@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, install_command
+from elmo_cli.text.records import check_batch
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -82,9 +83,8 @@ class ElmoVectorizer(
             ElmoError: A text is neither a string nor a list, the model is missing, or a parameter
                 is invalid.
         """
-        if isinstance(texts, str) or getattr(texts, "ndim", 1) != 1:
-            found = "one string" if isinstance(texts, str) else "a table"
-            raise InputError(f"expected a list or a column of texts, found {found}")
+        if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
+            raise InputError("texts: expected a list or a column, found a table. Choose a column.")
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
         names = ("layers", "mix", "gamma", "pooling", "tokenizer")

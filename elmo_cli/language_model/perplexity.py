@@ -1,26 +1,30 @@
-"""Perplexity of a text, and surprisal of each token.
+"""Perplexity of a text.
 
 The perplexity is exp of the mean negative log probability of all predictions: each token, and one
 boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies cannot be
 compared.
-
-The surprisal of a token, in bits, is -log2 of its probability in its context. A token that is not
-in the vocabulary has the surprisal of `<UNK>`, which covers all unknown words.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from elmo_cli.errors import InputError
-from elmo_cli.inference.fast_bilm import BACKWARD, FORWARD
 from elmo_cli.language_model.scoring import LanguageModel, SentenceScore
+from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN
 from elmo_cli.settings import DEFAULT_BATCH_SIZE
 from elmo_cli.text.records import Sentence
+
+SENTENCE_COLUMNS: Final = (
+    *("tokens", "unknown", "log_p_forward", "log_p_backward"),
+    *("forward", "backward", "average"),
+)
+"""Columns of `sentence_rows`; the last three are perplexities."""
+TOKEN_COLUMNS: Final = ("position", "token", "known", "log_p_forward", "log_p_backward")
+"""Columns of `token_rows`."""
 
 
 @dataclass(frozen=True)
@@ -96,55 +100,26 @@ def _directions(log_p: NDArray[np.float64], n_predictions: int) -> Directions:
         return Directions(*np.exp(-means).tolist())
 
 
-class Surprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence, in bits."""
-
-    tokens: Sentence
-    known: NDArray[np.bool_]
-    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
-    surprisal: NDArray[np.float64]
-    """Shape (T,)."""
-    entropy: NDArray[np.float64] | None
-    """Expected surprisal at each position, shape (T,); None unless it was requested."""
+def sentence_rows(score: SentenceScore) -> Iterator[list[object]]:
+    """Yield the row of a sentence. One without tokens has no perplexities."""
+    perplexities: list[object] = [None] * 3
+    if score.tokens:
+        perplexities = list(astuple(perplexity_of_scores([score]).all_words))
+    log_p = float(score.forward.sum()), float(score.backward.sum())
+    yield [len(score.tokens), int((~score.known).sum()), *log_p, *perplexities]
 
 
-def measure_surprisal(
-    model: LanguageModel,
-    sentences: Iterable[Sentence],
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    is_ready: Callable[[], bool] = lambda: True,
-    *,
-    backward: bool = False,
-    with_entropy: bool = False,
-) -> Iterator[Surprisals]:
-    """Measure the surprisal of each token of a stream of sentences.
+def token_rows(score: SentenceScore) -> Iterator[list[object]]:
+    """Yield the rows of the tokens of a sentence, with `<S>` before and `</S>` after them.
 
-    Args:
-        sentences, batch_size, is_ready: As in `LanguageModel.score`.
-        backward: Predict each token from the tokens after it instead of those before it.
-        with_entropy: Compute the entropy of each prediction too.
+    Positions count from 0, so that `<S>` has the position -1.
     """
-
-    def compute(batch: list[Sentence], top: Tensor) -> list[Surprisals]:
-        found = model.score_batch(batch, top, directions, with_entropy=with_entropy)
-        return [
-            _in_bits(tokens, known, scores[:, 1:] if backward else scores[:, :-1])
-            for tokens, (known, [scores]) in zip(batch, found, strict=True)
-        ]
-
-    directions = BACKWARD if backward else FORWARD
-    nothing = _in_bits([], np.empty(0, bool), np.empty((1 + with_entropy, 0)))
-    return model.compute_batches(
-        sentences,
-        compute,
-        nothing,
-        directions=directions,
-        batch_size=batch_size,
-        is_ready=is_ready,
-    )
-
-
-def _in_bits(tokens: Sentence, known: NDArray[np.bool_], scores: NDArray[np.float64]) -> Surprisals:
-    """Convert log probabilities, shape (1, T), or with entropies, (2, T), to bits."""
-    bits = scores / np.log(2)
-    return Surprisals(tokens, known, -bits[0], bits[1] if len(bits) > 1 else None)
+    if not score.tokens:
+        return
+    tokens = [START_TOKEN, *score.tokens, END_TOKEN]
+    known = [True, *score.known.tolist(), True]
+    forward = [None, *score.forward.tolist()]
+    backward = [*score.backward.tolist(), None]
+    values = zip(tokens, known, forward, backward, strict=True)
+    for position, (token, is_known, *log_p) in enumerate(values, start=-1):
+        yield [position, token, is_known, *log_p]

@@ -148,7 +148,7 @@ def substitute_words(
 
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
-    found = list(check_sentence(text))
+    found = check_sentence(text, "the text")
     n_gaps = found.count(GAP)
     if n_gaps > 1:
         raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
@@ -220,7 +220,7 @@ def sample_sentences(
         raise InputError(f"temperature {temperature}: expected a number above 0")
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    if GAP in check_sentence(text):
+    if GAP in check_sentence(text, "the text"):
         raise InputError(f"expected a text without a gap ({GAP}) to continue")
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     return _sample(model, text, random, backward, temperature, max_words)

@@ -26,7 +26,7 @@ from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN, read_vocabulary
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, InitialState, ModelSettings, Precision
-from elmo_cli.text.records import Sentence, check_sentence
+from elmo_cli.text.records import Sentence, check_sentences
 
 _Result = TypeVar("_Result")
 
@@ -164,7 +164,7 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            map(check_sentence, sentences),
+            check_sentences(sentences),
             partial(self.engine.compute, compute=compute_batch, empty=nothing),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,

@@ -65,6 +65,7 @@ class BiLm(nn.Module):
         *,
         token_encoder: TokenEncoder | None = None,
         projects: bool = True,
+        projects_features: bool = True,
         dropout: float = 0.0,
     ) -> None:
         """Build the modules; `weights.read_weights` fills them.
@@ -75,6 +76,8 @@ class BiLm(nn.Module):
             token_encoder: Token encoder to use instead of building one from `options`.
             projects: False if dim equals projection_dim and the weights have no projection after
                 the cell.
+            projects_features: False if the features of characters have the size projection_dim
+                and the weights have no projection of them.
             dropout: Share of the inputs of every LSTM that is dropped in training.
         """
         super().__init__()
@@ -84,7 +87,9 @@ class BiLm(nn.Module):
         if token_encoder is not None:
             self.token_encoder = token_encoder
         elif options.char_cnn is not None:
-            self.token_encoder = CharacterEncoder(options.char_cnn, size)
+            self.token_encoder = CharacterEncoder(
+                options.char_cnn, size, projects=projects_features
+            )
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
@@ -104,11 +109,10 @@ class BiLm(nn.Module):
 
         Args:
             ids: Output of `batch_to_ids`, int64, shape (B, T, 50), padded with 0.
-            state: State in which each sentence starts. None is the zero state. Sentences without
-                tokens get no boundaries, and keep their state.
+            state: State in which each sentence starts. None is the zero state.
         """
         bounded, mask = self.add_boundaries(ids)
-        lengths = (mask.sum(dim=1) - 2).clamp(min=0).tolist()
+        lengths = (mask.sum(dim=1) - 2).tolist()
         return self.run_bounded(
             mask, lengths, lambda rows, columns: self.token_encoder(bounded[rows, columns]), state
         )
@@ -129,7 +133,7 @@ class BiLm(nn.Module):
                 each, to their token vectors, float, shape (N, P).
             state: State in which each sentence starts. None is the zero state.
         """
-        packing = pack([length + 2 if length > 0 else 0 for length in lengths])
+        packing = pack([length + 2 for length in lengths])
         rows, columns, order, reversal = (
             torch.from_numpy(indices).to(mask.device, non_blocking=True)
             for indices in (packing.sentences, packing.positions, packing.order, packing.reversal)
@@ -200,7 +204,7 @@ class BiLm(nn.Module):
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a boundary before and after each sentence that has tokens.
+        """Add a boundary before and after each sentence, as AllenNLP does for empty ones too.
 
         Args:
             ids: int64, shape (B, T, C).
@@ -213,11 +217,9 @@ class BiLm(nn.Module):
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
         # Comparing positions, unlike searching them, does not wait for a GPU.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
-        at_start = (positions == 0) & (lengths > 0)  # (B, T + 2)
-        at_end = (positions == lengths + 1) & (lengths > 0)
         bounded = functional.pad(ids, (0, 0, 1, 1))
-        bounded = torch.where(at_start[..., None], start, bounded)
-        bounded = torch.where(at_end[..., None], end, bounded)
+        bounded = torch.where((positions == 0)[:, None], start, bounded)
+        bounded = torch.where((positions == lengths + 1)[..., None], end, bounded)
         return bounded, (bounded > 0).any(dim=2)
 
 

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo_cli.errors import ModelError, WeightsError
+from elmo_cli.errors import MissingWeightsError, ModelError, WeightsError, missing_if
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.options import LstmOptions, ManyLangsOptions
@@ -220,7 +220,8 @@ def _open_tensors(path: Path) -> ReadTensor:
         # `weights_only` never runs code that a pickle names.
         tensors: Any = dict(torch.load(path, map_location="cpu", weights_only=True))
     except OSError as error:
-        raise WeightsError(f"{path}: cannot read the weights: {error.strerror}") from None
+        kind = missing_if(error, WeightsError, MissingWeightsError)
+        raise kind(f"{path}: cannot read the weights: {error.strerror}") from None
     except MemoryError:
         raise
     except Exception as error:  # The error of a damaged pickle depends on the damage.

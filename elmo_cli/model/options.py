@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, NamedTuple
 
-from elmo_cli.errors import OptionsError, shown
+from elmo_cli.errors import MissingOptionsError, OptionsError, missing_if, shown
 from elmo_cli.model.vocabulary import N_CHARACTERS, N_MARKS
 from elmo_cli.text.advice import TokenLimit
 from elmo_cli.text.lines import read_text
@@ -149,7 +149,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path))
     except OSError as error:
-        raise OptionsError(f"{path}: cannot read the options: {error.strerror}") from None
+        kind = missing_if(error, OptionsError, MissingOptionsError)
+        raise kind(f"{path}: cannot read the options: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # Bytes that are not UTF-8 raise a ValueError.
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
@@ -197,7 +198,8 @@ def _read(
     if not isinstance(found, dict):
         errors.append(f"{name}: expected an object, found {_shown(found)}")
         return {}
-    values = {key: found.get(key, _DEFAULTS.get(key)) for key in checks}
+    values = {key: found.get(key) for key in checks}
+    values |= {key: value for key, value in _DEFAULTS.items() if values.get(key, value) is None}
     for key, (expected, accepts) in checks.items():
         if not accepts(values[key]):
             errors.append(f"{name}.{key}: expected {expected}, found {_shown(values[key])}")
@@ -256,7 +258,13 @@ _CHARACTERS: Final = {
     "n_highway": _whole(0, _MAX_LAYERS),
     "activation": ('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
 }
-_DEFAULTS: Final = {"use_skip_connections": False, "max_characters_per_token": 50}
+_DEFAULTS: Final = {
+    "n_layers": 1,
+    "use_skip_connections": False,
+    "n_highway": 0,
+    "max_characters_per_token": 50,
+}
+"""Values of keys that are missing or null, as in bilm-tf."""
 
 
 # ELMoForManyLangs (Che et al., 2018).
@@ -304,14 +312,21 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
 
 
 def parameters_by_part(
-    options: ModelOptions, n_words: int | None = None, n_characters: int = N_CHARACTERS
+    options: ModelOptions,
+    n_words: int | None = None,
+    n_characters: int = N_CHARACTERS,
+    *,
+    projects: bool = True,
 ) -> dict[str, int]:
-    """Return the number of parameters of each part. The word table needs `n_words`."""
+    """Return the number of parameters of each part. The word table needs `n_words`.
+
+    `projects` is False if the features of characters are not projected.
+    """
     size, characters = options.lstm.projection_dim, options.char_cnn
     if isinstance(options, ManyLangsOptions):
-        word_dim, projects = options.word_dim, True
+        word_dim = options.word_dim
     else:
-        word_dim, projects = (size, False) if characters is None else (0, True)
+        word_dim, projects = (size, False) if characters is None else (0, projects)
     parts = {}
     if word_dim and n_words is not None:
         parts["word embedding"] = n_words * word_dim

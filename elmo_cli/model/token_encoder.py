@@ -22,7 +22,7 @@ from elmo_cli.model.vocabulary import (
     Vocabulary,
     character_ids,
 )
-from elmo_cli.text.records import check_sentence
+from elmo_cli.text.records import check_sentences
 
 CHUNK_TOKENS = 1024
 """Number of tokens that are encoded together, to limit memory."""
@@ -51,7 +51,7 @@ def pad_ids(
     sentences: Sequence[Sequence[str]], token_ids: Callable[[Sequence[str]], Tensor]
 ) -> Tensor:
     """Return the ids of sentences, int64, shape (B, T, C), padded with 0."""
-    ids = [token_ids(check_sentence(sentence)) for sentence in sentences]
+    ids = [token_ids(sentence) for sentence in check_sentences(sentences, "batch")]
     # pad_sequence needs at least one sequence. The additional empty one is removed again.
     padded = pad_sequence([*ids, token_ids([])], batch_first=True)
     return padded[:-1]
@@ -106,9 +106,11 @@ class CharacterFeatures(nn.Module):
 class CharacterEncoder(CharacterFeatures, TokenEncoder):
     """Token encoder that reads characters: their features, projected."""
 
-    def __init__(self, options: CharacterOptions, projection_dim: int) -> None:
+    def __init__(
+        self, options: CharacterOptions, projection_dim: int, *, projects: bool = True
+    ) -> None:
         super().__init__(options)
-        self.projection = nn.Linear(options.n_filters, projection_dim)
+        self.projection = nn.Linear(options.n_filters, projection_dim) if projects else None
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the character ids of tokens: int64, shape (N, 50), on the CPU."""
@@ -116,7 +118,8 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Encode `character_ids`, int64, shape (N, 50): float, shape (N, P)."""
-        vectors: Tensor = self.projection(self.features(ids))  # (N, P)
+        features = self.features(ids)  # (N, F)
+        vectors: Tensor = features if self.projection is None else self.projection(features)
         return vectors
 
 
@@ -199,17 +202,25 @@ class TokenTable(nn.Module):
             [*self.words, *encoder.boundaries],
         )
 
-    def find_rows(self, word_inputs: Tensor, mask: Tensor) -> Tensor:
-        """Return the rows of `vectors` for word indices, with boundaries: shape (B, T + 2).
+    def find_rows(self, word_inputs: Tensor, has_ids: Tensor) -> Tensor:
+        """Return the rows of `vectors` for word indices, int64, shape (B, T).
 
-        -1 marks a word that the table does not contain. Word indices are int64, shape (B, T).
+        -1 marks a word that the table does not contain. The vector of `UNKNOWN_WORD` serves tokens
+        without ids, as in AllenNLP.
+
+        Args:
+            word_inputs: int64, shape (B, T).
+            has_ids: bool, shape (B, T): the token can be encoded from its ids.
         """
-        n_words = len(self.words)
-        is_known = (word_inputs > PADDING_INDEX) & (word_inputs < n_words)
-        is_known &= word_inputs != self._unknown  # The index is -1 if the list lacks this word.
-        rows = functional.pad(word_inputs.long().where(is_known, -1), (1, 1), value=n_words)
-        ends = (mask.sum(dim=1, keepdim=True) - 1).clamp(min=0)  # (B, 1)
-        return rows.scatter(1, ends, n_words + 1)
+        is_known = (word_inputs > PADDING_INDEX) & (word_inputs < len(self.words))
+        is_known &= (word_inputs != self._unknown) | ~has_ids  # -1 if the list lacks this word.
+        return word_inputs.long().where(is_known, -1)
+
+    def with_boundaries(self, rows: Tensor, mask: Tensor) -> Tensor:
+        """Add the rows of the boundaries to the rows of words: int64, (B, T) to (B, T + 2)."""
+        bounded = functional.pad(rows, (1, 1), value=len(self.words))
+        ends = mask.sum(dim=1, keepdim=True) - 1  # (B, 1)
+        return bounded.scatter(1, ends, len(self.words) + 1)
 
     def forward(self, rows: Tensor, ids: Tensor, encoder: TokenEncoder) -> Tensor:
         """Look up rows, int64, shape (N,), of token vectors: float, shape (N, P).

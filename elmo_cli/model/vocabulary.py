@@ -5,7 +5,7 @@ bytes, word end, padding to the end. Every id in the result is one higher, so th
 can mean "no token here".
 
 A vocabulary file has one word per line, in bilm-tf's form: `<S>`, `</S>` and `<UNK>` first, then
-words by descending count.
+words by descending count. A line `!!!MAXTERMID` is no word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, MissingInputError, missing_if
 from elmo_cli.text.lines import not_utf8, read_text
 
 MAX_CHARACTERS: Final = 50
@@ -69,6 +69,10 @@ SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 """Words of every vocabulary. They come first in vocabularies that `elmo train` writes."""
 
 
+MAX_TERM_ID: Final = "!!!MAXTERMID"
+"""Line of some vocabulary files that bilm-tf skips."""
+
+
 class Vocabulary:
     """Words in the order of their ids."""
 
@@ -104,11 +108,13 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
 
 
 def read_words(path: str | Path) -> list[str]:
-    """Read the words of a file, one per line, without checking them."""
+    """Read the words of a file, one per line, without checking them or `!!!MAXTERMID`."""
     try:
         text = read_text(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot read the vocabulary: {error.strerror}") from None
+        kind = missing_if(error, InputError, MissingInputError)
+        raise kind(f"{path}: cannot read the vocabulary: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise not_utf8(path, error) from None
-    return [line.strip() for line in text.rstrip("\r\n").split("\n")]
+    words = (line.strip() for line in text.rstrip("\r\n").split("\n"))
+    return [word for word in words if word != MAX_TERM_ID]

@@ -18,6 +18,7 @@ All matrices are stored (in, out):
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
+import errno
 import io
 import json
 import math
@@ -36,7 +37,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.atomic import replaced
-from elmo_cli.errors import WeightsError, first_line, load_extra
+from elmo_cli.errors import (
+    MissingWeightsError,
+    WeightsError,
+    first_line,
+    load_extra,
+    missing_if,
+)
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.vocabulary import Vocabulary
@@ -77,16 +84,16 @@ class TensorFile:
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
         names = {name.partition("/")[0] for name in self.names}
+        found = []
         if names & {"char_embed", "embedding", "RNN_0"}:
-            found = BILM
-        elif "softmax" in names:
-            found = SOFTMAX
-        elif names & {"sentence_to_index", "0"}:
-            found = "activations, as `elmo embed` writes them"
-        else:
-            found = ", ".join(sorted(names)[:5]) or "no tensors"
-        if found not in kinds:
-            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
+            found.append(BILM)
+        if "softmax" in names:  # One file may have both.
+            found.append(SOFTMAX)
+        if names & {"sentence_to_index", "0"}:
+            found.append("activations, as `elmo embed` writes them")
+        if not set(found) & set(kinds):
+            shown = found[0] if found else ", ".join(sorted(names)[:5]) or "no tensors"
+            raise WeightsError(f"{self.path}: expected {kinds[0]}, found {shown}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
@@ -184,9 +191,13 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
     try:
         yield
     except errors as error:
-        if isinstance(error, OSError) and error.errno:
-            reason = os.strerror(error.errno)
-            raise WeightsError(f"{path}: cannot read the weights: {reason}") from None
+        number = error.errno if isinstance(error, OSError) else None
+        if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
+            number = errno.ENOENT
+        if isinstance(error, OSError) and number:
+            reason = os.strerror(number)
+            kind = missing_if(error, WeightsError, MissingWeightsError)
+            raise kind(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)
         message = f"{path}: not a valid weights file: {reason}. Download it again."
         raise WeightsError(message) from None
@@ -268,12 +279,15 @@ def below_padding(table: Tensor) -> Tensor:
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
-def stored_parameters(options: ModelOptions, *, projects: bool = True) -> Iterator[StoredParameter]:
+def stored_parameters(
+    options: ModelOptions, *, projects: bool, projects_features: bool
+) -> Iterator[StoredParameter]:
     """Yield all parameters of a `BiLm` that a weights file stores.
 
     Args:
         options: Architecture.
         projects: True if the LSTMs have a projection; see `BiLm`.
+        projects_features: True if the features of characters have one.
     """
     if options.char_cnn is None:
         yield _table("embedding", "token_encoder.embedding.weight")
@@ -287,8 +301,9 @@ def stored_parameters(options: ModelOptions, *, projects: bool = True) -> Iterat
                 highway = f"token_encoder.highways.{k}.{gate}"
                 yield _matrix(f"CNN_high_{k}/W_{gate}", f"{highway}.weight")
                 yield _unchanged(f"CNN_high_{k}/b_{gate}", f"{highway}.bias")
-        yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
-        yield _unchanged("CNN_proj/b_proj", "token_encoder.projection.bias")
+        if projects_features:
+            yield _matrix("CNN_proj/W_proj", "token_encoder.projection.weight")
+            yield _unchanged("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
         for layer in range(options.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
@@ -309,12 +324,16 @@ def read_weights(
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
+        # bilm-tf writes no projection that keeps the size. Other programs may write one.
+        size, characters = options.lstm.projection_dim, options.char_cnn
         has_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
-        projects = has_projection or options.lstm.dim != options.lstm.projection_dim
+        projects = options.lstm.dim != size or has_projection
+        n_features = None if characters is None else characters.n_filters
+        features = n_features != size or "CNN_proj/W_proj" in file.names
         with torch.device("meta"), Uninitialized():  # shapes without values
-            bilm = BiLm(options, vocabulary, projects=projects)
+            bilm = BiLm(options, vocabulary, projects=projects, projects_features=features)
         parameters = bilm.state_dict()
-        stored = list(stored_parameters(options, projects=projects))
+        stored = list(stored_parameters(options, projects=projects, projects_features=features))
         expected = {s.dataset: tuple(s.to_dataset(parameters[s.parameter]).shape) for s in stored}
         file.check_shapes(expected, "the options")
         for each in stored:
@@ -343,11 +362,15 @@ class Uninitialized(TorchFunctionMode):
 
 def write_weights(path: str | Path, bilm: BiLm) -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
-    projects = all(layer.projection is not None for layer in bilm.forward_layers)
     parameters = bilm.state_dict()
+    stored = stored_parameters(
+        bilm.options,
+        projects="forward_layers.0.projection.weight" in parameters,
+        projects_features="token_encoder.projection.weight" in parameters,
+    )
     values = (
         (each.dataset, each.to_dataset(parameters[each.parameter].detach()).cpu().numpy())
-        for each in stored_parameters(bilm.options, projects=projects)
+        for each in stored
     )
     write_tensors(path, values, "float32")
 

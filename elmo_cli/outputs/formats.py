@@ -1,7 +1,7 @@
 """Formats of outputs: the choice, made once from the path and the options, and their writers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,10 @@ LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
 COMPRESSIONS: Final = ("gzip", "zstd")
 """Compressions of HDF5."""
+ROWS: Final = ("sentences", "tokens")
+"""Rows of a format in `FORMATS_WITH_ROWS`: one per sentence, or one per token."""
+FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
+"""Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
 KEYS: Final = "keys"
@@ -47,6 +51,10 @@ class OutputFormat:
     pooled: bool = False
     forget_sentences: bool = False
     use_sentence_keys: bool = False
+    rows: str = field(default="sentences", kw_only=True)
+    """One of `ROWS`, of a format in `FORMATS_WITH_ROWS`."""
+    column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    """Types of Arrow of the columns that are kept from the input, as far as they are known."""
 
     @property
     def can_resume(self) -> bool:
@@ -75,6 +83,7 @@ def choose_output_format(
     layout: str | None = None,
     compression: str | None = None,
     dtype: str = "float32",
+    rows: str = "sentences",
     **flags: bool,
 ) -> OutputFormat:
     """Choose the format of an output.
@@ -85,6 +94,7 @@ def choose_output_format(
         layout: One of `LAYOUTS`.
         compression: One of `COMPRESSIONS`.
         dtype: One of `DTYPES`.
+        rows: One of `ROWS`.
         flags: Other fields of `OutputFormat`.
 
     Raises:
@@ -92,6 +102,7 @@ def choose_output_format(
         ElmoError: A package that the format needs is missing.
     """
     check_choice("dtype", dtype, DTYPES)
+    check_choice("rows", rows, ROWS)
     suffix = Path(path).suffix.lower()
     if name is None and suffix in _TEXT_SUFFIXES:
         raise InputError(
@@ -102,9 +113,8 @@ def choose_output_format(
     check_choice("format", name, OUTPUT_FORMATS)
     if str(path) == STANDARD_OUTPUT and name != "jsonl":
         raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
-    found = OutputFormat(name, layout or "allennlp", compression, dtype, **flags)
-    if name == "npy" and not found.pooled:
-        raise InputError("format npy requires --pooling: it is one array of a vector a line")
+    fields: dict[str, Any] = {"rows": rows, **flags}
+    found = OutputFormat(name, layout or "allennlp", compression, dtype, **fields)
     for option, value, choices in (
         ("layout", layout, LAYOUTS),
         ("compression", compression, COMPRESSIONS),
@@ -113,14 +123,26 @@ def choose_output_format(
             check_choice(option, value, choices)
             if name != "hdf5":
                 raise InputError(f"--{option} requires HDF5, found the output format {name}")
-    if found.use_sentence_keys and (name, found.layout) != ("hdf5", "allennlp"):
-        other = "--layout packed" if name == "hdf5" else f"the output format {name}"
-        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}")
+    _check_flags(found)
     if compression == "zstd":
         load_extra("compression zstd", "hdf5plugin", "zstd")
     if name == "parquet":
         load_pyarrow()
     return found
+
+
+def _check_flags(chosen: OutputFormat) -> None:
+    """Raise an `InputError` if a flag of a format contradicts the format or another flag."""
+    name = chosen.name
+    if name == "npy" and not chosen.pooled:
+        raise InputError("format npy requires --pooling: it is one array of a vector a line")
+    if chosen.rows == "tokens" and name not in FORMATS_WITH_ROWS:
+        raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
+    if chosen.rows == "tokens" and chosen.pooled:
+        raise InputError("--rows tokens requires one vector per token. Remove --pooling.")
+    if chosen.use_sentence_keys and (name, chosen.layout) != ("hdf5", "allennlp"):
+        other = "--layout packed" if name == "hdf5" else f"the output format {name}"
+        raise InputError(f"--use-sentence-keys requires HDF5 of --layout allennlp, found {other}")
 
 
 def has_unknown_suffix(path: str | Path) -> bool:

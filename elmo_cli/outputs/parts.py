@@ -1,9 +1,9 @@
 """A folder of Parquet parts, which `elmo distribute` writes, read as one file.
 
 part-00000000.parquet ...
-_elmo/plan.json          inputs, settings and parts
-_elmo/complete.json      attributes, written last
-_elmo/run.json           progress of a run, and the parts that failed
+_elmo/plan.json          inputs, settings and parts; empty in a complete folder
+_elmo/complete.parquet   plan and attributes of a complete folder, written last
+_elmo/run.json           progress of a run, and the parts that failed, until it is complete
 _elmo/next-HASH/         plan and parts of a run with --overwrite, until they are complete
 _elmo/tmp/               files that are not complete
 
@@ -28,7 +28,7 @@ from elmo_cli.errors import InputError, first_line, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan
+from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan, read_seal
 from elmo_cli.text.records import Record
 
 COMPLETE: Final = "complete.json"
@@ -143,7 +143,9 @@ class PartsFolder:
         self.n_records = plan.n_records
         first = next((part.number for part in plan.parts if part.n_records), None)
         names = [] if first is None else self._opened(first).schema_arrow.names
-        self.has_keys, self.has_sentences = "key" in names, "sentence" in names
+        # Version 0.1 called ids keys.
+        self._id_column = next((name for name in ("id", "key") if name in names), None)
+        self.has_keys, self.has_sentences = self._id_column is not None, "sentence" in names
 
     def close(self) -> None:
         """Close the open part."""
@@ -157,9 +159,12 @@ class PartsFolder:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Return some records of one row group, without their values."""
-        rows = self._rows(start, stop).drop_columns(["number", "activations"]).to_pylist()
+        table = self._rows(start, stop)
+        wanted = ("sentence", "tokens", self._id_column)
+        rows = table.select([name for name in table.column_names if name in wanted]).to_pylist()
         return [
-            Record(row.get("sentence") or "", row["tokens"], row.get("key") or None) for row in rows
+            Record(row.get("sentence") or "", row["tokens"], _text_of(row.get(self._id_column)))
+            for row in rows
         ]
 
     def find(self, name: str) -> int | None:
@@ -168,13 +173,14 @@ class PartsFolder:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        column = "key" if self.has_keys else "sentence"
+        column = self._id_column or "sentence"
         numbers: dict[str, int] = {}
         for part, end in enumerate(self._ends):
             with self._damage_named(part):
                 names = self._opened(part).read(columns=[column]).column(column).to_pylist()
             first = end - len(names)
-            numbers.update((name, number) for number, name in enumerate(names, first) if name)
+            texts = enumerate(map(_text_of, names), first)
+            numbers.update((name, number) for number, name in texts if name)
         return numbers
 
     def _rows(self, start: int, stop: int) -> Any:
@@ -221,6 +227,11 @@ class PartsFolder:
             ) from None
 
 
+def _text_of(value: object) -> str | None:
+    """Return an id or a sentence as text. Empty ones are None."""
+    return None if value in (None, "") else str(value)
+
+
 def _kind_of_part(file: Any, plan: Plan, number: int) -> str:
     """Return what an open part is, or "" if it is the part of this number of the plan."""
     footer, part, facts = file.metadata, plan.parts[number], _facts_of(file)
@@ -244,8 +255,10 @@ def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
     complete = None
     for place in ("", next_place(plan.sha256), ""):
         with suppress(InputError):
-            content = folder.read(complete_name(place)) or b""
-            found = parse_json(content, dict[str, str], complete_name(place))
+            content = folder.read(complete_name(place))
+            if content is None and not place:
+                content = read_seal(folder, complete_name())
+            found = parse_json(content or b"", dict[str, str], complete_name(place))
             if found.get(PLAN_SHA256, "") == plan.stored_sha256:
                 complete = found
     # In the order of moves, so that a part that moves at the same time is found.

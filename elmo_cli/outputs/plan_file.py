@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,8 @@ from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.folder import Folder
 
 PLAN: Final = "_elmo/plan.json"
+SEAL: Final = "_elmo/complete.parquet"
+"""File with the plan and the attributes of a complete folder: see `write_seal`."""
 _START: Final = re.compile(rb'\{"sha256": "([0-9a-f]{64})"')
 _START_BYTES: Final = 128
 _REMEDY: Final = "Use --overwrite to start over."
@@ -104,6 +107,7 @@ def read_plan(folder: Folder, place: str = "") -> Plan | None:
     content = folder.read(plan_name(place))
     if content is None:
         return None
+    content = content or read_seal(folder, plan_name(place))
     name = f"{folder.location}/{plan_name(place)}"
     found = parse_json(content, _PlanForm, name, _REMEDY)
     plan = Plan(found.settings, found.parts, found.part_mb, found.sha256, is_next=place != "")
@@ -117,5 +121,43 @@ def read_plan_sha256(folder: Folder) -> str | None:
 
     Return None if there is no plan, or one of version 0.1, or a damaged one.
     """
-    found = _START.match(folder.read(PLAN, _START_BYTES) or b"")
+    start = folder.read(PLAN, _START_BYTES)
+    found = _START.match(read_seal(folder, PLAN) if start == b"" else start or b"")
     return found[1].decode() if found else None
+
+
+def write_seal(folder: Folder, first_part: str, contents: Mapping[str, bytes]) -> None:
+    """Move files of the state of a complete folder into one file of Parquet.
+
+    It has no rows, and the columns of the parts, so that polars can read the folder. polars stops
+    at other files, unless they are empty. `PLAN` stays as an empty file, because a folder has a
+    plan as long as the file exists.
+
+    Args:
+        folder: Complete folder.
+        first_part: Name of its first part.
+        contents: Contents of the files by their names.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = folder.open_parquet(first_part).schema_arrow
+    buffer = pyarrow.BufferOutputStream()
+    parquet.write_table(schema.with_metadata(dict(contents)).empty_table(), buffer)
+    folder.write(SEAL, buffer.getvalue().to_pybytes())
+    for name in contents:
+        if name != PLAN:
+            folder.remove(name)
+    folder.write(PLAN, b"")
+
+
+def read_seal(folder: Folder, name: str) -> bytes:
+    """Read a file of the state of a complete folder; return empty bytes if it is missing."""
+    import pyarrow
+
+    try:
+        found = folder.open_parquet(SEAL).metadata.metadata or {}
+    except (pyarrow.ArrowException, OSError):
+        return b""
+    content: bytes = found.get(name.encode(), b"")
+    return content

@@ -11,7 +11,15 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
-from elmo_cli.errors import ElmoError, InputError, first_line, load_extra, shown, system_reason
+from elmo_cli.errors import (
+    ElmoError,
+    InputError,
+    MissingInputError,
+    first_line,
+    load_extra,
+    shown,
+    system_reason,
+)
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count
@@ -306,7 +314,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
         found += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
     if not found:
-        raise InputError(f"{' '.join(map(str, paths))}: no such file of activations")
+        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
     return found
 
 
@@ -319,8 +327,10 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            raise InputError(f"{path}: the run is not finished. Run its command again.") from None
-        raise InputError(f"{path}: no such file of activations") from None
+            message = f"{path}: the run is not finished. Run its command again."
+        else:
+            message = f"{path}: no such file of activations"
+        raise MissingInputError(message) from None
     except OSError as error:
         found = "something else" if "signature" in str(error) else system_reason(error)
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found {found}") from None

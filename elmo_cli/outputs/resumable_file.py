@@ -1,4 +1,4 @@
-"""File under HDF5 that returns to its last checkpoint, whatever ends the process.
+"""File for HDF5 that returns to its last checkpoint, even if the process is killed.
 
 docs/architecture.md says why. A checkpoint has three steps:
 
@@ -8,7 +8,7 @@ docs/architecture.md says why. A checkpoint has three steps:
     3. Write the pages to the file, and truncate it to its size.
 
 The two files are OUTPUT.partial and OUTPUT.partial.log. The log is created first: a file called
-OUTPUT.partial without a log belongs to somebody else, and is never changed.
+OUTPUT.partial without a log belongs to another program, and is never changed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from elmo_cli.atomic import lock, renamed, replace_file, sync, unlock
 from elmo_cli.errors import OutputError
 
 PAGE_BYTES: Final = 4096
-_ADVICE: Final = "of `elmo embed`; move it away, or choose another output"
+_ADVICE: Final = "of `elmo embed`. Move it away, or choose another output."
 
 _FINISHED: Final[dict[str, Any]] = {"finished": True}
 """State of a complete file that still has to be renamed."""
@@ -35,8 +35,8 @@ Pages = dict[int, bytearray]
 class ResumableFile(FileIO):
     """File object for `h5py.File`, locked against other processes.
 
-    HDF5 would crash if one of its operations raised an error. The first error is kept as `error`
-    instead, and nothing is written after it.
+    HDF5 would crash if one of its operations raised an error. Instead, the first error is stored
+    as `error`, and nothing is written after it.
     """
 
     def __init__(self, final: Path) -> None:
@@ -58,10 +58,10 @@ class ResumableFile(FileIO):
         self.log = final.with_name(f"{self.path.name}.log")
         self.error: BaseException | None = None
         self.state: dict[str, Any] | None = None
-        """State of the last checkpoint; None without a checkpoint."""
+        """State of the last checkpoint, or None without a checkpoint."""
         self._position = self._size = 0
-        self._kept = 0  # size at the last checkpoint
-        self._below = 0  # The size is rounded up to a page.
+        self._checkpoint_size = 0
+        self._below = 0  # size at the last checkpoint, rounded up to a page
         self._pages: Pages = {}  # pages that have changed since the checkpoint
         self._lock = lock(final.with_name(f"{self.path.name}.lock"))
         try:
@@ -102,14 +102,13 @@ class ResumableFile(FileIO):
         return len(view)
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Change the size of the file; bytes of the last checkpoint stay until the next one."""
+        """Change the size of the file. The next checkpoint removes bytes of the last one."""
         self._size = self._position if size is None else size
-        for number, in_page, _ in _parts(
-            self._size, self._below
-        ):  # The bytes are zero if the file grows again.
+        # The bytes behind the new size are zero if the file grows again.
+        for number, in_page, _ in _parts(self._size, self._below):
             self._pages[number] = page = self._page(number)
             page[in_page] = bytes(len(page[in_page]))
-        self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._kept)))
+        self._attempt(lambda: os.ftruncate(self.fileno(), max(self._size, self._checkpoint_size)))
         return self._size
 
     def flush(self) -> None:
@@ -118,17 +117,17 @@ class ResumableFile(FileIO):
     # Methods that the owner calls.
 
     def checkpoint(self, state: dict[str, Any]) -> None:
-        """Make a checkpoint of what was written; HDF5 has closed the file.
+        """Make a checkpoint of everything written. HDF5 must have closed the file.
 
         Args:
-            state: JSON values that are kept with it.
+            state: JSON values that are stored with the checkpoint.
 
         Raises:
-            OSError: The checkpoint cannot be written; the previous one stays valid.
+            OSError: The checkpoint cannot be written. The previous one stays valid.
         """
         if self.error is not None:
             raise self.error
-        os.ftruncate(self.fileno(), max(self._size, self._kept))
+        os.ftruncate(self.fileno(), max(self._size, self._checkpoint_size))
         os.fsync(self.fileno())
         self._write_log(self._size, state, self._pages)
         self.state = state
@@ -147,7 +146,7 @@ class ResumableFile(FileIO):
 
     def discard(self) -> None:
         """Drop everything after the last checkpoint. Remove the file if it has no checkpoint."""
-        os.ftruncate(self.fileno(), self._kept)
+        os.ftruncate(self.fileno(), self._checkpoint_size)
         super().close()
         if self.state is None:
             self.path.unlink(missing_ok=True)
@@ -194,14 +193,14 @@ class ResumableFile(FileIO):
         """Return the current content of a page of the last checkpoint, shape (PAGE_BYTES,)."""
         if number in self._pages:
             return self._pages[number]
-        found = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
-        return bytearray(found.ljust(PAGE_BYTES, b"\0"))
+        content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
+        return bytearray(content.ljust(PAGE_BYTES, b"\0"))
 
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
             try:
                 act()
-            except BaseException as error:  # Ctrl-C may interrupt here too.
+            except BaseException as error:  # It may be Ctrl-C.
                 self.error = error
 
     def _open(self) -> None:
@@ -211,14 +210,14 @@ class ResumableFile(FileIO):
             self._write_log(0, None, {})
             self.path.touch()
         elif self.path.is_symlink() or not os.path.lexists(self.log):
-            raise OutputError(f"{self.path} is no unfinished output {_ADVICE}")
+            raise OutputError(f"{self.path}: not an unfinished output {_ADVICE}")
         super().__init__(self.path, "r+b")
         size, self.state, pages = _read_log(self.log)
         n_bytes = os.fstat(self.fileno()).st_size
         if n_bytes < size:
             raise OutputError(
-                f"{self.path} is cut off: expected {size:,} bytes, found {n_bytes:,}; remove it "
-                "and its log to start anew"
+                f"{self.path}: the file is truncated: expected {size:,} bytes, found {n_bytes:,}. "
+                "Remove it and its log to start over."
             )
         self._apply(size, pages)
         if self.state == _FINISHED:
@@ -229,7 +228,7 @@ class ResumableFile(FileIO):
             self._write_at(number * PAGE_BYTES, page)
         os.ftruncate(self.fileno(), size)
         os.fsync(self.fileno())
-        self._pages, self._size, self._kept = {}, size, size
+        self._pages, self._size, self._checkpoint_size = {}, size, size
         self._below = -(-size // PAGE_BYTES) * PAGE_BYTES
 
     def _write_log(self, size: int, state: dict[str, Any] | None, pages: Pages) -> None:
@@ -237,10 +236,8 @@ class ResumableFile(FileIO):
         header = json.dumps({"size": size, "state": state, "pages": list(pages)})
         content = b"".join([header.encode(), b"\n", *pages.values()])
         checksum = hashlib.sha256(content).hexdigest().encode()
-        with (
-            renamed(self.log) as partial,
-            open(partial, "xb") as file,
-        ):  # "x" does not follow a link.
+        # The mode "x" does not follow a link.
+        with renamed(self.log) as partial, open(partial, "xb") as file:
             file.writelines([checksum, b"\n", content])
 
 
@@ -248,7 +245,7 @@ def _read_log(path: Path) -> tuple[int, dict[str, Any] | None, Pages]:
     """Read the size of the file, the state of its owner and the changed pages."""
     checksum, _, content = path.read_bytes().partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != checksum:
-        raise OutputError(f"{path} is no log of an unfinished output {_ADVICE}")
+        raise OutputError(f"{path}: not a log of an unfinished output {_ADVICE}")
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
     starts = range(0, len(body), PAGE_BYTES)

@@ -9,32 +9,47 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import write_lines
+from elmo_cli.errors import InputError
+from elmo_cli.outputs.arrow_columns import ArrowColumns, ParquetTable, check_kept
 from elmo_cli.outputs.formats import Attributes, FormatWriter, OutputFormat
-from elmo_cli.text.entries import LINE
-from elmo_cli.text.records import Record
+from elmo_cli.text.entries import LINE, ORIGINAL_ID
+from elmo_cli.text.records import Record, id_value, renamed_columns
 
 Array = NDArray[Any]
 
 RECORDS: Final = "records.jsonl"
 """Member of npz that describes its records, where white space does not separate their tokens."""
 ROW_GROUP_BYTES: Final = 1 << 25
-"""Bytes of activations that are buffered and written together to Parquet."""
+"""Bytes of rows that are buffered and written together to Parquet."""
+_ROW_BYTES: Final = 1000
+_TOKEN_BYTES: Final = 60
+"""Bytes of a record and of a token in memory in addition to the activations, about."""
 _CHUNK_RECORDS: Final = 8
 """Number of records whose levels Parquet computes together. The levels of a whole row group would
 be new memory each time, which the kernel fills with zeros."""
 _DIGITS: Final = {2: 5, 4: 9}
 """Decimal digits that a float of each size in bytes needs to be read back unchanged."""
+_PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
+_OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, "activations")
+IDS_SUFFIX: Final = ".ids.txt"
+"""Suffix of the file of ids, after the name of an output in npy."""
 _HEADER_BYTES: Final = 128
 """Size of the header of npy."""
 
 
 class _StreamWriter(FormatWriter):
     def facts(self, number: int, record: Record) -> dict[str, Any]:
-        """Return what the output stores of a record in addition to its activations."""
-        facts: dict[str, Any] = {"number": number} if record.id is None else {"key": record.id}
+        """Return what the output stores of a record in addition to its activations.
+
+        The index of a record counts from 0, the line of a sentence that was split from 1.
+        """
+        facts: dict[str, Any] = (
+            {"index": number} if record.id is None else {"id": id_value(record.id)}
+        )
         facts |= record.attributes
         if LINE in facts:
-            facts[LINE] = int(facts[LINE])
+            facts[LINE] = int(facts[LINE]) + 1
         if not self._format.forget_sentences:
             facts["sentence"] = record.text
         if self.keeps_tokens:
@@ -43,14 +58,21 @@ class _StreamWriter(FormatWriter):
 
 
 class JsonlWriter(_StreamWriter):
-    """Writer of lines, flushed one by one: {"number": 0, "sentence": "a", "activations": ...}."""
+    """Writer of lines, flushed one by one: {"index": 0, "sentence": "a", "activations": ...}."""
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the line of a record."""
-        start = json.dumps(self.facts(number, record), ensure_ascii=False)[:-1]
+        facts = self.facts(number, record) | kept_columns(record)
+        start = json.dumps(facts, ensure_ascii=False, default=str)[:-1]
         line = f'{start}, "activations": {json_numbers(values)}}}\n'
         self._file.write(line.encode("utf-8", "surrogatepass"))
         self._file.flush()
+
+
+def kept_columns(record: Record) -> dict[str, object]:
+    """Return the columns of a record that are kept, by their names in the output."""
+    names = renamed_columns(record.columns.keys(), _OWN_COLUMNS)
+    return {new: record.columns[old] for old, new in names.items()}
 
 
 def json_numbers(values: Array) -> str:
@@ -93,20 +115,40 @@ def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
 
 
 class NpyWriter(FormatWriter):
-    """Writer that adds rows to one array, whose length is written at the end."""
+    """Writer that adds rows to one array, whose length is written at the end.
+
+    The ids of the rows go to a file next to it, one per line.
+    """
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
         self._n_rows, self._row_shape = 0, ()
+        self._ids: list[str] = []
         file.write(bytes(_HEADER_BYTES))
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Add the row of a record."""
+        """Add the row of a record.
+
+        Raises:
+            InputError: The id of the record is no line of a text.
+        """
+        if record.id is not None:
+            if "\n" in record.id or "\r" in record.id:
+                raise InputError(
+                    f"the id {record.id[:60]!r} has a line end, but the file of ids next to npy "
+                    "has one id per line. Use Parquet or JSON lines."
+                )
+            self._ids.append(record.id)
         self._n_rows, self._row_shape = self._n_rows + 1, values.shape
         self._file.write(values.tobytes())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write the header, which has the same length for any number of rows."""
+        """Write the ids, and the header, which has the same length for any number of rows."""
+        ids = self._file.final.with_name(self._file.final.name + IDS_SUFFIX)
+        if self._ids:
+            write_lines(ids, self._ids)
+        else:
+            ids.unlink(missing_ok=True)  # It may be of an output that this one replaces.
         shape = (self._n_rows, *self._row_shape)
         descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
         header = {"descr": descr, "fortran_order": False, "shape": shape}
@@ -115,64 +157,61 @@ class NpyWriter(FormatWriter):
 
 
 class ParquetWriter(_StreamWriter):
-    """Writer of rows, one group at a time: number or id, sentence, activations as nested lists."""
+    """Writer of rows, one group at a time: index, id, sentence, activations as nested lists."""
 
     def __init__(self, file: Any, output_format: OutputFormat, attributes: Attributes) -> None:
         super().__init__(file, output_format, attributes)
-        self._held: list[tuple[dict[str, Any], Array]] = []
+        self._held: list[tuple[dict[str, Any], dict[str, object], Array]] = []
+        self._kept_names: dict[str, None] = {}
         self._n_bytes = 0
-        self._writer: Any = None
+        self._table = ParquetTable(file, attributes)
+        self._converter = ArrowColumns(output_format.column_types)
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the row of a record."""
-        self._held.append(({**self.facts(number, record), "number": number}, values))
-        self._n_bytes += values.nbytes
+        kept = kept_columns(record)
+        check_kept(kept, self._table.names, number)
+        self._held.append(({**self.facts(number, record), "index": number}, kept, values))
+        self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 
     def finish(self, attributes: Attributes) -> None:
         """Write the buffered rows, and add these attributes to the run's."""
-        if self._held or self._writer is None:
+        if self._held or not self._table.names:
             self._write_held()
-        metadata = {**self._attributes, **attributes}
-        self._writer.add_key_value_metadata({"elmo": json.dumps(metadata)})
-        self._writer.close()
+        self._table.finish(attributes)
 
     def _write_held(self) -> None:
         import pyarrow
-        from pyarrow import parquet
 
-        kinds = {
-            "number": pyarrow.int64(),
-            "key": pyarrow.string(),
-            "sentence": pyarrow.string(),
-            LINE: pyarrow.int64(),
-            "tokens": pyarrow.list_(pyarrow.string()),
-        }
-        facts = [facts for facts, _ in self._held]
-        names = facts[0] if facts else ["number"]
+        facts = [facts for facts, _, _ in self._held]
+        names = facts[0] if facts else ["index"]
         columns = {
-            name: pyarrow.array([each.get(name) for each in facts], kind)
-            for name, kind in kinds.items()
+            name: self._converter.own(name, [each.get(name) for each in facts])
+            for name in _PARQUET_COLUMNS
             if name in names
         }
+        kept = [kept for _, kept, _ in self._held]
+        self._kept_names |= dict.fromkeys(name for each in kept for name in each)
+        for name in self._kept_names:
+            columns[name] = self._converter.kept(name, [each.get(name) for each in kept])
         # Activations get no statistics: minimum and maximum of float16 take as long as compression.
         settings: dict[str, Any] = {"write_statistics": [*columns]}
         if self._held:
-            block = [values for _, values in self._held]
+            block = [values for _, _, values in self._held]
             if self._format.compression is not None:
                 leaf = "activations" + ".list.element" * block[0].ndim
                 settings["compression"] = self._format.compression
-                settings |= {"use_dictionary": [*columns], "use_byte_stream_split": [leaf]}
+                settings["use_dictionary"] = [*columns]
+                # DuckDB cannot read float16 that is split into streams of bytes.
+                splits = self._format.dtype == "float32"
+                settings["use_byte_stream_split"] = [leaf] if splits else False
             columns["activations"] = pyarrow.chunked_array(
                 nested_array(block[start : start + _CHUNK_RECORDS], pooled=self._format.pooled)
                 for start in range(0, len(block), _CHUNK_RECORDS)
             )
-        table = pyarrow.table(columns)
-        if self._writer is None:
-            schema = table.schema.with_metadata({"elmo": json.dumps(self._attributes)})
-            self._writer = parquet.ParquetWriter(self._file, schema, **settings)
-        self._writer.write_table(table)
+        self._table.add(columns, **settings)
         self._held, self._n_bytes = [], 0
 
 

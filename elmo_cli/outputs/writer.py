@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, output_error
 from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, shown
-from elmo_cli.outputs import streams
+from elmo_cli.outputs import streams, tables
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import (
     KEYS,
@@ -34,6 +34,11 @@ from elmo_cli.text.shards import shard_of
 
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 """Attributes that are known only at the end."""
+_TABLE_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
+    "jsonl": tables.JsonlTableWriter,
+    "parquet": tables.ParquetTableWriter,
+}
+"""Writers of one row per token."""
 _STREAM_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": streams.JsonlWriter,
     "npz": streams.NpzWriter,
@@ -195,7 +200,9 @@ class ActivationsWriter:
                 self._writer = kind(self._file, *arguments, self.n_records)
             else:
                 stream = sys.stdout.buffer if self._file is None else self._file
-                writer_type = self._writer_type or _STREAM_WRITERS[name]
+                has_token_rows = self.output_format.rows == "tokens"
+                writers = _TABLE_WRITERS if has_token_rows else _STREAM_WRITERS
+                writer_type = self._writer_type or writers[name]
                 self._writer = writer_type(stream, *arguments)
         return self._writer
 
@@ -279,4 +286,4 @@ def finished_state(path: Path) -> dict[str, Any]:
         place = Progress(int(found["input_records"]), str(found["input_sha256"]))
         n_records = int(found["records"])
         return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
-    raise OutputError(f"{path} exists already; --overwrite replaces it")
+    raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_cli.atomic import check_output, output_error
-from elmo_cli.errors import ElmoError, ModelError, OutputError, WeightsError, check_choice
+from elmo_cli.errors import ModelError, OutputError, WeightsError, check_choice
 from elmo_cli.model.weights import (
     BILM,
     SOFTMAX,
@@ -99,4 +99,4 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         write_readme(files, folder)
         shutil.copyfile(files.options, folder / "config.json")
     except OSError as error:
-        raise error if isinstance(error, ElmoError) else output_error(folder, error) from None
+        raise output_error(folder, error) from None

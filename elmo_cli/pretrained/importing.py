@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from elmo_cli.errors import ModelError, system_reason
+from elmo_cli.errors import MissingModelError, ModelError, system_reason
 from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_options
 from elmo_cli.pretrained.checksums import record_sums
 from elmo_cli.pretrained.download import UNPACKED, check_file, locked, published_folder, unpack
@@ -38,9 +38,9 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     """
     model = published_model(name)
     if model is None:
-        raise ModelError(no_such_model(name))
+        raise no_such_model(name)
     if model.name == BUNDLED:
-        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Nothing is needed.")
+        raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli. Import is unnecessary.")
     folder = published_folder(model)
     with locked(folder), TemporaryDirectory(dir=folder) as temporary:
         staged = Path(temporary)
@@ -66,7 +66,7 @@ def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
         elif source.exists():
             raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
         else:
-            raise ModelError(f"{source}: no such file or folder. Give {_EXPECTED}.")
+            raise MissingModelError(f"{source}: no such file or folder. Give {_EXPECTED}.")
     except OSError as error:
         if isinstance(error, ModelError):
             raise

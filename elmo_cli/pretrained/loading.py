@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from elmo_cli.errors import ElmoError, InputError, ModelError
+from elmo_cli.errors import ElmoError, InputError, MissingModelError, ModelError
 from elmo_cli.model.options import ManyLangsOptions, parameters_by_part, read_training
 from elmo_cli.model.vocabulary import N_CHARACTERS, read_vocabulary
 from elmo_cli.pretrained.download import (
@@ -30,6 +30,7 @@ from elmo_cli.pretrained.model_files import (
     FILE_NAMES,
     TOKEN_ENCODER,
     ModelFiles,
+    has_tensor,
     only_file,
     read_folder,
     sha256,
@@ -112,18 +113,27 @@ def _find_two_files(options_file: str | Path, weight_file: str | Path) -> ModelF
 
 def _check_softmax(files: ModelFiles) -> ModelFiles:
     """Return the files. Raise a `ModelError` if the softmax or its vocabulary is missing."""
+    files = with_own_softmax(files)
     if files.softmax is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.name}: predicting words requires a softmax. Add softmax.hdf5 next to "
             f"{files.weights}, or give --softmax-file."
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.name}: the softmax requires its vocabulary. Add vocab.txt next to "
             f"{files.softmax}, or give --vocabulary-file."
         )
     return replace(files, vocabulary=vocabulary)
+
+
+def with_own_softmax(files: ModelFiles) -> ModelFiles:
+    """Return the files with the weights as the softmax, if one file has both."""
+    if files.softmax is not None or files.weights.suffix == ".pkl":
+        return files
+    has_both = has_tensor(files.weights, "softmax/W")
+    return replace(files, softmax=files.weights) if has_both else files
 
 
 def load_bilm(files: ModelFiles) -> "BiLm":
@@ -140,7 +150,7 @@ def load_bilm(files: ModelFiles) -> "BiLm":
     if options.char_cnn is not None:
         return read_weights(files.weights, options)
     if files.vocabulary is None:
-        raise ModelError(
+        raise MissingModelError(
             f"{files.options}: a word-level model (without char_cnn) requires its vocabulary. Add "
             f"vocab.txt next to {files.weights}."
         )
@@ -208,7 +218,7 @@ def find_model(name: str | Path | None = None, *, with_softmax: bool = False) ->
     if os.path.isdir(path):
         return read_folder(path, str(name))
     if not os.path.isfile(path):
-        raise ModelError(source + no_such_model(name))
+        raise no_such_model(name, source)
     if not zipfile.is_zipfile(path):
         raise ModelError(
             f"{path}: expected a name, a folder or a zip file, found another file. Give the folder "
@@ -234,7 +244,7 @@ def remove_model(name: str) -> tuple[Path, int]:
         raise ModelError(f"{name}: the hub's own package stores it. See `hf cache --help`.")
     model = published_model(name)
     if model is None:
-        raise ModelError(no_such_model(name))
+        raise no_such_model(name)
     if model.name == BUNDLED:
         raise ModelError(f"{BUNDLED}: the model is bundled with elmo-cli and cannot be removed.")
     folder = published_folder(model)
@@ -252,19 +262,22 @@ def _is_path(text: str) -> bool:
     return has_drive or text.startswith(("~", ".")) or any(each in text for each in separators)
 
 
-def no_such_model(name: str | Path) -> str:
-    """Return the message for an unknown name, with the most similar known name."""
+def no_such_model(name: str | Path, source: str = "") -> ModelError:
+    """Return the error for an unknown name, with the most similar known name.
+
+    The message begins with `source`.
+    """
     text = str(name)
     looks_like_path = isinstance(name, Path) or _is_path(text)
     if looks_like_path or Path(text).suffix in (".zip", ".hdf5", ".safetensors", ".json"):
-        return f"{text}: no such model folder or zip file"
+        return MissingModelError(f"{source}{text}: no such model folder or zip file")
     names = [model.name for model in MODELS]
     similar = difflib.get_close_matches(text.lower(), names, n=1)
     question = f" Did you mean {similar[0]}?" if similar else ""
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
-    return (
-        f"{text}: no such model.{question} Choose one of {listed}, {MANY_LANGS_PREFIX}LANGUAGE "
-        "(see `elmo models`), or give the path of a folder."
+    return MissingModelError(
+        f"{source}{text}: no such model.{question} Choose one of {listed}, "
+        f"{MANY_LANGS_PREFIX}LANGUAGE (see `elmo models`), or give the path of a folder."
     )
 
 
@@ -319,7 +332,17 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
     }
 
 
+def _projects(files: ModelFiles) -> bool:
+    """Return whether a model of characters has a projection, which bilm-tf omits if it can."""
+    options = files.parsed_options
+    characters = None if isinstance(options, ManyLangsOptions) else options.char_cnn
+    if characters is None or characters.n_filters != options.lstm.projection_dim:
+        return True
+    return has_tensor(files.weights, "CNN_proj/W_proj")
+
+
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
+    files = with_own_softmax(files)
     options = files.parsed_options
     n_words, n_characters = None, N_CHARACTERS
     if isinstance(options, ManyLangsOptions):
@@ -335,7 +358,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     with suppress(OSError, UnicodeDecodeError):
         if card_file.is_file():
             card = read_text(card_file).splitlines()[:_CARD_LINES]
-    parts = parameters_by_part(options, n_words, n_characters)
+    parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}
         for role in FILE_NAMES

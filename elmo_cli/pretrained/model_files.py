@@ -5,6 +5,7 @@ bilm-tf, NLPL and ELMoForManyLangs can be used unchanged.
 """
 
 import hashlib
+import json
 import os
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final, Literal
 
-from elmo_cli.errors import ModelError
+from elmo_cli.errors import MissingModelError, ModelError
 from elmo_cli.model.options import (
     ManyLangsOptions,
     ModelOptions,
@@ -32,6 +33,8 @@ FILE_NAMES: Final = {
 }
 """Name of the file with each role in the cache folder."""
 
+_MAX_HEADER_BYTES: Final = 100_000_000
+"""Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
 _OTHERS: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
@@ -120,7 +123,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         elif len(paths) > 1:
             errors.append(f"several files that may be {FILE_NAMES[role]}: {names}")
     if errors:
-        raise ModelError(
+        kind = ModelError if all(by_role.values()) else MissingModelError
+        raise kind(
             f"{folder}: expected a model (options.json and weights.hdf5), "
             f"found {' and '.join(errors)}"
         )
@@ -132,6 +136,23 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
     return ModelFiles(name, by_role["options"][0], by_role["weights"][0], vocabulary, softmax)
+
+
+def has_tensor(path: Path, name: str) -> bool:
+    """Return whether a file of weights has a tensor; False for a damaged file.
+
+    Torch, which takes a second, is not imported.
+    """
+    with suppress(OSError, ValueError):
+        if path.suffix == ".safetensors":
+            with open(path, "rb") as file:
+                n_bytes = min(int.from_bytes(file.read(8), "little"), _MAX_HEADER_BYTES)
+                return name in json.loads(file.read(n_bytes))
+        import h5py
+
+        with h5py.File(path, "r") as file:
+            return name in file
+    return False
 
 
 def content_sha256(files: ModelFiles) -> str:

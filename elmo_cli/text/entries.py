@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 from elmo_cli.text.file_types import TO_ONE_SENTENCE_PER_LINE
 from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.paragraphs import Paragraph
-from elmo_cli.text.records import Record, Sentence
+from elmo_cli.text.records import NumericId, Record, Sentence
 from elmo_cli.text.tokenizers import Tokenizer
 
 LINE: Final = "line"
@@ -67,6 +67,8 @@ class Fields(NamedTuple):
     """True if a row without the id is an error."""
     kept: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
+    has_integer_ids: bool = False
+    """Whether the ids are the texts of integers."""
 
 
 DEFAULT_FIELDS: Final = Fields()
@@ -218,8 +220,8 @@ def row_record(
 ) -> tuple[Record, str | None]:
     """Return the record of a row, and its error. A text that is None is empty."""
     identifier = None if fields.id is None else row.get(fields.id)
-    if type(identifier) is int:
-        identifier = str(identifier)
+    if type(identifier) is int or (fields.has_integer_ids and isinstance(identifier, str)):
+        identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
         found = repr(identifier)[:60]
         return Record("", []), f"field {fields.id!r}: expected a text, found {found}"

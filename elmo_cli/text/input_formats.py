@@ -28,7 +28,7 @@ from elmo_cli.text.file_types import (
     unread_suffix,
     without_compression,
 )
-from elmo_cli.text.lines import name_of, open_lines, open_text
+from elmo_cli.text.lines import check_input, name_of, open_lines, open_text
 from elmo_cli.text.paragraphs import join_paragraphs, warn_about_wrapping
 from elmo_cli.text.parquet import parquet_entries
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
@@ -250,6 +250,8 @@ def _open_parsed(
 ) -> Iterator[tuple[Iterator[str], Callable[[], bool]]]:
     """Open what a format parses: lines or chunks, and see `Records.is_ready`."""
     if input_format.read_as == "file":
+        if isinstance(source, (str, Path)):
+            check_input(source)
         if not isinstance(source, (str, Path)) or not Path(source).is_file():
             raise InputError(f"{name_of(source)}: {input_format.name} needs a file, not a stream")
         yield iter(()), lambda: True

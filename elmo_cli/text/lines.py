@@ -9,15 +9,16 @@ import io
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
-from elmo_cli.errors import InputError, first_line
+from elmo_cli.errors import InputError, MissingInputError, first_line, missing_if
 from elmo_cli.text.compression import decompressed, is_damage
 from elmo_cli.text.file_types import binary_type
 from elmo_cli.text.pipes import STANDARD_INPUT, Pipe, open_fifo, open_standard_input
+from elmo_cli.text.records import kind_of
 
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
@@ -59,7 +60,8 @@ def open_text(
         is_fifo = Path(path).is_fifo()
         file = open_fifo(path, should_stop) if is_fifo else open(path, "rb")  # noqa: SIM115
     except OSError as error:
-        raise InputError(f"{path}: cannot read the input: {error.strerror}") from None
+        kind = missing_if(error, InputError, MissingInputError)
+        raise kind(f"{path}: cannot read the input: {error.strerror}") from None
     with file:
         yield file
 
@@ -297,6 +299,18 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
         f"{name_of(path)}, line {line}, column {column}: not valid UTF-8 (byte "
         f"0x{content[error.start]:02x}). {advice}"
     )
+
+
+def check_source(source: object) -> None:
+    """Raise an `InputError` unless an input is a path, or a file or list of lines of text."""
+    is_path = isinstance(source, (str, Path))
+    is_binary = isinstance(source, (io.RawIOBase, io.BufferedIOBase))
+    has_lines = hasattr(source, "__iter__") and not isinstance(source, (bytes, Mapping))
+    if is_binary or not (is_path or has_lines):
+        found = "a binary file" if is_binary else kind_of(source)
+        raise InputError(
+            f"the input: expected a path or a file that is open as text, found {found}."
+        )
 
 
 def name_of(source: object) -> str:

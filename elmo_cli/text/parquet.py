@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import first_line, load_extra
+from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.entries import DEFAULT_FIELDS, Entry, Fields, row_record
 from elmo_cli.text.lines import size_in_bytes
 from elmo_cli.text.tables import TableError, choose_columns
@@ -106,3 +106,13 @@ def _opened(source: Any) -> Iterator[Any]:
             yield file
     except (ArrowException, OSError) as error:
         raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None
+
+
+def column_types(path: str) -> dict[str, Any]:
+    """Return the types of Arrow of the columns of a Parquet file."""
+    try:
+        with _opened(path) as file:
+            schema = file.schema_arrow
+    except TableError as error:
+        raise InputError(f"{path}: {error}") from None
+    return dict(zip(schema.names, schema.types, strict=True))

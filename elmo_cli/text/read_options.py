@@ -24,6 +24,8 @@ class ReadOptions:
     """Length of a token that the model reads; a warning counts longer tokens."""
     ids_name_datasets: bool = True
     """True if an id that cannot name a dataset of HDF5 is an error."""
+    has_integer_ids: bool = False
+    """True if the ids of CSV or TSV are the texts of integers."""
     ignores_ids: bool = False
     """True if ids are ignored, because nothing is named after them."""
     compares_ids: bool = True
@@ -37,7 +39,7 @@ class ReadOptions:
         text = DEFAULT_FIELDS.text if self.text_column is None else (self.text_column,)
         is_required = self.id_column is not None and not self.ignores_ids
         identifier = None if self.ignores_ids else self.id_column or DEFAULT_FIELDS.id
-        return Fields(text, identifier, is_required, self.keep_columns)
+        return Fields(text, identifier, is_required, self.keep_columns, self.has_integer_ids)
 
     def check(self, format_name: str, *, has_columns: bool) -> None:
         """Raise an `InputError` if an option has no effect with a format."""

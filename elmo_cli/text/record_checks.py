@@ -88,17 +88,20 @@ class _Counts:
 
 def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
     """Return the error of an id alone, if any."""
-    if identifier is not None and "\0" in identifier:
-        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
     if identifier is None or not names_datasets:
         return None
+    if "\0" in identifier:
+        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
         return (
             f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
-            f"{_MAX_NAME_BYTES:,}. Use --layout packed."
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
         )
     if not _can_name_dataset(identifier):
-        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
+        return (
+            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
+            "packed, Parquet or JSON lines."
+        )
     return None
 
 

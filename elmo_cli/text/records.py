@@ -1,13 +1,22 @@
 """Value types: sentences, the records of an input, and the progress in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 from elmo_cli.errors import InputError
 
 Sentence = list[str]
-_Tokens = TypeVar("_Tokens", bound=Sequence[str])
+_Item = TypeVar("_Item")
+
+_READS: Final = ("__iter__", "__getitem__")
+"""Methods, one of which reads the items of a batch."""
+_SPLIT: Final = " Split it first, for example by .split()."
+_DECODE: Final = " Decode them first, for example by .decode()."
+
+
+class NumericId(str):
+    """Id that is an integer in its input, and again in outputs that have integers."""
 
 
 class Record(NamedTuple):
@@ -26,6 +35,27 @@ class Record(NamedTuple):
     """Other columns of a table that are kept, by their names."""
 
 
+def id_value(identifier: str | None) -> str | int | None:
+    """Return an id as its input had it, so that an output joins the input."""
+    return int(identifier) if isinstance(identifier, NumericId) else identifier
+
+
+def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the name in the output of each kept column: its own, or `input_NAME` if it is taken.
+
+    Args:
+        names: Names of the kept columns.
+        taken: Names of the output's own columns.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        new = name
+        while new in taken or (new != name and new in names):
+            new = f"input_{new}"
+        found[name] = new
+    return found
+
+
 class Progress(NamedTuple):
     """Progress in an input: number of records read and their hash."""
 
@@ -34,22 +64,63 @@ class Progress(NamedTuple):
     """SHA-256 of the texts of these records, each with a line feed."""
 
 
-def check_sentence(sentence: _Tokens) -> _Tokens:
-    """Return the sentence if it is a sequence of strings.
+def check_sentence(
+    sentence: object, place: str = "sentence", expected: str = "a list of tokens"
+) -> Sentence:
+    """Return the tokens of a sentence, a sequence of strings.
+
+    Args:
+        sentence: List, array or other sequence of tokens.
+        place: Name of the sentence for error messages, such as `batch[3]`.
+        expected: Description of valid values for error messages.
 
     Raises:
-        InputError: it is a string or no sequence, or has a token that is no string.
+        InputError: The sentence is a string or no sequence, or has a token that is no string.
     """
-    if isinstance(sentence, (str, bytes)):
-        raise InputError(
-            f"expected a sentence as a list of tokens, found the string {sentence[:40]!r}; split "
-            "it first, for instance by .split()"
-        )
-    # Arrays are accepted. An iterator is not: checking it would consume it.
-    if not hasattr(sentence, "__getitem__"):
-        raise InputError(f"expected a sentence as a list of tokens, found {sentence!r}")
-    for position, token in enumerate(sentence):
+    # Arrays are accepted. An iterator is not, because reading it once would consume it.
+    is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
+    is_sequence = hasattr(sentence, "__getitem__") and not is_table
+    if isinstance(sentence, (str, bytes)) or not is_sequence:
+        ending = _SPLIT if isinstance(sentence, str) else ""
+        ending = _DECODE if isinstance(sentence, bytes) else ending
+        raise InputError(f"{place}: expected {expected}, found {kind_of(sentence)}.{ending}")
+    tokens: Sentence = list(cast(Sequence[str], sentence))
+    for position, token in enumerate(tokens):
         if not isinstance(token, str):
-            found = type(token).__name__
-            raise InputError(f"expected a sentence of strings, found {found} as token {position}")
-    return sentence
+            raise InputError(f"{place}[{position}]: expected a string, found {kind_of(token)}.")
+    return tokens
+
+
+def check_sentences(batch: Iterable[object], name: str = "sentences") -> Iterator[Sentence]:
+    """Yield the tokens of each sentence of a batch or stream.
+
+    Raises:
+        InputError: The batch is of another kind, or a sentence is; see `check_sentence`.
+    """
+    for index, sentence in enumerate(check_batch(batch, name)):
+        yield check_sentence(sentence, f"{name}[{index}]")
+
+
+def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
+    """Return a batch unchanged; raise an `InputError` for a string, a mapping, a set or a table."""
+    remedy = None
+    if isinstance(batch, (str, bytes)):
+        remedy = "Put it into a list."
+    elif isinstance(batch, Mapping):
+        remedy = "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
+    elif hasattr(batch, "columns"):  # Iterating over a table gives the names of its columns.
+        remedy = "Choose one of its columns."
+    elif isinstance(batch, (set, frozenset)) or not any(hasattr(batch, name) for name in _READS):
+        remedy = "Make a list."
+    if remedy is not None:
+        raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
+    return batch
+
+
+def kind_of(value: object) -> str:
+    """Describe a value of a wrong kind for an error message."""
+    if isinstance(value, str):
+        return f"the string {value[:40]!r}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return str(value)
+    return "bytes" if isinstance(value, bytes) else f"a value of type {type(value).__name__}"

@@ -8,6 +8,7 @@ A row has a text or a list of tokens, and optionally an id. Names of columns are
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +19,8 @@ from elmo_cli.text.tokenizers import Tokenizer
 
 _CHUNK: Final = 1 << 16
 _MAX_NAMES: Final = 20
+_INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
+"""Text of an integer of 64 bits that is written as Python writes it."""
 
 
 class TableError(ValueError):
@@ -115,10 +118,31 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
         kept = tuple(name for name in names if name not in (text, fields.id))
     for name in (text, *([fields.id] if has_id else []), *kept):
         if name not in names:
-            raise TableError(f"no column {name!r}. {found} See --keep-columns.")
+            raise TableError(f"no column {name!r}. {found}")
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
-    return Fields((text,), fields.id if has_id else None, fields.is_id_required, kept)
+    identifier = fields.id if has_id else None
+    return Fields((text,), identifier, fields.is_id_required, kept, fields.has_integer_ids)
+
+
+def has_integer_ids(lines: Iterable[str], delimiter: str, fields: Fields) -> bool:
+    """Return whether all ids of CSV or TSV are the texts of integers.
+
+    Readers of tables guess the type of a column in the same way. Errors of the table are left to
+    the reader of its records.
+    """
+    rows = _delimited_rows(lines, delimiter)
+    header = next(rows, None)
+    if header is None or fields.id is None or header.values.count(fields.id) != 1:
+        return False
+    index = header.values.index(fields.id)
+    n_rows = 0
+    for row in rows:
+        if not row.error and len(row.values) == len(header.values):
+            n_rows += 1
+            if not _INTEGER.fullmatch(row.values[index]):
+                return False
+    return n_rows > 0
 
 
 def json_array_entries(

@@ -40,6 +40,8 @@ class TrainingRecord(TypedDict):
     text: list[str]
     """Names of the text files."""
     tokenizer: dict[str, str]
+    text_column: str | None
+    """Column of the text, where it was named."""
     init_from: str
     """Name of the model, preset or file with the architecture."""
     init_from_weights: bool
@@ -75,6 +77,7 @@ def make_record(
         "seconds": run.seconds,
         "text": [str(path) for path in text.paths],
         "tokenizer": text.tokenizer.to_attributes(),
+        "text_column": text.text_column,
         "init_from": start.name,
         "init_from_weights": start.files is not None,
         "words": n_words,
@@ -150,11 +153,13 @@ def _describe_perplexity(record: TrainingRecord) -> str:
 def _card_rows(record: TrainingRecord) -> Mapping[str, Any]:
     """Return the rows of the table in the card."""
     start = "" if record["init_from_weights"] else "random weights, architecture of "
+    column = record.get("text_column")  # Older records have none.
     duration = timedelta(seconds=round(record["seconds"]))
     return {
         "trained by": f"elmo-cli {record['elmo_cli_version']}, {record['date']}",
         "started from": f"{start}{record['init_from']}",
         "text": ", ".join(f"`{path}`" for path in record["text"]),
+        **({"text column": f"`{column}`"} if column else {}),
         **record["tokenizer"],
         "words to predict": f"{record['words']:,}",
         "trained on": f"{record['tokens']:,} tokens in {record['step']:,} steps, {duration}",

@@ -21,6 +21,7 @@ import os
 import random
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -28,11 +29,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, MissingInputError
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.text.input_formats import TEXT, InputFormat, find_format, open_records
+from elmo_cli.text.input_formats import TEXT, InputFormat, Records, find_format, open_records
 from elmo_cli.text.lines import LineReader, check_input, open_text
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.training.options import TrainingOptions
@@ -95,6 +97,10 @@ class TrainingText:
     validation_share: float = 0.0
     seed: int = 0
     tokenizer: Tokenizer = WHITESPACE
+    input_format: str | None = None
+    """Format of every file. None goes by its content and suffix."""
+    text_column: str | None = None
+    """Column with the text, in files that have columns."""
 
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
         """Yield windows without end, from the start of a window on.
@@ -143,7 +149,44 @@ class TrainingText:
     @property
     def is_plain(self) -> bool:
         """True if all files are text, and false if one has another format."""
-        return all(find_format(path).name == TEXT.name for path in self.paths)
+        return all(self.find_format(path).name == TEXT.name for path in self.paths)
+
+    def find_format(self, path: str | Path) -> InputFormat:
+        """Return the format of a file."""
+        return find_format(path, self.input_format, self.tokenizer)
+
+    def check_column(self) -> None:
+        """Find the format of each file; raise an `InputError` if a named column has no effect."""
+        formats = list(map(self.find_format, self.paths))
+        if self.text_column is not None and not any(each.has_columns for each in formats):
+            self._options.check(formats[0].name, has_columns=False)
+
+    @property
+    def _options(self) -> ReadOptions:
+        """Options for reading records of a format that has columns."""
+        return ReadOptions(text_column=self.text_column, ignores_ids=True)
+
+    def sentences(self, path: str | Path) -> Iterator[Sentence]:
+        """Yield the sentences of a file, such as one of validation, that have tokens."""
+        with self._open_records(path, self.find_format(path), self.tokenizer) as (records, *_):
+            yield from (record.tokens for record in records if record.tokens)
+
+    def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:
+        """Yield the sentences of the validation text.
+
+        It is a file that is read as this text, or the share of this text in the model's folder.
+        """
+        is_own_file = self.validation_share > 0
+        text = TrainingText((), tokenizer=self.tokenizer) if is_own_file else self
+        return text.sentences(path)
+
+    def _open_records(
+        self, path: str | Path, input_format: InputFormat, tokenizer: Tokenizer
+    ) -> AbstractContextManager[Records]:
+        options = self._options
+        if not input_format.has_columns:
+            options = replace(options, text_column=None)
+        return open_records(path, input_format, tokenizer=tokenizer, options=options)
 
     def read_file(self, path: Path, offset: int = 0, n_records: int = 0) -> Iterator[TextEntry]:
         """Yield the lines of a text or the records of another format, after the first `n_records`.
@@ -153,7 +196,7 @@ class TrainingText:
             offset: Offset of the next line of a text; 0 for other formats.
             n_records: Number of records to skip.
         """
-        input_format = find_format(path, tokenizer=self.tokenizer)
+        input_format = self.find_format(path)
         if input_format.name != TEXT.name:
             return self._read_records(path, input_format, n_records)
         return (
@@ -172,7 +215,7 @@ class TrainingText:
             return self.tokenizer.tokenize(text) if number >= n_records else []
 
         tokenizer = replace(self.tokenizer, tokenize=tokenize)
-        with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
+        with self._open_records(path, input_format, tokenizer) as (records, *_):
             for record in records:
                 number += 1
                 if number > n_records:
@@ -198,13 +241,6 @@ def read_lines_from(path: Path, offset: int = 0, number: int = 0) -> Iterator[tu
             yield reader.decode(line), offset, number
 
 
-def read_sentences(path: str | Path, tokenizer: Tokenizer) -> Iterator[Sentence]:
-    """Yield the sentences of a file of any input format that have tokens."""
-    input_format = find_format(path, tokenizer=tokenizer)
-    with open_records(path, input_format, tokenizer=tokenizer) as (records, *_):
-        yield from (record.tokens for record in records if record.tokens)
-
-
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
     """Find the files of names and patterns (`*`, `?`, `[...]`, `**`), each file once."""
     files: dict[Path, None] = {}
@@ -213,7 +249,7 @@ def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
         if not os.path.exists(pattern):
             paths = sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
         if not paths:
-            raise InputError(
+            raise MissingInputError(
                 f"{pattern}: no such file. Name a text file or a pattern that fits one."
             )
         for path in paths:

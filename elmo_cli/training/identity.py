@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, MissingInputError, missing_if
 from elmo_cli.pretrained.model_files import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
@@ -39,7 +39,7 @@ class Identity(TypedDict):
     files: list[FileFingerprint]
     """Text files in their order. A file may be renamed or moved."""
     text: dict[str, Any]
-    """Tokenizer and validation share."""
+    """Tokenizer, validation share, format and column of the text."""
     vocabulary_size: int | None
     """Maximum number of words to predict, if the text gives them."""
 
@@ -67,6 +67,8 @@ def identify(start: Start, text: TrainingText) -> Identity:
             "tokenizer": text.tokenizer.name,
             "split_sentences": text.tokenizer.splits_by,
             "validation_share": text.validation_share,
+            "input_format": text.input_format,
+            "text_column": text.text_column,
         },
         "vocabulary_size": start.n_words,
     }
@@ -84,7 +86,8 @@ def fingerprint(path: Path) -> FileFingerprint:
                 file.seek((n_bytes - length) * number // max(1, n_samples - 1))
                 digest.update(file.read(length))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}.") from None
+        kind = missing_if(error, InputError, MissingInputError)
+        raise kind(f"{path}: cannot be read: {error.strerror}.") from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}
 
 

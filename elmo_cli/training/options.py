@@ -60,6 +60,10 @@ class TextOptions:
     validation_share: float = 0.0
     """Share of the lines to measure perplexity on, in place of `validation_file`. The model is not
     trained on these lines."""
+    input_format: str | None = None
+    """Format of every file. None goes by its content and suffix."""
+    text_column: str | None = None
+    """Column with the text, in files that have columns. None is `tokens` or `text`."""
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from elmo_cli.language_model.scoring import LanguageModel
 from elmo_cli.language_model.softmax import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.training.card import make_record, write_record
 from elmo_cli.training.checkpoint import Signature
-from elmo_cli.training.corpus import TrainingText, read_sentences
+from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.run import Run
 from elmo_cli.training.start import VOCABULARY_FILE, Start
 
@@ -93,8 +92,8 @@ class Report:
         self._write_model()
         run, path, perplexity = self._run, self._validation_file, None
         if path is not None:
-            device, tokenizer = run.processes.device, self._text.tokenizer
-            perplexity = measure(self._folder, device, path, tokenizer, max_tokens)
+            device = run.processes.device
+            perplexity = measure(self._folder, device, path, self._text, max_tokens)
             logger.info(
                 "step %d, validation perplexity %.2f (forward %.2f, backward %.2f) on %s tokens",
                 run.step,
@@ -136,12 +135,16 @@ class Report:
         """Write the files that `--model` reads."""
         run, folder, content = self._run, self._folder, self._start.content
         # AllenNLP requires every key.
-        lstm = {"cell_clip": None, "proj_clip": None, "use_skip_connections": False}
-        options: dict[str, Any] = {"lstm": {**lstm, **content["lstm"]}}
-        if content.get("char_cnn") is not None:
+        parsed = run.objective.bilm.options
+        options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(parsed.lstm)}}
+        if parsed.char_cnn is not None:
             # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
-            char_cnn = {"max_characters_per_token": 50, **content["char_cnn"], "n_characters": 262}
-            options["char_cnn"] = char_cnn
+            options["char_cnn"] = {
+                **content["char_cnn"],
+                "n_highway": parsed.char_cnn.n_highway,
+                "max_characters_per_token": parsed.char_cnn.max_characters_per_token,
+                "n_characters": 262,
+            }
         tokenizer = self._text.tokenizer.to_attributes()
         options["training"] = {"state": run.options.state, **tokenizer}
         write_lines(folder / "options.json", [json.dumps(options, indent=1)])
@@ -161,17 +164,24 @@ def measure(
     folder: Path,
     device: Device,
     path: str | Path,
-    tokenizer: Tokenizer,
+    text: TrainingText,
     max_tokens: float = float("inf"),
 ) -> dict[str, float]:
-    """Measure the perplexity of the model in a folder on the first tokens of a text.
+    """Measure the perplexity of the model in a folder on the first tokens of a validation text.
+
+    Args:
+        folder: Folder of the model.
+        device: Device that computes.
+        path: Validation text, which is read as `text` is.
+        text: Text of the training.
+        max_tokens: Read the first sentences, until they have so many tokens.
 
     Returns:
         `forward` and `backward` perplexity, with `<UNK>` counted as a word; `average`, exp of the
         mean of both directions' losses; the number of `tokens`, and their share that is `unknown`.
     """
     model = LanguageModel(model=folder, device=device)
-    sentences = read_sentences(path, tokenizer)
+    sentences = text.validation_sentences(path)
     measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
     perplexity: dict[str, float] = asdict(measured.all_words)
     return {**perplexity, "tokens": measured.tokens, "unknown": measured.unknown}

@@ -16,7 +16,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ManyLangsOptions, parse_options, read_json, read_options
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary, read_vocabulary, read_words
 from elmo_cli.model.weights import WEIGHTS_SUFFIXES
-from elmo_cli.pretrained.loading import choose_model, load_bilm
+from elmo_cli.pretrained.loading import choose_model, load_bilm, with_own_softmax
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.text.records import Sentence
 from elmo_cli.training.corpus import TrainingText
@@ -132,10 +132,10 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
     if model is None:
         return None
     if Path(model).suffix not in WEIGHTS_SUFFIXES:
-        return choose_model(model, options.options_file)
+        return with_own_softmax(choose_model(model, options.options_file))
     if options.options_file is None:
         raise ModelError(f"{model}: a file of weights requires --options-file.")
-    return choose_model(None, options.options_file, model)
+    return with_own_softmax(choose_model(None, options.options_file, model))
 
 
 def _read_architecture(path: str | Path) -> dict[str, Any]:

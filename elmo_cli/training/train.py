@@ -12,7 +12,6 @@ from typing import Any
 
 from elmo_cli.errors import InputError, ModelError, OptionsError, StoppedError, first_line
 from elmo_cli.model.vocabulary import Vocabulary
-from elmo_cli.text.input_formats import find_format
 from elmo_cli.training.card import find_finished_run
 from elmo_cli.training.checkpoint import (
     Signature,
@@ -23,7 +22,7 @@ from elmo_cli.training.checkpoint import (
     remove_checkpoint,
     save_checkpoint,
 )
-from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches, read_sentences
+from elmo_cli.training.corpus import TrainingText, find_text_files, read_batches
 from elmo_cli.training.identity import Identity, identify
 from elmo_cli.training.options import (
     GivenOptions,
@@ -103,7 +102,7 @@ def train_model(
             logger.info("%s: training is finished, and nothing is left to train", folder)
             if validation is None or not processes.is_first:
                 return None
-            return measure(folder, processes.device, validation, text.tokenizer)
+            return measure(folder, processes.device, validation, text)
         run = _start_run(start, text, signature, folder, options, processes)
         stack.callback(run.close)
         saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
@@ -135,19 +134,26 @@ def _check_other_folder(start: Start, folder: Path) -> None:
 def _check_validation_file(options: TextOptions) -> None:
     """Read the whole validation file, to report its errors before training."""
     path = options.validation_file
-    if path and not sum(1 for _ in read_sentences(path, options.tokenizer)):
+    if path and not sum(1 for _ in _make_text(options).sentences(path)):
         raise InputError(f"{path}: no sentence to measure perplexity on.")
 
 
 def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
     """Find the files of the text, and check that the tokenizer and the vocabulary fit them."""
-    paths, tokenizer = find_text_files(options.files), options.tokenizer
-    for path in paths:
-        find_format(path, tokenizer=tokenizer)
+    text = _make_text(options, find_text_files(options.files), seed)
+    text.check_column()
     # Reading logs a warning if the tokenizer does not seem to fit.
-    sample = list(islice(read_sentences(paths[0], tokenizer), _SAMPLE_SENTENCES))
-    check_coverage(start, paths[0], sample)
-    return TrainingText(paths, options.validation_share, seed, tokenizer)
+    sample = list(islice(text.sentences(text.paths[0]), _SAMPLE_SENTENCES))
+    check_coverage(start, text.paths[0], sample)
+    return text
+
+
+def _make_text(options: TextOptions, paths: tuple[Path, ...] = (), seed: int = 0) -> TrainingText:
+    """Return the text of files that are read by options."""
+    return TrainingText(
+        *(paths, options.validation_share, seed, options.tokenizer),
+        *(options.input_format, options.text_column),
+    )
 
 
 def _check_streams(options: TrainingOptions, processes: Processes) -> None:

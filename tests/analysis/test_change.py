@@ -44,7 +44,7 @@ def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5, spread: fl
 
 
 @given(n_old=st.integers(3, 8), n_new=st.integers(3, 8), seed=st.integers(0, 99))
-def test_distances_are_those_of_the_formulas(n_old: int, n_new: int, seed: int) -> None:
+def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> None:
     old = matrix(n_old, seed)
     new = matrix(n_new, seed + 1, centre=seed % 2).astype(np.float32)
     for measure, formula in (("apd", apd), ("prt", prt)):
@@ -53,7 +53,7 @@ def test_distances_are_those_of_the_formulas(n_old: int, n_new: int, seed: int) 
         assert (found.word, found.n_old, found.n_new, found.p) == ("w", n_old, n_new, None)
 
 
-def test_divergence_is_that_of_the_planted_senses() -> None:
+def test_divergence_equals_the_planted_senses() -> None:
     def senses(*sizes: int) -> Array:
         planted = [matrix(n, i, centre=i, spread=0.3) for i, n in enumerate(sizes)]
         return np.concatenate(planted)
@@ -105,7 +105,7 @@ def corpus(seed: int, **attributes: str) -> Corpus:
 
 
 @layouts
-def test_uses_are_found_by_their_forms(tmp_path: Path, layout: str) -> None:
+def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> None:
     old, new = tmp_path / "old.hdf5", tmp_path / "new.hdf5"
     for seed, path in enumerate((old, new)):
         write(corpus(seed), path, layout)
@@ -120,7 +120,7 @@ def test_uses_are_found_by_their_forms(tmp_path: Path, layout: str) -> None:
         assert len(found["fish"]) == 0
 
 
-def test_npz_of_a_matrix_a_word_is_read(tmp_path: Path) -> None:
+def test_npz_with_one_matrix_per_word_is_read(tmp_path: Path) -> None:
     old, new = tmp_path / "old.npz", tmp_path / "new.npz"
     np.savez(old, mouse=matrix(4), house=matrix(5))
     np.savez_compressed(new, mouse=matrix(3, 1), other=np.zeros((0, 5)))
@@ -132,7 +132,7 @@ def test_npz_of_a_matrix_a_word_is_read(tmp_path: Path) -> None:
     assert set(read_occurrences(old, new, {"mouse": "mouse"})[0]) == {"mouse"}
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     words = {"bank": "bank"}
     names = ("old.hdf5", "new.hdf5", "m.npz", "other.npz", "all.npz", "no.npz", "text.npz")
     old, new, npz, other, all_layers, missing, text = (tmp_path / name for name in names)
@@ -186,15 +186,45 @@ def test_contradicting_or_missing_targets_are_refused(tmp_path: Path) -> None:
     assert read_targets(path) == {",": ","}
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_targets_may_be_in_a_table(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.{suffix}"
+    rows = [{"word": "bank", "form": "banks", "n": 1}, {"word": ",", "form": ",", "n": 2}]
+    if suffix == "parquet":
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.Table.from_pylist(rows)
+        __import__("pyarrow.parquet").parquet.write_table(table, path)
+    elif suffix.startswith("json"):
+        lines = [json.dumps(row) for row in rows]
+        path.write_text("\n".join(lines) if suffix == "jsonl" else f"[{','.join(lines)}]")
+    else:
+        tab = "," if suffix == "csv" else "\t"
+        path.write_text('word_form_n\nbank_banks_1\n","_","_2\n'.replace("_", tab))
+    assert read_targets(path) == {"bank": "bank", "banks": "bank", ",": ","}
+    assert read_targets(path, column="n" if suffix in ("csv", "tsv") else "form").keys() <= {
+        *("1", "2", "banks", ",")
+    }
+
+
+def test_a_column_of_targets_needs_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("bank,banks\n")
+    assert read_targets(path) == {"bank": "bank", "banks": "bank"}
+    with pytest.raises(ElmoError, match=r"no column 'word'. The columns are 'bank', 'banks'"):
+        read_targets(path, "csv")
+    with pytest.raises(ElmoError, match=r"t\.csv: expected a table with a column 'x', found text"):
+        read_targets(path, "text", "x")
+
+
 @given(p=st.lists(st.floats(0, 1), max_size=12))
-def test_adjusted_p_are_those_of_scipy(p: list[float]) -> None:
+def test_adjusted_p_equal_scipys(p: list[float]) -> None:
     stats = pytest.importorskip("scipy.stats")
     expected = stats.false_discovery_control(p) if p else []
     np.testing.assert_allclose(adjust_p(p, "bh"), expected, atol=1e-12)
     np.testing.assert_allclose(adjust_p(p, "bonferroni"), [min(1, len(p) * each) for each in p])
 
 
-def test_correction_adjusts_p_for_the_words_that_have_one() -> None:
+def test_correction_skips_words_without_p() -> None:
     old = {"mouse": matrix(20, 1), "house": matrix(20, 2), "rare": matrix(2, 3)}
     new = {"mouse": matrix(20, 4, centre=1), "house": matrix(20, 5), "rare": matrix(9, 6)}
     plain = measure_change(old, new, permutations=99)

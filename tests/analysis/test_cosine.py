@@ -52,7 +52,7 @@ def test_similarities_are_cosines_per_layer_and_of_the_average(
 # Words in sentences
 
 
-def test_a_word_is_found_where_it_is() -> None:
+def test_find_occurrence_returns_the_position() -> None:
     found = find_occurrence(RIVER, "bank")
     assert (found.index, found.token) == (5, "bank")
     assert [find_occurrence(TWICE, "bank", number).index for number in (1, 2)] == [0, 2]

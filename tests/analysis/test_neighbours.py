@@ -47,7 +47,7 @@ def cosines(query: Array, vectors: Array) -> Array:
     seed=st.integers(0, 9),
     layout=st.sampled_from(["allennlp", "packed"]),
 )
-def test_the_nearest_are_those_of_all_cosines(
+def test_the_nearest_tokens_have_the_largest_cosines(
     lengths: list[int],
     top: int,
     n_queries: int,
@@ -103,7 +103,7 @@ def test_the_mean_of_the_lstm_layers_is_compared_by_default(
     np.testing.assert_allclose([hit.cosine for hit in nearest], expected, atol=1e-6)
 
 
-def test_of_equal_vectors_the_first_in_the_file_come_first(tmp_path: Path) -> None:
+def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
     there = corpus([2, 2, 2])
     write(there._replace(values=[there.values[0]] * 3), tmp_path / "v.hdf5", "packed")
     with open_activations(tmp_path / "v.hdf5") as activations:
@@ -141,7 +141,7 @@ def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
         np.testing.assert_allclose(vector, activations[0][1], atol=1e-6)
 
 
-def test_other_words_and_the_sentence_itself_are_left_out(tmp_path: Path) -> None:
+def test_the_word_and_its_sentence_can_be_excluded(tmp_path: Path) -> None:
     text, path = tmp_path / "text.txt", tmp_path / "v.hdf5"
     text.write_text("The cat sat\nthe cat ran\nA Cat sat\n")
     embedder = ElmoEmbedder(model=TINY)
@@ -174,7 +174,7 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
     np.testing.assert_allclose([found[line] for line in (0, 2, 3)], expected, atol=1e-6)
 
 
-def test_what_a_file_cannot_give_is_refused(tmp_path: Path) -> None:
+def test_queries_that_a_file_cannot_answer_are_refused(tmp_path: Path) -> None:
     query = np.ones((1, 4))
     write(corpus([2], layers="0,2"), tmp_path / "two.hdf5")
     write(corpus([2]), tmp_path / "top.hdf5")

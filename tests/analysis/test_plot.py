@@ -90,7 +90,7 @@ def test_a_limited_number_of_points_has_labels() -> None:
     assert any(label.startswith("bank $") for label in labels)  # not read as a formula
 
 
-def test_clusters_and_files_have_a_colour_each() -> None:
+def test_each_cluster_and_file_has_a_colour() -> None:
     plot("clusters.svg", clusters=2)
     one, other = points("clusters.svg")
     assert {"river" in title for title, _ in one} != {"river" in title for title, _ in other}
@@ -166,7 +166,7 @@ def test_an_html_page_needs_no_other_file() -> None:
     assert {link[0] for link in links} == {"#"}
 
 
-def test_characters_that_xml_cannot_hold_are_replaced() -> None:
+def test_characters_that_cannot_be_printed_are_replaced() -> None:
     odd = senses(2)
     records = [line_record(f"{r.text}\0 \ud800") for r in odd.records]
     values = [np.concatenate([v, v[:1]]) for v in odd.values]
@@ -182,7 +182,7 @@ def test_png_and_pdf_are_written(suffix: str, magic: bytes) -> None:
     assert Path(f"bank{suffix}").read_bytes().startswith(magic)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     message = r"^plot needs a package that is not installed; pip install .*\[plot\]"
     with pytest.raises(ElmoError, match=message):
@@ -223,7 +223,7 @@ def test_the_command() -> None:
         "`elmo neighbours --sentence` searches it.",
     )
     refused("bank v.hdf5 x.gif", "x.gif: expected a name that ends in .svg, .png, .pdf, .html")
-    refused("bank v.hdf5 bank.svg", "bank.svg exists already; --overwrite replaces it")
+    refused("bank v.hdf5 bank.svg", "bank.svg: exists already. Use --overwrite to replace it.")
     refused(
         "bank same.hdf5 x.svg -q",
         "'bank': the vectors of all occurrences are equal, as they are in layer 0",

@@ -130,7 +130,7 @@ def test_a_table_has_one_column_per_layer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
-def test_a_table_has_ids_and_tokens_where_the_input_has(name: str) -> None:
+def test_a_table_has_the_ids_and_tokens_of_the_input(name: str) -> None:
     Path("t.jsonl").write_text('{"id": "a", "tokens": ["a bank", "bank"]}\n')
     usages("t.jsonl", name)
     (row,) = rows_of(name)
@@ -294,7 +294,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
 
 
 @FORMATS
-def test_a_list_that_matches_nothing_fails_without_output(name: str) -> None:
+def test_words_that_never_occur_leave_no_output(name: str) -> None:
     Path("targets.txt").write_text("Fish,FISH\nzebra\n")
     Path(name).write_bytes(b"")
     for options in ((), ("--overwrite",)):
@@ -347,7 +347,7 @@ def test_misuse_is_refused_before_a_model_is_loaded() -> None:
         ("a.npz", "text", "a.npz: not a readable file of target words: "),
     ],
 )  # fmt: skip
-def test_a_damaged_file_is_named(name: str, content: str, message: str) -> None:
+def test_a_damaged_file_is_reported(name: str, content: str, message: str) -> None:
     Path(name).write_text(content)
     with pytest.raises(ElmoError) as error, open_vectors(name) as files:
         list(files.read())

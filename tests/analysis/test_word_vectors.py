@@ -43,7 +43,7 @@ def read(path: str) -> NDArray[np.float32]:
     return values
 
 
-def test_vectors_are_those_of_the_reference() -> None:
+def test_vectors_equal_the_reference() -> None:
     words = ["<S>", "</S>", "New York", "", "cat", "cat", "x" * 70]
     seen: list[int] = []
     n_words = write_token_vectors(
@@ -57,7 +57,7 @@ def test_vectors_are_those_of_the_reference() -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["model", "out.hdf5", "words.txt"]
 
 
-def test_a_word_level_model_made_of_them_gives_the_same_layers(folder: Path) -> None:
+def test_a_word_level_model_of_the_vectors_gives_equal_layers(folder: Path) -> None:
     write_token_vectors(words_file(*WORDS), "out.hdf5", model="model")
     (folder / "words").mkdir()
     options = small_architecture()
@@ -82,7 +82,7 @@ def test_a_word_level_model_made_of_them_gives_the_same_layers(folder: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["out.txt", "out.vec", "out.w2v", "out.vec.gz"])
-def test_text_is_that_of_word2vec(name: str) -> None:
+def test_text_equals_word2vecs_format(name: str) -> None:
     words = words_file("the", "naïve", "東京")
     write_token_vectors(words, "out.hdf5", model="model")
     write_token_vectors(words, name, model="model")
@@ -122,7 +122,7 @@ def test_the_command(folder: Path) -> None:
     assert not Path("x.hdf5").exists()
 
 
-def test_what_goes_wrong(folder: Path) -> None:
+def test_errors_are_one_line(folder: Path) -> None:
     words = words_file("the", "New York")
     suffix = elmo("word-vectors", "-q", words, "out.npy", *MODEL)
     assert_fails(
@@ -133,11 +133,11 @@ def test_what_goes_wrong(folder: Path) -> None:
     )
     assert_fails(
         elmo("word-vectors", "-q", words, words, *MODEL),
-        "words.txt is the input; choose another output",
+        "words.txt: the output is the input. Choose another output.",
     )
     Path("out.vec").touch()
     there = elmo("word-vectors", "-q", words, "out.vec", *MODEL)
-    assert_fails(there, "out.vec exists already; --overwrite replaces it")
+    assert_fails(there, "out.vec: exists already. Use --overwrite to replace it.")
     with pytest.raises(InputError, match=r"words.txt, line 2: 'New York' has white space"):
         write_token_vectors(words, "out.vec", model="model", overwrite=True)
     assert Path("out.vec").read_bytes() == b""
@@ -163,7 +163,7 @@ def write_all(*names: str) -> NDArray[np.float32]:
     return read("out.hdf5")
 
 
-def test_binary_is_that_of_word2vec() -> None:
+def test_binary_equals_word2vecs_format() -> None:
     vectors = write_all("out.bin")
     header, rest = Path("out.bin").read_bytes().split(b"\n", 1)
     assert header == b"3 3"
@@ -174,7 +174,7 @@ def test_binary_is_that_of_word2vec() -> None:
     assert rest == b""
 
 
-def test_npz_has_words_and_vectors_and_takes_any_word() -> None:
+def test_npz_stores_any_word() -> None:
     vectors = write_all("out.npz")
     with np.load("out.npz") as found:
         assert found["words"].tolist() == ["the", "naïve", "東京"]
@@ -190,7 +190,7 @@ def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
     assert Path("out.metadata.tsv").read_text(encoding="utf-8") == "the\nnaïve\n東京\n"
     assert_allclose(np.loadtxt("out.tsv", delimiter="\t"), vectors, rtol=1e-5)
     Path("out.tsv").unlink()
-    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv exists already"):
+    with pytest.raises(OutputError, match=r"^out\.metadata\.tsv: exists already"):
         write_token_vectors("words.txt", "out.tsv", model="model")
 
 
@@ -225,7 +225,7 @@ def mean_by_hand(word: str, layers: list[int], at_most: int = 99) -> NDArray[np.
     ("layers", "rows"), [(None, [1, 2]), ("0", [0]), ("top", [2]), ("0,2", [0, 2])]
 )
 @pytest.mark.parametrize("batch_tokens", [1, 100])
-def test_a_vector_is_the_mean_over_the_uses(
+def test_a_vector_is_the_mean_over_the_occurrences(
     layers: str | None, rows: list[int], batch_tokens: int
 ) -> None:
     embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
@@ -237,7 +237,7 @@ def test_a_vector_is_the_mean_over_the_uses(
     assert_allclose(found.vectors, [mean_by_hand(word, rows) for word in counts], atol=1e-6)
 
 
-def test_rare_words_are_left_out_and_frequent_ones_cut_short() -> None:
+def test_rare_words_are_skipped_and_frequent_words_limited() -> None:
     embedder = ElmoEmbedder(model="model")
     found = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
     assert (found.words, found.counts) == (["the", "cat", "dog"], [3, 2, 2])
@@ -282,7 +282,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     source = elmo(
         *("word-vectors", "-q", "corpus.txt", "--corpus", "corpus.txt", *MODEL, "--overwrite")
     )
-    assert_fails(source, "corpus.txt is the input; choose another output")
+    assert_fails(source, "corpus.txt: the output is the input. Choose another output.")
     missing = elmo("word-vectors", "-q", "x.vec", "--corpus", "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     alone = elmo("word-vectors", "x.vec", *MODEL)

@@ -22,7 +22,7 @@ def run_python(code: str) -> str:
     ).stdout
 
 
-def test_version_is_that_of_the_package() -> None:
+def test_version_is_the_packages_version() -> None:
     for option in ("-V", "--version"):
         result = elmo(option)
         assert (result.exit_code, result.output) == (0, f"elmo {elmo_cli.__version__}\n")

@@ -188,7 +188,7 @@ def test_an_empty_text_gives_a_file_without_sentences() -> None:
 def test_an_output_is_replaced_with_overwrite_only() -> None:
     Path("out.hdf5").write_bytes(b"old")
     result = elmo("embed", "text", "out.hdf5", *TINY_MODEL)
-    assert_fails(result, "out.hdf5 exists already; --overwrite replaces it", loads=True)
+    assert_fails(result, "out.hdf5: exists already. Use --overwrite to replace it.", loads=True)
     assert Path("out.hdf5").read_bytes() == b"old"
     assert elmo("embed", "text", "out.hdf5", "--overwrite", *TINY_MODEL).exit_code == 0
     assert len(datasets("out.hdf5")) == 4
@@ -238,7 +238,7 @@ def test_a_vocabulary_that_is_not_read_is_misused() -> None:
     assert_no_output()
 
 
-def test_a_size_of_batches_that_does_nothing_is_heard() -> None:
+def test_batch_size_without_effect_logs_a_warning() -> None:
     size = ("--batch-size", "64")
     warning = "Warning: --batch-size has no effect without --state carry; see --batch-tokens."
     result = elmo("embed", "text", "out.hdf5", *size, *TINY_MODEL)
@@ -281,8 +281,8 @@ def test_an_output_that_cannot_be_written_is_an_error() -> None:
     Path("folder").mkdir()
     for output, message in (
         ("folder", "folder: expected an output file, found a directory"),
-        ("no/out.hdf5", "no/out.hdf5: the folder no does not exist; make it first"),
-        ("text/out", "text/out: the folder text does not exist; make it first"),
+        ("no/out.hdf5", "no/out.hdf5: the folder no does not exist. Create it first."),
+        ("text/out", "text/out: the folder text does not exist. Create it first."),
     ):
         assert_fails(elmo("embed", "text", output, *TINY_MODEL), message)
     long = "x" * 300

@@ -100,7 +100,7 @@ def test_the_tokens_of_pooled_sentences_are_counted() -> None:
 
 
 @pytest.mark.parametrize("mix", ["", "0.2,", "0.2;0.3", "a,b,c"])
-def test_a_mix_is_of_numbers(mix: str) -> None:
+def test_a_mix_requires_numbers(mix: str) -> None:
     result = elmo("embed", "text", "out.hdf5", "--mix", mix, *TINY_MODEL)
     assert_misused(
         result,

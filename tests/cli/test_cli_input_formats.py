@@ -35,7 +35,7 @@ def test_predict_reads_texts_from_a_file(table: Path) -> None:
     options = ["--file", str(table), "--text-column", "sentence", "--top", "1"]
     result = CliRunner().invoke(main, ["predict", *options])
     assert result.exit_code == 0, result.stderr
-    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["0", "1"]
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == ["line", "1", "2"]
 
 
 def test_predict_refuses_options_of_a_file_for_a_text() -> None:

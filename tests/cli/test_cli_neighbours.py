@@ -86,7 +86,7 @@ def test_the_cosines_of_all_formats_are_equal() -> None:
     assert cosines == [cosines[0]] * len(names)
 
 
-def test_the_sentence_itself_and_the_same_word_are_left_out() -> None:
+def test_the_sentence_itself_and_the_same_word_are_skipped() -> None:
     found = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
     assert {row[1] for row in found} == {"1", "4"}
     assert not [row for row in found if "[bank]" in row[2]]
@@ -102,9 +102,15 @@ def test_queries_come_from_standard_input() -> None:
     queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
     found = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
     fields = [line.split("\t") for line in found.stdout.splitlines()]
-    assert [field[0] for field in fields] == ["1", "1", "2", "2"]
+    header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
+    assert fields[0] == [*header, "sentence"]
+    assert [field[:2] for field in fields[1:]] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
     one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
-    assert [field[2:] for field in fields[:2]] == [row[1:] for row in one]
+    for field, row in zip(fields[1:3], one, strict=True):
+        assert field[3:6] == ["v.hdf5", row[1], ""]
+        words = field[8].split()
+        words[int(field[6])] = f"[{field[7]}]"
+        assert " ".join(words) == row[2]
     answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
     first, second = map(json.loads, answers.stdout.splitlines())
     assert first["query"] == {"tokens": NEW.split(), "word": "bank", "index": 3}
@@ -113,23 +119,66 @@ def test_queries_come_from_standard_input() -> None:
     assert first["neighbours"][0].keys() == {"cosine", "file", "line", "tokens", "word", "index"}
 
 
+@pytest.mark.parametrize("name", ["q.csv", "q.parquet", "-"])
+def test_queries_come_from_a_table(name: str) -> None:
+    sentences = [NEW, "The cat , she said ."]
+    table = f'number,word,said\n1,bank,{NEW}\n2,cat,"{sentences[1]}"\n'
+    Path("q.csv").write_text(table)
+    options = ["--text-column", "said", "--json", "--top", "2"]
+    if name == "-":
+        options += ["--input-format", "csv"]
+    if name == "q.parquet":
+        pyarrow = pytest.importorskip("pyarrow.csv")
+        found = pyarrow.read_csv("q.csv")
+        pytest.importorskip("pyarrow.parquet").write_table(found, name)
+    result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=table)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    for answer, word, sentence in zip(answers, ["bank", "cat"], sentences, strict=True):
+        one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
+        found, expected = answer["neighbours"], json.loads(one.stdout)["neighbours"]
+        assert [each.pop("cosine") for each in found] == pytest.approx(
+            [each.pop("cosine") for each in expected], abs=1e-6
+        )
+        assert found == expected
+
+
+def test_queries_of_pooled_sentences_need_no_word() -> None:
+    Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
+    result = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
+    one = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
+    assert json.loads(result.stdout) == json.loads(one.stdout)
+
+
+def test_a_wrong_table_of_queries_is_named() -> None:
+    Path("q.csv").write_text("text\na\n")
+    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
+    assert "Error: q.csv: no column 'word'. The columns are 'text'.\n" in result.stderr
+    Path("q.csv").write_text("word,text\ndog,a cat\n")
+    result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
+    assert "Error: q.csv, row 1: 'dog' is not a token of: a cat" in result.stderr
+    result = elmo("neighbours", "--queries", "text.txt", "v.hdf5")
+    assert "Error: text.txt: expected a table, found text. Name its format" in result.stderr
+
+
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
         "Error: standard input, line 2: expected a word and a sentence with a tab between, "
         "found no tab\n"
     )
-    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 10)
+    assert (result.exit_code, len(result.stdout.splitlines())) == (1, 11)
 
 
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
     found = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
     assert found[0][1:] == ["4", "The cat sat ."]
+    table = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1")
+    assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
     assert json.loads(answer.stdout)["query"] == {"tokens": NEW.split()}
 
 
-def test_layer_0_is_warned_of() -> None:
+def test_layer_0_logs_a_warning() -> None:
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
@@ -141,7 +190,8 @@ def test_layer_0_is_warned_of() -> None:
 def test_what_does_not_fit_is_refused_in_one_line() -> None:
     assert_misused(
         elmo("neighbours", "bank", NEW),
-        "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE...",
+        "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+        "FILE...",
     )
     assert_fails(
         elmo("neighbours", "robber", NEW, "v.hdf5"),

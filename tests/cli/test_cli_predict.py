@@ -33,9 +33,9 @@ def test_a_gap_may_touch_other_tokens() -> None:
 def test_lines_of_standard_input() -> None:
     stdin = "the cat\n\nthe ___ sat\n"
     rows = elmo("predict", "-", *MODEL, "--top", "2", "-q", stdin=stdin).stdout.splitlines()
-    assert [row.split("\t")[0] for row in rows] == ["0", "0", "1", "1", "2", "2"]
-    assert rows[0] == "0\t0.250000\t</S>"
-    assert rows[4].endswith("\tthe")
+    assert rows[:2] == ["line\trank\tword\tprobability", "1\t1\t</S>\t0.250000"]
+    assert [row.split("\t")[0] for row in rows[1:]] == ["1", "1", "2", "2", "3", "3"]
+    assert rows[5].startswith("3\t1\tthe\t")
     lines = elmo("predict", "-", *MODEL, "--json", "-q", "--backward", stdin=stdin).stdout
     assert [json.loads(line)["place"] for line in lines.splitlines()] == ["before", "before", "gap"]
 
@@ -55,14 +55,15 @@ def test_substitutes_of_each_token() -> None:
     assert [line.split()[-1] for line in alone] == ["sat", "the", "cat", "cat", "the", "cat"]
     result = elmo("predict", "-", *MODEL, "--each", "--top", "1", stdin="sat cat\n\nsat\n")
     rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert [[*row[:3], row[4]] for row in rows] == [
-        ["0", "1", "sat", "the"],
-        ["0", "2", "cat", "the"],
-        ["2", "1", "sat", "the"],
+    assert [row[:6] for row in rows] == [
+        ["line", "position", "token", "known", "rank", "word"],
+        ["1", "0", "sat", "1", "1", "the"],
+        ["1", "1", "cat", "1", "1", "the"],
+        ["3", "0", "sat", "1", "1", "the"],
     ]
     found = elmo("predict", "-", *MODEL, "--each", "--json", stdin="sat cat\n\n").stdout
     first, second = map(json.loads, found.splitlines())
-    assert second == {"tokens": [], "words": []}
+    assert second == {"line": 2, "tokens": [], "words": []}
     assert first["tokens"] == ["sat", "cat"]
     gap = json.loads(elmo("predict", "sat ___", *MODEL, "--json").stdout)["words"]
     assert first["words"] == [gap, gap]
@@ -116,7 +117,7 @@ def test_a_file_is_not_taken_for_the_text() -> None:
         ("a", ["--state", "carry"], "state 'carry': predictions start from zero or warm"),
     ],
 )
-def test_what_goes_wrong(text: str, options: list[str], message: str) -> None:
+def test_errors_are_one_line(text: str, options: list[str], message: str) -> None:
     assert_fails(elmo("predict", text, *MODEL, "-q", *options), message)
 
 
@@ -127,7 +128,8 @@ def test_a_model_without_softmax_is_an_error() -> None:
 
 def test_lines_before_a_wrong_one_are_answered() -> None:
     result = elmo("predict", "-", *MODEL, "--top", "1", stdin="The\ncat\n___ and ___\n")
-    assert (result.exit_code, result.stdout) == (1, "0\t0.250000\t</S>\n1\t0.250000\t</S>\n")
+    rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
+    assert (result.exit_code, result.stdout) == (1, rows)
     assert result.stderr.endswith(
         "Error: standard input, line 3: expected one gap (___), found 2, in: ___ and ___\n"
     )

@@ -43,30 +43,30 @@ def test_perplexity_as_json() -> None:
     assert found["known_words"]["backward"] == pytest.approx(2 ** (23 / 7))
 
 
-def test_a_line_a_sentence() -> None:
+def test_a_row_per_sentence() -> None:
     result = elmo("perplexity", "text.txt", *MODEL, "--per-sentence")
     header, *rows = [line.split("\t") for line in result.stdout.splitlines()]
-    assert header[:4] == ["sentence", "tokens", "unknown", "log_p_forward"]
-    assert [row[:3] for row in rows] == [["0", "3", "0"], ["1", "0", "0"], ["2", "3", "1"]]
+    assert header[:4] == ["line", "tokens", "unknown", "log_p_forward"]
+    assert [row[:3] for row in rows] == [["1", "3", "0"], ["2", "0", "0"], ["3", "3", "1"]]
     assert rows[0][3:] == ["-7.624619", "-9.010913", "6.727171", "9.513657", "8.000000"]
     assert rows[1][3:] == ["0.000000", "0.000000", "", "", ""]  # keeps its number
     assert result.stderr.endswith("6 tokens, perplexity 8.00 (average of directions)\n")
 
 
-def test_a_line_a_token_sums_to_the_sentences() -> None:
+def test_rows_of_tokens_add_up_to_sentences() -> None:
     arguments = ("perplexity", "text.txt", *MODEL, "--json")
     tokens = [json.loads(line) for line in elmo(*arguments, "--per-token").stdout.splitlines()]
     sentences = [
         json.loads(line) for line in elmo(*arguments, "--per-sentence").stdout.splitlines()
     ]
     assert [row["token"] for row in tokens[:5]] == ["<S>", "the", "cat", "sat", "</S>"]
-    assert [row["position"] for row in tokens] == [0, 1, 2, 3, 4] * 2
+    assert [row["position"] for row in tokens] == [-1, 0, 1, 2, 3] * 2
     assert (tokens[0]["log_p_forward"], tokens[4]["log_p_backward"]) == (None, None)
     assert [row["token"] for row in tokens if not row["known"]] == ["dog"]
     assert sentences[1]["forward"] is None
     for sentence in sentences:
         for name in ("log_p_forward", "log_p_backward"):
-            total = sum(row[name] or 0 for row in tokens if row["sentence"] == sentence["sentence"])
+            total = sum(row[name] or 0 for row in tokens if row["line"] == sentence["line"])
             assert total == pytest.approx(sentence[name])
 
 
@@ -75,11 +75,11 @@ def test_the_same_as_tsv() -> None:
     assert result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[:3] == [
-        "sentence\tposition\ttoken\tknown\tlog_p_forward\tlog_p_backward",
-        "0\t0\t<S>\t1\t\t-2.772589",
-        "0\t1\tthe\t1\t-1.386294\t-1.386294",
+        "line\tposition\ttoken\tknown\tlog_p_forward\tlog_p_backward",
+        "1\t-1\t<S>\t1\t\t-2.772589",
+        "1\t0\tthe\t1\t-1.386294\t-1.386294",
     ]
-    assert lines[5] == "0\t4\t</S>\t1\t-1.386294\t"
+    assert lines[5] == "1\t3\t</S>\t1\t-1.386294\t"
 
 
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
@@ -102,16 +102,16 @@ def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
 # Surprisal
 
 
-def test_surprisal_is_a_line_a_token() -> None:
+def test_surprisal_is_a_row_per_token() -> None:
     result = elmo("surprisal", "text.txt", *MODEL)
     assert result.stdout == (
-        "sentence_id\ttoken_id\ttoken\tsurprisal\tknown\n"
-        "1\t1\tthe\t2.000000\t1\n"
-        "1\t2\tcat\t3.000000\t1\n"
-        "1\t3\tsat\t4.000000\t1\n"
-        "3\t1\tthe\t2.000000\t1\n"
-        "3\t2\tdog\t3.000000\t0\n"
-        "3\t3\tsat\t4.000000\t1\n"
+        "line\tposition\ttoken\tsurprisal\tlog_frequency_by_rank\tlength\tknown\n"
+        "1\t0\tthe\t2.000000\t-3.299638\t3\t1\n"
+        "1\t1\tcat\t3.000000\t-3.591125\t3\t1\n"
+        "1\t2\tsat\t4.000000\t-3.833269\t3\t1\n"
+        "3\t0\tthe\t2.000000\t-3.299638\t3\t1\n"
+        "3\t1\tdog\t3.000000\t\t3\t0\n"
+        "3\t2\tsat\t4.000000\t-3.833269\t3\t1\n"
     )
     assert result.stderr == "Model: model\n6 tokens, 1 of them unknown\n"
     piped = elmo("surprisal", "-", *MODEL, "--direction", "backward", "-q", stdin=TEXT)
@@ -120,16 +120,17 @@ def test_surprisal_is_a_line_a_token() -> None:
 
 def test_the_entropy_is_a_column_more() -> None:
     header, first, *_ = elmo("surprisal", "text.txt", *MODEL, "--entropy").stdout.splitlines()
-    assert header == "sentence_id\ttoken_id\ttoken\tsurprisal\tknown\tentropy"
-    assert first == "1\t1\tthe\t2.000000\t1\t2.750000"
+    assert header.split("\t")[3:5] == ["surprisal", "entropy"]
+    assert first.split("\t")[3:5] == ["2.000000", "2.750000"]
 
 
 def test_surprisal_as_json_lines() -> None:
     result = elmo("surprisal", "text.txt", *MODEL, "--json", "--entropy")
     *_, dog, _ = map(json.loads, result.stdout.splitlines())
     assert dog == {
-        **{"sentence_id": 3, "token_id": 2, "token": "dog", "known": False},
+        **{"line": 3, "position": 1, "token": "dog", "known": False, "length": 3},
         **{"surprisal": pytest.approx(3), "entropy": pytest.approx(2.75)},
+        "log_frequency_by_rank": None,
     }
 
 
@@ -152,7 +153,7 @@ def test_an_empty_text_has_no_rows() -> None:
 
 
 @pytest.mark.parametrize("command", ["perplexity", "surprisal"])
-def test_what_goes_wrong(command: str) -> None:
+def test_errors_are_one_line(command: str) -> None:
     missing = elmo(command, "no.txt", *MODEL)
     assert_fails(missing, "no.txt: cannot read the input: No such file or directory")
     Path("latin.txt").write_bytes(b"the caf\xe9\n")

@@ -45,7 +45,7 @@ def facts_of(path: str) -> list[dict[str, Any]]:
     if path.endswith(".npz"):
         with np.load(path) as file:
             rows = [json.loads(line) for line in file["records.jsonl"].decode().splitlines()]
-            return [{**row, "activations": file[str(row["number"])]} for row in rows]
+            return [{**row, "activations": file[str(row["index"])]} for row in rows]
     if path.endswith(".parquet"):
         from pyarrow import parquet
 
@@ -56,8 +56,8 @@ def facts_of(path: str) -> list[dict[str, Any]]:
         found = []
         for number, (record, values) in enumerate(activations.records()):
             assert (activations.tokens(number) or []) == record.tokens
-            lines = {name: int(value) for name, value in record.attributes.items()}
-            facts = {"number": number, "sentence": record.text, "tokens": record.tokens}
+            lines = {name: int(value) + 1 for name, value in record.attributes.items()}
+            facts = {"index": number, "sentence": record.text, "tokens": record.tokens}
             found.append({**facts, **lines, "activations": values})
         return found
 
@@ -88,7 +88,7 @@ def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> No
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
     facts = facts_of(output[0])
     assert [row["sentence"] for row in facts] == SENTENCES
-    assert [row["line"] for row in facts] == [0, 0, 2]
+    assert [row["line"] for row in facts] == [1, 1, 3]
     assert [row["tokens"] for row in facts] == OF_SENTENCES
     assert_embedded(facts, OF_SENTENCES)
 
@@ -144,7 +144,7 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     assert "differs in tokenizer (moses:en there, none here)" in result.stderr
 
 
-def test_the_language_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.registry.PublishedModel.language_code", "fr")
     elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
     [row] = facts_of("out.jsonl")
@@ -164,18 +164,22 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     assert_fails(english, message)
 
 
-def test_perplexity_is_that_of_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sentencex")
     text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
     expected = elmo("perplexity", "-", "--per-token", stdin=text)
     cut = ("--tokenizer", "moses", "--split-sentences")
     found = elmo("perplexity", "raw.txt", "--per-token", *cut)
-    assert found.stdout == expected.stdout
+    # Sentences that were split have the number of the line in addition.
+    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    assert rows[0][:2] == ["line", "sentence_number"]
+    lines = ["\t".join(row[1:]).replace("sentence_number", "line") for row in rows]
+    assert lines == expected.stdout.splitlines()
     assert "Warning" not in found.stderr
     assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
-def test_word_vectors_are_those_of_the_tokens() -> None:
+def test_word_vectors_split_raw_text() -> None:
     pytest.importorskip("sentencex")
     Path("tokenized.txt").write_text("".join(" ".join(each) + "\n" for each in OF_SENTENCES))
     average = ("word-vectors", *TINY_MODEL, "--min-count", "1", "--corpus")

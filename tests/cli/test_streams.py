@@ -34,7 +34,7 @@ def run_shell(command: str, folder: Path) -> tuple[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
-def test_a_closed_standard_input_is_named(command: str, tmp_path: Path) -> None:
+def test_a_closed_standard_input_is_reported(command: str, tmp_path: Path) -> None:
     status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
     message = "Error: standard input is closed; name a file, or pipe a text into it\n"
     assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
@@ -99,7 +99,7 @@ def test_a_standard_output_in_another_encoding_is_an_error(tmp_path: Path) -> No
     status, printed = run_shell(f"PYTHONIOENCODING=latin1 elmo cosine bank {pair}", tmp_path)
     assert status == 1
     assert printed.splitlines()[-1].startswith("Error: standard output: 'latin-1' codec can't")
-    assert printed.endswith("; PYTHONIOENCODING=utf-8:replace has it take all text\n")
+    assert printed.endswith(". Set PYTHONIOENCODING=utf-8:replace to replace such characters.\n")
 
 
 def test_an_error_of_no_file_is_a_bug() -> None:

@@ -26,6 +26,8 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.errors import InputError
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import read_plan
 
 N_TIMINGS = os.environ.get("FUZZ_TIMINGS")
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -135,8 +137,9 @@ def plan_of_folder(expected: Expected) -> str | None:
         if "/out: " in str(error):
             return None
         raise
-    plan = json.loads(Path("out/_elmo/plan.json").read_text())
-    settings = plan["settings"]
+    plan = read_plan(Folder("out"))
+    assert plan is not None
+    settings = plan.settings
     key = (settings["state"], settings["layers"])
     name = next(name for name in STATES if (STATES[name], LAYERS[name]) == key)
     assert len(values) == len(expected[name])
@@ -146,7 +149,7 @@ def plan_of_folder(expected: Expected) -> str | None:
         json.loads(parquet.read_metadata(path).metadata[b"elmo"])["plan_sha256"]
         for path in Path("out").glob("part-*")
     }
-    assert hashes <= {plan["sha256"]}
+    assert hashes <= {plan.sha256}
     return name
 
 

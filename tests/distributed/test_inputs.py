@@ -242,7 +242,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         ("a.parquet", b"no parquet", "cannot read the Parquet file: Parquet magic bytes not found"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(
+def test_what_cannot_be_read_is_reported_with_its_line(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     path = tmp_path / name

@@ -184,7 +184,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
     assert_equal_to_embed()
 
 
-def test_a_part_that_ends_every_worker_is_left_out_and_named(address: str) -> None:
+def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
     said = output_of(DEADLY, address, str(TINY))
     assert said == f"{{2: '{text}: ended 2 workers. It is given up.'}}\n"
@@ -237,7 +237,7 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
     assert said[1].startswith(error)
 
 
-def test_a_worker_that_hangs_is_named_and_a_slow_one_is_not(address: str) -> None:
+def test_a_worker_that_hangs_is_reported_and_a_slow_one_is_not(address: str) -> None:
     for way in ("sleeps", "stops"):
         lines = output_of(HUNG, address, way).splitlines()
         # On a busy machine the worker starts late, and the run says so.

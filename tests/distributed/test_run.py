@@ -71,8 +71,8 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
         assert found.attributes["records"] == "40"
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
-    assert table.column("number").to_pylist() == list(range(40))
-    assert table.column_names == ["number", "sentence", "tokens", "activations"]
+    assert table.column("index").to_pylist() == list(range(40))
+    assert table.column_names == ["index", "sentence", "tokens", "activations"]
     assert json.loads(table.schema.metadata[b"elmo"])["model"] == str(TINY)
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_is_killed_resumes(number: int) -> None:
     assert before.items() <= parts_there().items()
     assert_equal_to_embed()
     names = {path.name for path in Path("out/_elmo").iterdir()}
-    assert names == {"plan.json", "complete.json", "run.json"}
+    assert names == {"plan.json", "complete.parquet"}
 
 
 @pytest.mark.slow
@@ -250,13 +250,11 @@ def test_a_run_is_known_to_others_however_long_its_part_takes(
 
     run_parts(folder, plan, settings, engine)
     assert len(times) == 3
-    note = read_note(folder, "_elmo/run.json")
-    assert note is not None
-    assert not note.is_at_work
+    assert read_note(folder, "_elmo/run.json") is None  # The folder is complete.
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
-def test_a_damaged_part_is_named_with_the_remedy(damage: str) -> None:
+def test_a_damaged_part_is_reported_with_the_remedy(damage: str) -> None:
     assert elmo(*RUN).exit_code == 0
     path = Path("out/part-00000004.parquet").resolve()
     content = path.read_bytes()
@@ -337,7 +335,7 @@ def test_a_folder_may_be_a_uri(folder: Path) -> None:
     assert "Error: nowhere://a/b: cannot open it: " in result.stderr
 
 
-def test_skipped_records_are_named_and_counted() -> None:
+def test_skipped_records_are_reported_and_counted() -> None:
     Path("text.txt").write_bytes(LINES.encode() + b"bad \xff\n" * 30)
     result = elmo(*RUN, "--skip-errors")
     assert result.exit_code == 0
@@ -396,13 +394,15 @@ def test_time_left_is_counted_in_minutes(seconds: float, text: str) -> None:
 
 
 def test_a_clock_that_is_ahead_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    assert elmo(*RUN).exit_code == 0
-    path = Path("out/_elmo/run.json")
+    half = (*RUN, "--shard", "1/2")
+    assert elmo(*half).exit_code == 0
+    path = Path("out/_elmo/run-1-2.json")
     note = json.loads(path.read_text())
+    assert not note["is_at_work"]
     path.write_text(json.dumps({**note, "time": time.time() + 86_400, "is_at_work": True}))
     result = elmo("distribute", "--status", "out")
     assert re.search(r"at a time that is 86,\d{3} seconds ahead of this clock", result.stdout)
-    assert elmo(*RUN).exit_code == 0
+    assert elmo(*half).exit_code == 0
     assert re.search("another run was at work at a time that is 86,.* ahead", caplog.text)
 
 

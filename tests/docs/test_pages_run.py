@@ -44,6 +44,7 @@ PAGES = (
     "docs/reading.md",
     "docs/sharing.md",
     "docs/surprisal.md",
+    "docs/tables.md",
     "docs/text.md",
     "docs/tfhub.md",
     "docs/torch.md",

@@ -72,7 +72,7 @@ def test_every_test_runs_that_has_data(folder: Path, capsys: pytest.CaptureFixtu
     assert printed.err == ""
 
 
-def test_missing_data_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_data_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plant(folder / "data")
     (folder / "data" / "index.sense").unlink()
     for path in folder.glob("data/*.conllu"):

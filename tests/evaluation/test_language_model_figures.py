@@ -36,7 +36,7 @@ def test_the_perplexity_counts_the_end_of_sentences() -> None:
     }
 
 
-def test_an_answer_for_another_word_is_noticed() -> None:
+def test_an_answer_for_another_word_is_an_error() -> None:
     with pytest.raises(ValueError, match="expected 'a'"):
         kneser_ney.perplexities(["a"], ["b=5 2 -1\t</s>=2 2 -1\tTotal: -2 OOV: 0"])
 

@@ -101,7 +101,7 @@ def test_a_word_of_several_tokens_has_their_mean() -> None:
 # Files.
 
 
-def test_semcor_is_read_as_it_is(tmp_path: Path) -> None:
+def test_original_semcor_is_read(tmp_path: Path) -> None:
     path = tmp_path / "br-a01"
     path.write_text(
         '<contextfile concordance="brown">\n<context filename="br-a01" paras="yes">\n'
@@ -129,7 +129,7 @@ def test_semcor_is_read_as_it_is(tmp_path: Path) -> None:
     assert second == SenseSentence(["."], [], "SemCor")
 
 
-def test_test_sets_are_read_as_they_are(tmp_path: Path) -> None:
+def test_original_test_sets_are_read(tmp_path: Path) -> None:
     path = tmp_path / "ALL.data.xml"
     path.write_text(
         '<?xml version="1.0" encoding="UTF-8" ?>\n<corpus lang="en">\n<text id="senseval2.d000">\n'

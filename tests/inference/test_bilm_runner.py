@@ -82,7 +82,7 @@ def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None
         assert_allclose(gradient, reference, atol=1e-5, rtol=1e-6)
 
 
-def test_float64_keeps_its_digits(bilm: BiLm) -> None:
+def test_float64_keeps_its_precision(bilm: BiLm) -> None:
     found = layers(BiLmRunner(), bilm.double())
     assert torch.equal(found, bilm(IDS).layers)
 
@@ -105,7 +105,7 @@ def test_copies_and_pickles_have_no_weights(bilm: BiLm) -> None:
         assert_fast_and_right(copied, bilm)
 
 
-def test_the_layers_serve_gradients_of_what_comes_after(bilm: BiLm) -> None:
+def test_layers_can_be_used_for_later_gradients(bilm: BiLm) -> None:
     weights = torch.ones(3, requires_grad=True)
     found = layers(BiLmRunner(), bilm)
     loss = (weights[:, None, None, None] * found).square().sum()

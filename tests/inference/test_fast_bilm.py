@@ -123,7 +123,7 @@ def test_fast_bilm_equals_the_readable_one_in_several_products(
     assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
 
 
-def test_the_fast_bilm_takes_the_lstms_out_of_the_readable_one(tmp_path: Path) -> None:
+def test_the_fast_bilm_removes_the_readable_lstms(tmp_path: Path) -> None:
     bilm = load_bilm(make_model(small_architecture(), 1, tmp_path))
     FastBiLm(bilm, compute_types("float32", CPU))
     assert len(bilm.forward_layers) == len(bilm.backward_layers) == 0
@@ -161,7 +161,7 @@ class OneDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("n_starts", [1, 3])
-def test_the_fast_bilm_keeps_to_its_device(precision: Any, n_starts: int, tmp_path: Path) -> None:
+def test_the_fast_bilm_stays_on_its_device(precision: Any, n_starts: int, tmp_path: Path) -> None:
     """Check the devices of all tensors on "meta", which has shapes without values."""
     bilm = load_bilm(make_model(small_architecture(n_layers=2), 1, tmp_path))
     tokens = np.array([[0, 1, 2, -1], [0, 1, 1, 2], [3, -1, -1, -1]])

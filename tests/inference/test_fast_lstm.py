@@ -81,7 +81,7 @@ def outputs(n: int, dim: int, dtype: torch.dtype = FLOAT) -> tuple[Tensor, Tenso
     spread=st.sampled_from([0.5, 5, 200]),
     seed=st.integers(0, 99),
 )
-def test_cells_are_those_of_the_formulas(
+def test_cells_follow_the_formulas(
     way: str,
     types: tuple[torch.dtype, torch.dtype],
     n: int,
@@ -125,7 +125,7 @@ def test_cells_are_those_of_the_formulas(
     in_table=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_a_step_is_that_of_the_formulas(
+def test_a_step_follows_the_formulas(
     way: str, n: int, dim: int, width: int, clip: float | None, in_table: bool, seed: int
 ) -> None:
     n_rows = n + 3

@@ -61,7 +61,7 @@ BFLOAT16_WAYS = (False, True) if linear._has_tiles() else (False,)
         st.integers(0, 20) | st.integers(250, 600), st.integers(1, 40) | st.integers(500, 2200)
     )
 )
-def test_a_product_in_c_is_that_of_float64(
+def test_a_product_in_c_equals_float64(
     dtype: torch.dtype, name: str, with_tiles: bool, product: Product
 ) -> None:
     inputs, weight = product.inputs.to(dtype), product.weight.to(dtype)
@@ -82,7 +82,7 @@ def test_a_product_in_c_is_that_of_float64(
 
 
 @pytest.mark.parametrize("dtype", COMPILED_TYPES)
-def test_rows_may_lie_apart_in_memory(dtype: torch.dtype) -> None:
+def test_rows_need_not_be_contiguous(dtype: torch.dtype) -> None:
     weight = random_tensor(64, 4).to(dtype)
     inputs = random_tensor(5, 8).to(dtype)[:, 2:6]
     tolerance = TOLERANCE if dtype == torch.float32 else 0.05
@@ -113,7 +113,7 @@ def test_packed_weights_can_be_unpacked(
 
 
 @needs_int8
-def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onednn_gets_few_different_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the rows of products: oneDNN stores a compiled product for each number of rows."""
     seen = set()
     pad_rows = int8._pad_rows
@@ -131,7 +131,7 @@ def test_onednn_meets_few_numbers_of_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("dtype", COMPILED_TYPES)
-def test_the_product_in_c_is_taken_where_there_is_one(dtype: torch.dtype) -> None:
+def test_the_product_in_c_is_used_if_it_was_compiled(dtype: torch.dtype) -> None:
     assert type(make_linear(torch.ones(3, 5, dtype=dtype))) is CompiledLinear
 
 
@@ -165,7 +165,7 @@ def test_int8_multiplies_rounded_values(product: Product) -> None:
 
 
 @needs_int8
-def test_int8_rounds_almost_all_values_alike() -> None:
+def test_int8_rounds_almost_all_values_equally() -> None:
     weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
     expected = product_of_rounded(inputs, weight)
     same = np.isclose(Int8Linear(weight)(inputs), expected, rtol=1e-4, atol=1e-4)

@@ -25,7 +25,7 @@ Array = NDArray[np.float32]
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20))
-def test_compute_window_returns_an_error_for_what_does_not_fit(sizes: list[int], room: int) -> None:
+def test_compute_window_returns_an_error_if_out_of_memory(sizes: list[int], room: int) -> None:
     def compute(batch: object) -> list[int]:
         assert isinstance(batch, list)
         if sum(sizes[index] for index in batch) > room:
@@ -93,7 +93,7 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
 
 
-def test_a_sentence_that_is_too_long_for_the_cpu_too_is_an_error() -> None:
+def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
     def compute(batch: object) -> list[int]:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -115,7 +115,9 @@ def golden_embedder() -> ElmoEmbedder:
     return ElmoEmbedder(model=TINY)
 
 
-def test_sentences_are_scored_by_halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_out_of_memory_is_scored_in_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_language_model(small_architecture(), 1, tmp_path)
     model = LanguageModel(model=tmp_path)
     sentences = [["the"], ["cat"] * 9, ["sat", "the"]]

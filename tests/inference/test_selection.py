@@ -75,7 +75,7 @@ def test_every_sentence_is_pooled_by_itself(
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 @pytest.mark.parametrize(("choice", "expected"), SELECTIONS)
-def test_a_selection_is_that_of_all_layers(
+def test_a_selection_equals_a_choice_from_all_layers(
     tiny: ElmoEmbedder,
     choice: dict[str, Any],
     expected: Callable[[Array], Array],
@@ -127,7 +127,7 @@ def test_half_precision_is_pooled_in_float32() -> None:
 # Selections, valid and contradictory
 
 
-def test_a_selection_says_what_it_is_of() -> None:
+def test_a_selection_describes_itself() -> None:
     assert attributes_of() == {"layers": "all"}
     assert attributes_of("0, 2", pooling="max") == {"layers": "0,2", "pooling": "max"}
     assert attributes_of(normalize=True) == {"layers": "all", "normalize": "True"}
@@ -172,7 +172,7 @@ def test_every_named_choice_of_layers_has_a_function() -> None:
         ({"mix": MIX, "gamma": np.nan}, "gamma: expected finite float32 numbers, found nan"),
     ],
 )
-def test_a_selection_that_is_none_is_refused_at_once(
+def test_an_invalid_selection_is_refused_at_once(
     tiny: ElmoEmbedder, choice: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -183,7 +183,7 @@ def test_a_selection_that_is_none_is_refused_at_once(
 @pytest.mark.parametrize(
     "text", ["", "both", "3", "-1", "0,", "0;1", "0,3", "1.0", "²", "ALL", "lstm0", "lstm3", "mix"]
 )
-def test_other_layers_are_refused_with_what_there_is(text: str) -> None:
+def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
     with pytest.raises(InputError) as caught:
         Selection(text).for_model(3)
     assert str(caught.value) == (

@@ -31,13 +31,12 @@ TOLERANCE = 1e-5
 
 
 def run(states: FixedStateEncoder | CarriedStateEncoder, batch: Sentences) -> dict[int, Array]:
-    """Return the layers of the sentences of a batch that have tokens, by slot."""
-    slots = [slot for slot, sentence in enumerate(batch) if sentence]
-    if not slots:
+    """Return the layers of each sentence of a batch by slot, if any sentence has tokens."""
+    if not any(batch):
         return {}
-    layers = states.run([list(batch[slot]) for slot in slots], slots)
-    parts = torch.split(layers, [len(batch[slot]) for slot in slots], dim=1)
-    return {slot: part.numpy() for slot, part in zip(slots, parts, strict=True)}
+    layers = states.run([list(sentence) for sentence in batch], range(len(batch)))
+    parts = torch.split(layers, [len(sentence) for sentence in batch], dim=1)
+    return {slot: part.numpy() for slot, part in enumerate(parts)}
 
 
 # Fixed starts

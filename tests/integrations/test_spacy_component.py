@@ -65,7 +65,7 @@ def test_layers_stand_side_by_side(embedder: ElmoEmbedder, layers: str, width: i
 
 
 @pytest.mark.filterwarnings("error")
-def test_two_tokens_of_one_form_are_as_alike_as_their_vectors() -> None:
+def test_tokens_of_one_form_compare_by_their_vectors() -> None:
     doc = pipeline("sentencizer")(TEXT)
     one, other = doc[4], doc[11]
     assert one.text == other.text == "bank"
@@ -126,7 +126,7 @@ def test_a_document_from_bytes_gets_its_hooks_back() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # lost hooks, and fork with threads
-def test_two_processes_give_the_same() -> None:
+def test_two_processes_give_equal_results() -> None:
     nlp = pipeline("sentencizer")
     expected = [doc.tensor for doc in nlp.pipe([TEXT, "A cat."])]
     found = list(nlp.pipe([TEXT, "A cat."], n_process=2))

@@ -90,7 +90,7 @@ def test_tokens_keep_the_places_of_their_padding(
         assert_outputs(hub(filled, lengths), expected)
 
 
-def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
+def test_the_outputs_equal_allennlps(golden: Golden) -> None:
     outputs = HubElmo(module=golden.bilm)(golden.sentences)
     for i, sentence in enumerate(golden.sentences):
         layers = golden.expected[f"stateless/{i}"][()]
@@ -111,7 +111,7 @@ def test_the_outputs_are_those_of_allennlp(golden: Golden) -> None:
 
 @settings(max_examples=15)
 @given(model=models(), batch=batches(max_size=5), padding=st.integers(0, 3))
-def test_any_model_and_padding_gives_the_same(
+def test_any_model_and_padding_gives_equal_results(
     model: RandomModel, batch: list[list[str]], padding: int
 ) -> None:
     hub = HubElmo(module=load_bilm(model.files))
@@ -174,14 +174,70 @@ def test_the_outputs_are_where_the_module_is(hub: HubElmo, tiny: ElmoEmbedder) -
     assert_outputs(outputs, expected_outputs(tiny, TOKENS, 8, hub))
 
 
+# TF-Hub's calls
+
+
+def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
+    expected = hub(PADDED, LENGTHS)
+    mapping = {"tokens": np.array(PADDED), "sequence_len": np.array(LENGTHS)}
+    for outputs in (
+        hub(mapping),
+        hub(inputs=mapping, signature="tokens", as_dict=True),
+        hub(PADDED, LENGTHS, signature="tokens"),
+    ):
+        assert outputs.keys() == expected.keys()
+        for name, values in expected.items():
+            assert torch.equal(outputs[name], values)
+
+
+def test_hub_elmo_returns_the_default_output(hub: HubElmo) -> None:
+    expected = hub(SENTENCES)["default"]
+    assert torch.equal(hub(SENTENCES, signature="default", as_dict=False), expected)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "signature", "message"),
+    [
+        (PADDED, "default", "signature default: expected sentences, found a value of type list."),
+        (SENTENCES, "tokens", "signature tokens: expected lists of tokens, found the string 'The"),
+        (SENTENCES, "words", "signature 'words': expected default or tokens"),
+        (
+            {"tokens": PADDED, "sequence_len": LENGTHS},
+            "default",
+            "signature default: expected sentences, found a value of type list.",
+        ),
+    ],
+)
+def test_hub_elmo_rejects_another_signature(
+    hub: HubElmo, inputs: Any, signature: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        hub(inputs, signature=signature)
+
+
 # Errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("The cat",), "expected a list of sentences, found one string"),
-        ((["The cat", ["Yes"]],), "expected sentences or lists of tokens, found both"),
+        (
+            ("The cat",),
+            "inputs: expected a list, found the string 'The cat'. Put it into a list.",
+        ),
+        ((["The cat", None],), "inputs[1]: expected a string, found None."),
+        (
+            (["The cat", ["Yes"]],),
+            "inputs[1]: expected a string, found a value of type list.",
+        ),
+        (
+            ({"tokens": PADDED},),
+            "inputs: expected the keys tokens and sequence_len, found tokens.",
+        ),
+        (
+            ({"tokens": PADDED, "sequence_len": LENGTHS}, LENGTHS),
+            "lengths: expected none with a mapping, which has sequence_len.",
+        ),
         (
             (["The cat"], [2]),
             "lengths: expected none with sentences, which are split on spaces",
@@ -189,9 +245,9 @@ def test_the_outputs_are_where_the_module_is(hub: HubElmo, tiny: ElmoEmbedder) -
         ((PADDED, [6, 1]), "lengths: expected 4, one a sentence, found 2"),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
-        ((PADDED, [6, 2, 0, 2]), "sentence 1: expected 2 tokens, found an empty one at 1"),
-        (([["a", None]],), "expected a sentence of strings, found NoneType as token 1"),
-        (([["a", "", "b", ""]],), "sentence 0: expected 3 tokens, found an empty one at 1"),
+        ((PADDED, [6, 2, 0, 2]), "inputs[1]: expected 2 tokens, found an empty one at 1"),
+        (([["a", None]],), "inputs[0][1]: expected a string, found None."),
+        (([["a", "", "b", ""]],), "inputs[0]: expected 3 tokens, found an empty one at 1"),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(
@@ -202,6 +258,6 @@ def test_inputs_that_do_not_fit_are_an_error(
     assert str(caught.value) == message
 
 
-def test_a_model_is_named_once(hub: HubElmo) -> None:
+def test_model_and_module_exclude_each_other(hub: HubElmo) -> None:
     with pytest.raises(ModelError, match=r"^expected model or module, found both$"):
         HubElmo(TINY, module=hub.bilm)

@@ -55,7 +55,7 @@ def model(folder: Path) -> LanguageModel:
 
 
 @given(tokens, seeds)
-def test_the_words_after_and_before_are_those_of_the_reference(
+def test_the_words_after_and_before_equal_the_reference(
     tmp_path_factory: pytest.TempPathFactory, text: list[str], seed: int
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
@@ -201,12 +201,12 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 # What goes wrong.
 
 
-def test_wrong_texts_and_numbers_are_named(folder: Path, model: LanguageModel) -> None:
+def test_wrong_texts_and_numbers_are_reported(folder: Path, model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^expected one gap \(___\), found 2, in: ___ a ___$"):
         predict_words(model, [[GAP, "a", GAP]])
-    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'. Split"):
         predict_words(model, ["the cat"])  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'; split"):
+    with pytest.raises(InputError, match=r"list of tokens, found the string 'the cat'. Split"):
         sample_sentences(model, "the cat")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)

@@ -1,8 +1,10 @@
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import reference
@@ -19,10 +21,12 @@ from strategies import (
     word_architectures,
 )
 
-from elmo_cli import LanguageModel
+from elmo_cli import ElmoEmbedder, LanguageModel
 from elmo_cli.errors import InputError, WeightsError
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scoring import SentenceScore
+from elmo_cli.pretrained.convert_weights import convert_weights
+from elmo_cli.pretrained.loading import describe_model
 
 SENTENCES = [["the", "cat", "sat"], [], ["a"], ["the", "dog", "<UNK>", "sat", "東京"], ["cat"] * 9]
 
@@ -65,7 +69,7 @@ def expected_scores(
 
 
 @given(st.one_of(architectures(), word_architectures()), seeds, batches())
-def test_scores_are_those_of_the_reference(
+def test_scores_equal_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     content: dict[str, Any],
     seed: int,
@@ -83,7 +87,32 @@ def test_scores_are_those_of_the_reference(
         assert_allclose(score.backward, values[1], atol=2e-5)
 
 
-def test_carried_state_is_that_of_the_reference(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["weights.hdf5", "weights.safetensors"])
+def test_one_file_may_hold_weights_and_softmax(folder: Path, tmp_path: Path, name: str) -> None:
+    expected = list(LanguageModel(model=folder).score(SENTENCES))
+    with h5py.File(tmp_path / "both.hdf5", "w") as both:
+        for path in (folder / "weights.hdf5", folder / "softmax.hdf5"):
+            with h5py.File(path) as file:
+                for group in file:
+                    file.copy(group, both)
+    model = tmp_path / "model"
+    model.mkdir()
+    convert_weights(tmp_path / "both.hdf5", model / name)
+    for other in ("options.json", "vocab.txt"):
+        shutil.copy(folder / other, model / other)
+    assert_same(list(LanguageModel(model=model).score(SENTENCES)), expected)
+    by_paths = LanguageModel(model / "options.json", model / name)
+    assert_same(list(by_paths.score(SENTENCES)), expected)
+    assert np.array_equal(
+        ElmoEmbedder(model=model).embed_sentence(["the"]),
+        ElmoEmbedder(model=folder).embed_sentence(["the"]),
+    )
+    assert describe_model(str(model))["files"]["softmax"]["path"] == str(model / name)
+    ElmoEmbedder(model=model).save_pretrained(tmp_path / "saved")
+    assert_same(list(LanguageModel(model=tmp_path / "saved").score(SENTENCES)), expected)
+
+
+def test_carried_state_equals_the_reference(folder: Path) -> None:
     model = LanguageModel(model=folder, state="carry")
     expected = expected_scores(folder, SENTENCES, carry=True)
     for score, values in zip(model.score(SENTENCES, batch_size=1), expected, strict=True):
@@ -162,7 +191,7 @@ def test_a_text_without_tokens_has_no_perplexity(folder: Path) -> None:
             measure_perplexity(model, sentences)
 
 
-def test_a_vocabulary_that_does_not_fit_is_named(folder: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_that_does_not_fit_is_reported(folder: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("\n".join([*WORDS, "more"]))
     with pytest.raises(WeightsError, match=r"does not fit a vocabulary of 9 words"):

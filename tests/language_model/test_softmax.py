@@ -85,7 +85,7 @@ def test_only_a_large_softmax_is_read_again_per_batch(
 
 
 @pytest.mark.cuda
-def test_a_gpu_gives_the_same(tmp_path: Path) -> None:
+def test_a_gpu_gives_equal_results(tmp_path: Path) -> None:
     weight, bias, contexts = arrays(1)
     write_softmax(tmp_path / "softmax.hdf5", weight, bias)
     there = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, torch.device("cuda"))
@@ -130,7 +130,7 @@ def test_what_is_written_is_read_back_however_many_rows_at_once(
     np.testing.assert_array_equal(np.concatenate(biases), BIAS.astype(dtype))
 
 
-def test_the_layout_is_that_of_the_published_file(path: Path) -> None:
+def test_the_layout_equals_the_published_file(path: Path) -> None:
     write_softmax(path, WEIGHT, BIAS)
     with h5py.File(path, "r") as file:
         assert list(file) == ["softmax"]
@@ -138,7 +138,7 @@ def test_the_layout_is_that_of_the_published_file(path: Path) -> None:
         np.testing.assert_array_equal(file["softmax"]["b"][:], BIAS)
 
 
-def test_every_mismatch_is_named(path: Path) -> None:
+def test_every_mismatch_is_reported(path: Path) -> None:
     write_softmax(path, WEIGHT, BIAS)
     assert message_of(path, 8, 4) == (
         " does not fit a vocabulary of 8 words and a projection_dim of 4: "
@@ -146,7 +146,7 @@ def test_every_mismatch_is_named(path: Path) -> None:
     )
 
 
-def test_other_files_are_named(path: Path) -> None:
+def test_other_files_are_reported(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["char_embed"] = WEIGHT
     assert message_of(path) == ": expected a softmax, found the weights of a biLM"

@@ -40,7 +40,7 @@ def expected_bits(folder: Path, sentence: list[str], *, backward: bool) -> np.nd
 
 
 @given(seeds, batches(), st.booleans())
-def test_surprisals_and_entropies_are_those_of_the_reference(
+def test_surprisals_and_entropies_equal_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     sentences: list[list[str]],

@@ -27,8 +27,7 @@ def run(
     """Return the layers of each sentence, boundaries included, and the final state."""
     output = bilm(bilm.sentence_ids(sentences), state)
     layers = [
-        output.layers[:, i, : len(sentence) + 2 if sentence else 0].numpy()
-        for i, sentence in enumerate(sentences)
+        output.layers[:, i, : len(sentence) + 2].numpy() for i, sentence in enumerate(sentences)
     ]
     return layers, output.state
 
@@ -114,14 +113,15 @@ def test_any_model_agrees_with_the_reference(
 
 
 @pytest.mark.parametrize("sentences", [[["a"], [], ["b", "c"]], [[], []]])
-def test_a_sentence_without_tokens_has_no_boundaries(
+def test_bilm_adds_boundaries_to_empty_sentences(
     golden: Golden, sentences: list[list[str]]
 ) -> None:
     output = golden.bilm(golden.bilm.sentence_ids(sentences))
-    expected = [len(sentence) + 2 if sentence else 0 for sentence in sentences]
+    expected = [len(sentence) + 2 for sentence in sentences]
     assert output.mask.sum(dim=1).tolist() == expected
-    assert output.layers.shape[2] == max(2, *expected)
-    assert not output.layers[:, 1].any()
+    assert output.layers.shape[2] == max(expected)
+    empty = golden.bilm(golden.bilm.sentence_ids([[]])).layers[:, 0]
+    assert_allclose(output.layers[:, 1, :2], empty, atol=TOLERANCE)
 
 
 # Construction

@@ -20,16 +20,16 @@ def test_every_token_has_the_row_of_the_reference(token: str) -> None:
     assert character_ids([token])[0].tolist() == expected
 
 
-def test_a_lone_surrogate_is_left_out() -> None:
+def test_a_lone_surrogate_is_skipped() -> None:
     np.testing.assert_array_equal(character_ids(["a\ud800b"]), character_ids(["ab"]))
 
 
-def test_rows_are_as_long_as_asked_for() -> None:
+def test_rows_have_the_given_length() -> None:
     assert character_ids(["abcdef"], max_characters=5).tolist() == [[259, 98, 99, 100, 260]]
 
 
 @given(batch=batches())
-def test_a_batch_holds_each_sentence_and_zeros_after_it(batch: list[list[str]]) -> None:
+def test_a_batch_pads_each_sentence_with_zeros(batch: list[list[str]]) -> None:
     ids = batch_to_ids(batch)
     assert ids.shape == (len(batch), max(map(len, batch)), 50)
     for row, sentence in zip(ids, batch, strict=True):

@@ -26,7 +26,7 @@ def test_one_step_is_the_formula_written_out() -> None:
 
 
 @pytest.mark.parametrize("bound", [None, 0, 0.0, 2])
-def test_a_bound_holds_both_ends_and_one_of_0_is_none(bound: float | None) -> None:
+def test_a_clip_bounds_both_signs_and_0_means_no_clip(bound: float | None) -> None:
     held = bound or 7
     assert clip(torch.tensor([-7, 0.5, 7]), bound).tolist() == [-held, 0.5, held]
 
@@ -40,7 +40,7 @@ def test_sequences_without_steps_end_where_they_start() -> None:
     assert torch.equal(ended.cell, states.cell)
 
 
-def test_the_given_state_is_left_as_it_is() -> None:
+def test_the_given_state_is_not_changed() -> None:
     lstm = Lstm(LstmOptions(4, 3, 1, cell_clip=0.1), projects=True).requires_grad_(False)
     states = LstmState(torch.randn(2, 3), torch.randn(2, 4))
     before = LstmState(*(values.clone() for values in states))
@@ -53,7 +53,7 @@ def test_the_given_state_is_left_as_it_is() -> None:
 
 
 @given(lengths=st.lists(st.integers(0, 7), max_size=8))
-def test_sentences_lie_packed_step_after_step(lengths: list[int]) -> None:
+def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
     order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
     rows = [
         (sentence, step)

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_readable_and_fast_they_give_the_figures_of_the_package(kind: str) -> None:
+def test_readable_and_fast_models_equal_the_package(kind: str) -> None:
     bilm = load(kind)
     layers, mask, _ = bilm(bilm.sentence_ids(SENTENCES))
     assert mask.sum(dim=1).tolist() == [len(sentence) + 2 for sentence in SENTENCES]
@@ -59,7 +59,7 @@ def test_readable_and_fast_they_give_the_figures_of_the_package(kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_carried_state_gives_the_figures_of_the_package(kind: str) -> None:
+def test_carried_state_equals_the_package(kind: str) -> None:
     carrying = embedder(kind, "carry")
     with h5py.File(MANY_LANGS / kind / "expected.hdf5") as expected:
         for n, batch in enumerate(json.loads(expected.attrs["batches"])):
@@ -68,7 +68,7 @@ def test_the_carried_state_gives_the_figures_of_the_package(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_module_takes_their_ids(kind: str) -> None:
+def test_the_module_takes_ids_of_many_langs(kind: str) -> None:
     module = Elmo(model=MANY_LANGS / kind, dropout=0.0, vocab_to_cache=["cat", "the", "<S>"])
     inputs = module.bilm.sentence_ids([["the", "cat"], ["dog"]])
     plain = module(inputs)
@@ -152,7 +152,7 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         ),
     ],
 )
-def test_a_file_that_is_missing_is_named(folder: Path, name: str, fault: str) -> None:
+def test_a_file_that_is_missing_is_reported(folder: Path, name: str, fault: str) -> None:
     (folder / "expected.hdf5").unlink()
     (folder / name).unlink()
     with pytest.raises(ElmoError, match=rf"{fault}[^\n]*$"):
@@ -169,9 +169,7 @@ def test_a_file_that_is_missing_is_named(folder: Path, name: str, fault: str) ->
         ("tiny.json", b'{"encoder": {"dim": "16"}}', r"encoder.dim: expected .*, found \"16\""),
     ],
 )
-def test_a_file_that_is_spoilt_is_named(
-    folder: Path, name: str, content: bytes, fault: str
-) -> None:
+def test_an_invalid_file_is_reported(folder: Path, name: str, content: bytes, fault: str) -> None:
     (folder / name).write_bytes(content)
     with pytest.raises(ElmoError, match=fault):
         load_bilm(find_model(folder))
@@ -186,7 +184,7 @@ def test_a_file_that_is_spoilt_is_named(
         (torch.full((6,), torch.nan), r"values that are not finite \(NaN or infinity\) in \['proj"),
     ],
 )
-def test_a_tensor_that_does_not_fit_is_named(folder: Path, value: object, fault: str) -> None:
+def test_a_tensor_that_does_not_fit_is_reported(folder: Path, value: object, fault: str) -> None:
     path = folder / "token_embedder.pkl"
     torch.save(torch.load(path, weights_only=True) | {"projection.bias": value}, path)
     with pytest.raises(ElmoError, match=rf"token_embedder.pkl[^\n]*{fault}[^\n]*$"):

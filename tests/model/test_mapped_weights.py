@@ -61,7 +61,7 @@ def written_again(files: ModelFiles, file: dict[str, Any], **tensor: Any) -> Pat
     return path
 
 
-def test_what_lies_in_a_file_as_float32_is_mapped(files: ModelFiles, mapped: list[Any]) -> None:
+def test_contiguous_float32_tensors_are_mapped(files: ModelFiles, mapped: list[Any]) -> None:
     assert_agrees_with_reference(files)
     n_tensors = len(reference.read_arrays(files.weights))
     assert len(mapped) == n_tensors
@@ -83,7 +83,7 @@ def test_what_lies_in_a_file_as_float32_is_mapped(files: ModelFiles, mapped: lis
         ({}, {"dtype": ">f4"}),
     ],
 )
-def test_what_lies_there_otherwise_is_read(
+def test_tensors_stored_otherwise_are_read(
     files: ModelFiles, file: dict[str, Any], tensor: dict[str, Any], mapped: list[Any]
 ) -> None:
     path = written_again(files, file, **tensor)
@@ -93,7 +93,7 @@ def test_what_lies_there_otherwise_is_read(
     assert (n_mapped > 0) == (not tensor)
 
 
-def test_a_file_system_that_maps_nothing_is_read(
+def test_files_are_read_if_the_file_system_cannot_map(
     files: ModelFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:
@@ -111,7 +111,7 @@ def test_small_tensors_are_read(
     assert [values.shape for values in mapped] == [(261, 2)]
 
 
-def test_what_is_written_to_weights_is_private(files: ModelFiles) -> None:
+def test_changes_of_mapped_weights_are_private(files: ModelFiles) -> None:
     content = files.weights.read_bytes()
     bilm, other = load_bilm(files), load_bilm(files)
     for parameter in bilm.parameters():

@@ -37,10 +37,28 @@ def test_every_key_of_a_golden_file_is_read() -> None:
     assert options.width == 20
 
 
-def test_keys_that_are_left_out_have_bilm_tfs_defaults() -> None:
-    options = parse_options({"lstm": {"dim": 4, "projection_dim": 2, "n_layers": 1}})
+def test_missing_keys_have_bilm_tfs_defaults() -> None:
+    options = parse_options({"lstm": {"dim": 4, "projection_dim": 2}})
     assert options.lstm == LstmOptions(4, 2, 1, None, None, use_skip_connections=False)
     assert options.char_cnn is None
+
+
+@pytest.mark.parametrize("is_null", [True, False])
+def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
+    content = small_architecture()
+    for section, key in (
+        ("lstm", "n_layers"),
+        ("lstm", "use_skip_connections"),
+        ("char_cnn", "n_highway"),
+        ("char_cnn", "max_characters_per_token"),
+    ):
+        content[section].pop(key, None)
+        if is_null:
+            content[section][key] = None
+    options = parse_options(content)
+    assert (options.lstm.n_layers, options.lstm.use_skip_connections) == (1, False)
+    assert options.char_cnn is not None
+    assert (options.char_cnn.n_highway, options.char_cnn.max_characters_per_token) == (0, 50)
 
 
 def test_keys_that_only_training_uses_are_ignored() -> None:
@@ -59,7 +77,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
         ("lstm.n_layers", 10**6, "expected a whole number, 1 to 1,000, found 1000000"),
         ("lstm.cell_clip", -1, "expected a number, 0 to 1e+38, or null, found -1"),
         ("lstm.proj_clip", 1e300, "expected a number, 0 to 1e+38, or null, found 1e+300"),
-        ("lstm.use_skip_connections", None, "expected true or false, found no value"),
+        ("lstm.use_skip_connections", "x", 'expected true or false, found "x"'),
         ("char_cnn.embedding", {}, 'expected {"dim": a whole number, 1 to 100,000}, found {}'),
         ("char_cnn.n_highway", -1, "expected a whole number, 0 to 1,000, found -1"),
         ("char_cnn.activation", "gelu", 'expected "relu" or "tanh", found "gelu"'),
@@ -71,11 +89,11 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
         ("char_cnn", "x", 'expected an object, found "x"'),
     ],
 )
-def test_a_value_that_is_not_right_is_named(name: str, value: Any, fault: str) -> None:
+def test_an_invalid_value_is_reported(name: str, value: Any, fault: str) -> None:
     assert faults_of(replaced(name, value)) == f"{name}: {fault}"
 
 
-def test_all_faults_are_named_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     content = replaced("lstm.dim", 0)
     del content["lstm"]["projection_dim"]
     content["char_cnn"] = {"embedding": {"dim": 2}, "activation": "gelu", "n_highway": 1}
@@ -87,7 +105,7 @@ def test_all_faults_are_named_at_once() -> None:
     )
 
 
-def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
+def test_an_error_in_a_file_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "options.json"
     with pytest.raises(OptionsError, match=rf"^{path}: cannot read the options: No such file or"):
         read_options(path)
@@ -104,7 +122,7 @@ def test_a_fault_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
         (b"[]", "a JSON object, found []"),
     ],
 )
-def test_a_file_that_is_not_json_is_named(tmp_path: Path, content: bytes, fault: str) -> None:
+def test_a_file_that_is_not_json_is_reported(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "options.json"
     path.write_bytes(content)
     with pytest.raises(OptionsError, match=re.escape(f"{path}: expected {fault}")):

@@ -66,7 +66,7 @@ def results(lstm: Lstm, sizes: Sequence[int], n_more: int = 0, *, by_steps: bool
     proj_clip=clips,
     projects=st.booleans(),
 )
-def test_numbers_and_gradients_are_those_of_the_readable_lstm(
+def test_outputs_and_gradients_equal_the_readable_lstm(
     capability: str,
     sizes: list[int],
     n_more: int,
@@ -92,7 +92,7 @@ def test_gradients_of_gradients_are_refused() -> None:
         torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
 
 
-def test_gradients_may_be_asked_for_again() -> None:
+def test_a_second_backward_pass_is_possible() -> None:
     lstm, inputs = random_lstm(), random_tensor(3, 3)
     total = lstm(inputs, [2, 1])[0].sum()
     first, second = (
@@ -116,7 +116,7 @@ def test_autocast_is_as_precise_as_in_the_readable_lstm(capability: str, project
         assert 0 < error < 2 * its_error + 0.002
 
 
-def test_gradients_lie_in_memory_as_their_weights_do() -> None:
+def test_gradients_have_the_memory_layout_of_their_weights() -> None:
     lstm = random_lstm()
     expected = results(lstm, [2, 1], by_steps=False)
     for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]

@@ -8,12 +8,12 @@ from elmo_cli.errors import ElmoError
 from elmo_cli.model.scalar_mix import ScalarMix
 
 
-def test_layer_norm_of_nothing_but_padding_is_finite() -> None:
+def test_layer_norm_of_padding_alone_is_finite() -> None:
     mixed = ScalarMix(1, do_layer_norm=True)([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
     assert mixed.isfinite().all()
 
 
-def test_layer_norm_holds_in_half_precision() -> None:
+def test_layer_norm_works_in_half_precision() -> None:
     layer = 200 * torch.randn(4, 50, 16)
     mix = ScalarMix(1, do_layer_norm=True)
     assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)

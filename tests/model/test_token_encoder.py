@@ -74,10 +74,11 @@ def test_leaving_out_padding_changes_nothing(
     ids = encoder.token_ids(tokens)
     every_position = encoder.convolve(encoder.char_embedding(ids))
     (highway,) = encoder.highways
+    assert encoder.projection is not None
     assert_allclose(encoder(ids), encoder.projection(highway(every_position)), atol=1e-6)
 
 
-def test_tokens_of_like_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_of_similar_length_are_convolved_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", 2)
     encoder = small_encoder([[3, 2]])
     shapes: list[tuple[int, ...]] = []

@@ -22,8 +22,10 @@ def test_words_have_line_numbers_and_unknown_words_unks() -> None:
         "<S>\r\n</S>\r\n<UNK>\r\nthe\r\n",
         "\ufeff<S>\n</S>\n<UNK>\nthe\n",
         "<S>\n</S>\n<UNK>\nthe\n\n",
+        "<S>\n</S>\n!!!MAXTERMID\n<UNK>\nthe\n",
+        "<S>\n</S>\n<UNK>\nthe\n!!!MAXTERMID",
     ],
-    ids=["no last line end", "CR LF", "byte order mark", "blank last line"],
+    ids=["no last line end", "CR LF", "byte order mark", "blank last line", "mark", "last mark"],
 )
 def test_files_of_other_editors_are_read(tmp_path: Path, content: str) -> None:
     path = tmp_path / "vocab.txt"
@@ -37,7 +39,7 @@ def test_a_vocabulary_may_be_compressed(tmp_path: Path) -> None:
     assert read_vocabulary(path).words == WORDS
 
 
-def test_all_special_words_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_all_special_words_that_are_missing_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "vocab.txt"
     with pytest.raises(InputError, match=f"^{path}: cannot read the vocabulary: No such file or"):
         read_vocabulary(path)

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import WORDS, RandomModel, make_model, models, small_architecture
 
+from elmo_cli import ElmoEmbedder
 from elmo_cli.errors import ModelError, OutputError, WeightsError
 from elmo_cli.model.options import read_options
 from elmo_cli.model.weights import read_weights, write_weights
-from elmo_cli.pretrained.loading import find_model, load_bilm
+from elmo_cli.pretrained.loading import describe_model, find_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 
 CELL = "RNN_{}/RNN/MultiRNNCell/Cell{}/LSTMCell/{}"
@@ -63,6 +64,24 @@ def test_a_model_needs_no_projection_where_its_sizes_are_equal(tmp_path: Path) -
     assert_agrees_with_reference(files, content)
 
 
+@pytest.mark.parametrize("projects_features", [True, False])
+@pytest.mark.parametrize("n_highway", [2, None])
+def test_a_model_may_have_no_highway_and_no_projection(
+    tmp_path: Path, n_highway: int | None, projects_features: bool
+) -> None:
+    content = small_architecture(projection_dim=6)
+    content["char_cnn"]["n_highway"] = n_highway
+    del content["lstm"]["n_layers"]
+    files = make_model(content, 2, tmp_path, projects_features=projects_features)
+    assert_agrees_with_reference(files, content)
+    n_expected = sum(map(np.size, reference.read_arrays(files.weights).values()))
+    assert describe_model(str(tmp_path))["parameters"] == n_expected
+    fast = ElmoEmbedder(files.options, files.weights).embed_sentence(["the", "cat"])
+    readable = load_bilm(files)
+    expected = readable(readable.sentence_ids([["the", "cat"]])).layers[:, 0, 1:-1]
+    assert_allclose(fast, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", ">f4"])
 def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype: str) -> None:
     content = small_architecture()
@@ -73,7 +92,7 @@ def test_weights_of_other_number_types_are_read_as_float32(tmp_path: Path, dtype
 
 @settings(max_examples=10)
 @given(model=models())
-def test_what_is_written_is_what_was_read(model: RandomModel) -> None:
+def test_written_weights_equal_the_weights_read(model: RandomModel) -> None:
     weights = model.files.weights
     write_weights(weights.with_name("copy.hdf5"), load_bilm(model.files))
     original = reference.read_arrays(weights)
@@ -105,7 +124,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
         (b"<html>404</html>", "file signature not found"),
     ],
 )
-def test_a_file_that_is_cut_off_or_another_is_named(
+def test_truncated_and_other_files_are_reported(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
@@ -117,7 +136,7 @@ def test_a_file_that_is_cut_off_or_another_is_named(
     )
 
 
-def test_a_file_of_activations_is_named_as_such() -> None:
+def test_a_file_of_activations_is_recognized() -> None:
     assert message_of(MODEL / "allennlp-all.hdf5") == (
         ": expected the weights of a biLM, found activations, as `elmo embed` writes them"
     )
@@ -127,7 +146,7 @@ def test_a_file_of_activations_is_named_as_such() -> None:
     ("names", "found"),
     [(["softmax/W", "softmax/b"], "a softmax"), (["images", "labels"], "images, labels")],
 )
-def test_another_hdf5_file_is_named_by_what_it_holds(
+def test_another_hdf5_file_is_reported_with_its_content(
     tmp_path: Path, names: list[str], found: str
 ) -> None:
     path = tmp_path / "weights.hdf5"
@@ -140,7 +159,7 @@ def test_another_hdf5_file_is_named_by_what_it_holds(
 # Files that do not fit
 
 
-def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
+def test_all_mismatches_are_reported_together(tmp_path: Path) -> None:
     def edit(file: h5py.File) -> None:
         del file["CNN/b_cnn_1"]
         del file["char_embed"]
@@ -152,7 +171,7 @@ def test_all_mismatches_are_named_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_word_level_model_without_its_vocabulary_is_named(tmp_path: Path) -> None:
+def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -> None:
     files = make_model({"lstm": small_architecture()["lstm"]}, 3, tmp_path)
     with pytest.raises(ModelError) as caught:
         load_bilm(ModelFiles(files.name, files.options, files.weights))
@@ -216,7 +235,7 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     assert any("not a valid weights file: " in message for message in messages)
 
 
-def test_a_bug_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(values: object) -> None:
         raise TypeError("a bug")
 

@@ -184,7 +184,7 @@ def test_what_is_no_file_of_activations_is_refused(name: str, tmp_path: Path) ->
 
 
 @layouts
-def test_a_file_that_is_cut_off_is_called_damaged(layout: str, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_is_reported_as_damaged(layout: str, tmp_path: Path) -> None:
     write(lines(*"abcdefgh"), tmp_path / "out", layout)
     content = (tmp_path / "out").read_bytes()
     for length in range(100, len(content), len(content) // 9):
@@ -194,7 +194,7 @@ def test_a_file_that_is_cut_off_is_called_damaged(layout: str, tmp_path: Path) -
 
 
 @layouts
-def test_a_file_that_was_closed_is_called_so(layout: str, tmp_path: Path) -> None:
+def test_a_file_that_was_closed_is_reported(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b", "c"), tmp_path / "out.hdf5", layout)
     with open_activations(tmp_path / "out.hdf5") as activations:
         assert len(list(activations)) == 3

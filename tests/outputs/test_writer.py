@@ -136,7 +136,7 @@ def test_stopped_runs_write_an_equal_file_with_many_records(
 @pytest.mark.parametrize("n_good", [0, 5, 30])
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(errno.ENOSPC, "; make room and run the command again"), (errno.EIO, "")],
+    [(errno.ENOSPC, ". Make room and run the command again."), (errno.EIO, "")],
 )
 def test_a_disk_that_fails_is_an_error_whenever_it_does(
     n_good: int, number: int, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +193,7 @@ def test_the_input_is_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("a line\n")
     (tmp_path / "link").symlink_to(path)
-    with pytest.raises(OutputError, match="is the input; choose another output"):
+    with pytest.raises(OutputError, match="the output is the input"):
         check_output(tmp_path / "link", overwrite=True, source=path)
     check_output(tmp_path / "new", overwrite=True, source=path)
 
@@ -216,7 +216,7 @@ def test_errors_of_other_kinds_are_not_called_damage(
         assert writer.n_records == 1  # it is all there
 
 
-def test_an_unfinished_file_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+def test_an_unfinished_file_that_is_damaged_is_reported(tmp_path: Path) -> None:
     with open_writer(tmp_path / "out", layout="packed") as writer:
         writer.write(line_record("a"), values())
         writer.checkpoint({"place": ["1", ""]})
@@ -230,7 +230,7 @@ def test_an_unfinished_file_that_is_damaged_is_called_so(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
-def test_many_lines_are_said_to_be_better_packed_once(
+def test_many_lines_log_one_hint_at_the_packed_layout(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.allennlp.MANY_RECORDS", 3)

@@ -62,7 +62,7 @@ def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     assert found.read_bytes() == b"/etc/passwd"
 
 
-def test_a_zip_file_without_a_model_is_named(tmp_path: Path) -> None:
+def test_a_zip_file_without_a_model_is_reported(tmp_path: Path) -> None:
     path = zip_with(tmp_path / "other.zip", {"options.json": OPTIONS, "text.doc": b""})
     with pytest.raises(ModelError) as caught:
         find_model(path)

@@ -19,7 +19,7 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
     assert (files.softmax, files.vocabulary) == (folder / "softmax.hdf5", folder / "vocab.txt")
 
 
-def test_the_bundled_model_is_one_when_it_has_a_softmax(
+def test_the_bundled_model_may_have_a_softmax(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_with(tmp_path / "mini", *MODEL, "vocab.txt", "softmax.hdf5")
@@ -30,7 +30,7 @@ def test_the_bundled_model_is_one_when_it_has_a_softmax(
         choose_model("small", with_softmax=True)
 
 
-def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:
+def test_single_files_take_precedence(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL, "vocab.txt", "softmax.hdf5")
     other = folder_with(tmp_path / "other", "s.hdf5", "v.txt")
     files = choose_model(folder, None, None, other / "v.txt", other / "s.hdf5", with_softmax=True)
@@ -41,7 +41,7 @@ def test_files_named_one_by_one_come_first(tmp_path: Path) -> None:
     assert files.vocabulary == other / "vocab.txt"
 
 
-def test_a_softmax_or_a_vocabulary_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_softmax_or_vocabulary_is_reported(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", *MODEL)
     with pytest.raises(ModelError) as caught:
         choose_model(str(folder), with_softmax=True)

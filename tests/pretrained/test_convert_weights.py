@@ -63,7 +63,7 @@ def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(tmp_path: Path) -> Non
                     assert last[name][()].tobytes() == first[name][()].tobytes()
 
 
-def test_the_file_says_what_it_was_made_of(tmp_path: Path, converted: Path) -> None:
+def test_the_file_records_its_source(tmp_path: Path, converted: Path) -> None:
     expected = {
         "source_sha256": sha256(WEIGHTS),
         "dtype": "float32",
@@ -94,7 +94,7 @@ def test_float16_takes_half_the_bytes_and_is_precise(tmp_path: Path, suffix: str
     assert_allclose(found, expected, atol=2e-3)
 
 
-def test_values_that_are_too_large_for_float16_are_named(tmp_path: Path) -> None:
+def test_values_that_are_too_large_for_float16_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
     tensors = {
         "char_embed": np.array([1, -1e9], np.float32),
@@ -159,7 +159,7 @@ def test_a_missing_package_is_an_error_with_its_installation(
         lambda content: content.replace(b"[261,", b"[262,", 1),
     ],
 )
-def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_file_is_reported(converted: Path, damage: Callable[[bytes], bytes]) -> None:
     converted.write_bytes(damage(converted.read_bytes()))
     message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
     with pytest.raises(WeightsError, match=message):
@@ -169,7 +169,7 @@ def test_a_damaged_file_is_named(converted: Path, damage: Callable[[bytes], byte
 # The command.
 
 
-def test_the_command_says_one_line_on_standard_error(tmp_path: Path) -> None:
+def test_the_command_logs_one_line(tmp_path: Path) -> None:
     target = tmp_path / "weights.safetensors"
     result = elmo("convert", WEIGHTS, target)
     n_tensors = len(reference.read_arrays(WEIGHTS))
@@ -190,11 +190,11 @@ def test_a_file_is_not_converted_in_its_place(tmp_path: Path) -> None:
     (tmp_path / "link.hdf5").symlink_to(path)
     for target in (path, tmp_path / "link.hdf5"):
         result = elmo("convert", path, target, "--dtype", "float16", "--overwrite")
-        assert_fails(result, f"{target} is the input; choose another output")
+        assert_fails(result, f"{target}: the output is the input. Choose another output.")
     assert sha256(path) == sha256(WEIGHTS)
 
 
-def test_wrong_usage_is_wrong_usage(tmp_path: Path) -> None:
+def test_wrong_usage_has_exit_status_2(tmp_path: Path) -> None:
     advice = "expected a name that ends in .hdf5, .h5, .safetensors"
     assert_fails(elmo("convert", WEIGHTS, "out.parquet"), f"out.parquet: {advice}")
     assert_fails(elmo("convert", WEIGHTS, "-"), f"-: {advice}")

@@ -24,7 +24,7 @@ TEXT = ["The", "river", "rose", "in", "a", "night", "."] * 4
         ("SeqVec", TEXT, "text, but the model SeqVec was trained on proteins. --model original"),
     ],
 )
-def test_the_other_domain_is_warned_of_once(
+def test_another_domain_logs_one_warning(
     model: str, tokens: Sentence, expected: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     records = [Record("", tokens)] * 3

@@ -100,7 +100,7 @@ def test_the_next_mirror_is_tried(
     assert_nothing_left(destination)
 
 
-def test_the_error_names_every_url_and_the_place(site: Site, destination: Path) -> None:
+def test_the_error_names_every_url_and_the_path(site: Site, destination: Path) -> None:
     first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
     with pytest.raises(ModelError) as caught:
         download_file([first, second], destination, read_options)
@@ -130,12 +130,12 @@ def test_http_must_be_allowed(
 
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
-def test_a_url_that_gives_nothing_is_one_line(destination: Path, url: str) -> None:
+def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
     with pytest.raises(ModelError, match=r"^cannot download weights.hdf5, tried [^<>\n]*$"):
         download_file([url], destination, no_check)
 
 
-def test_a_full_disk_is_one_line(
+def test_a_full_disk_is_a_one_line_error(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, mode: str) -> Any:
@@ -149,7 +149,7 @@ def test_a_full_disk_is_one_line(
         download_file([url], destination, no_check)
 
 
-def test_a_bug_is_no_bad_mirror(site: Site, destination: Path) -> None:
+def test_a_bug_is_not_reported_as_a_bad_mirror(site: Site, destination: Path) -> None:
     def fails(path: Path) -> None:
         raise TypeError("a bug")
 

@@ -42,7 +42,7 @@ def saved(tmp_path: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
 
 
-def test_a_model_of_the_hub_is_that_which_was_saved(site: Site, saved: dict[str, bytes]) -> None:
+def test_a_model_of_the_hub_equals_the_saved_model(site: Site, saved: dict[str, bytes]) -> None:
     assert set(saved) == {"config.json", "model.safetensors", "README.md"}
     put_model_on_hub(site, "somebody/tiny-elmo", {**saved, "pytorch_model.bin": b"pickle"})
     expected = ElmoEmbedder(model=TINY).embed_sentence(SENTENCE)
@@ -70,7 +70,7 @@ def test_the_command_takes_a_model_of_the_hub(
     assert f'"path": "{folder}' in elmo("info", f"{NAME}@{COMMIT}", "--json").stdout
 
 
-def test_the_softmax_is_taken_where_words_are_predicted(site: Site, tmp_path: Path) -> None:
+def test_the_softmax_is_downloaded_only_to_predict_words(site: Site, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     save_model(make_language_model(small_architecture(), 0, tmp_path / "model"), tmp_path / "new")
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
@@ -82,7 +82,7 @@ def test_the_softmax_is_taken_where_words_are_predicted(site: Site, tmp_path: Pa
     assert (files.softmax.name, files.vocabulary.name) == ("softmax.safetensors", "vocab.txt")
 
 
-def test_what_is_not_there_is_named(site: Site, saved: dict[str, bytes]) -> None:
+def test_missing_models_of_the_hub_are_reported(site: Site, saved: dict[str, bytes]) -> None:
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
     message = f"{NAME}2: no such model on the hub. For a private model run `hf auth login` first."
     api = "/api/models/somebody/tiny-elmo"
@@ -105,14 +105,14 @@ def test_what_is_not_there_is_named(site: Site, saved: dict[str, bytes]) -> None
         ElmoEmbedder.from_pretrained("mni")
 
 
-def test_a_hub_that_fails_is_one_line(site: Site) -> None:
+def test_a_failing_hub_is_a_one_line_error(site: Site) -> None:
     site.close()
     with pytest.raises(ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"):
         find_model(NAME)
 
 
 def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:
-    with pytest.raises(ElmoError, match=r"config.json exists already"):
+    with pytest.raises(ElmoError, match=r"config.json: exists already"):
         ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved")
     with pytest.raises(ElmoError, match=r"config.json: cannot write the output: File exists$"):
         ElmoEmbedder(model=TINY).save_pretrained(tmp_path / "saved" / "config.json")

@@ -80,7 +80,7 @@ def test_the_environment_names_another_default(
         ),
     ],
 )
-def test_a_name_that_is_none_is_refused(name: str | Path, message: str) -> None:
+def test_an_unknown_name_is_refused(name: str | Path, message: str) -> None:
     with pytest.raises(ModelError, match=rf"^{message}$"):
         find_model(name)
 
@@ -120,7 +120,7 @@ def test_the_softmax_comes_on_demand(published: PublishedModel, site: Site) -> N
     assert find_model("tiny") == files
 
 
-def test_a_download_that_breaks_off_leaves_nothing(
+def test_an_interrupted_download_leaves_no_file(
     published: PublishedModel, site: Site, cache: Path, weights: bytes
 ) -> None:
     site.answers["/weights.hdf5"] = [breaks_off(100)]
@@ -162,7 +162,7 @@ def test_a_model_is_found_in_a_published_zip(
     assert site.requests == []
 
 
-def test_single_files_are_the_second_way(
+def test_single_files_are_tried_after_the_archive(
     site: Site, published: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(replace(published, name="both", archive=(site.url + "/gone.zip",)), monkeypatch)
@@ -175,7 +175,7 @@ def test_single_files_are_the_second_way(
 # Files and URLs.
 
 
-def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
     files = choose_model(None, str(folder / "o.json"), folder / "w.hdf5")
     assert files.options == folder / "o.json"
@@ -199,7 +199,7 @@ def test_urls_are_downloaded_once(site: Site, cache: Path, weights: bytes) -> No
     assert len(site.requests) == n_requests
 
 
-def test_known_urls_are_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
+def test_known_urls_lead_to_the_model(published: PublishedModel, site: Site, cache: Path) -> None:
     files = choose_model(None, published.options[0], published.weights[0])
     assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
     assert files.language == "en"

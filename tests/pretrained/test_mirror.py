@@ -84,7 +84,7 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
     assert find_model("tiny", with_softmax=True).softmax is not None
 
 
-def test_damaged_mirror_is_named_and_leaves_nothing(
+def test_a_damaged_mirror_is_reported_and_leaves_no_file(
     published: PublishedModel,
     mirror: Path,
     cache: Path,
@@ -198,7 +198,7 @@ def test_download_from_refuses_other_and_incomplete_models(
         assert find_files(cache) == []
     assert_fails(
         elmo("download", "mini", "--from", TINY),
-        "mini: the model is bundled with elmo-cli. Nothing is needed.",
+        "mini: the model is bundled with elmo-cli. Import is unnecessary.",
     )
     assert "Did you mean original?" in elmo("download", "orignal", "--from", TINY).stderr
 

@@ -121,7 +121,7 @@ def test_any_bytes_are_no_gzip(content: bytes, name: str) -> None:
 
 
 @given(content=contents)
-def test_any_bytes_as_options_or_weights_are_named(content: bytes) -> None:
+def test_any_bytes_as_options_or_weights_are_reported(content: bytes) -> None:
     with folder():
         Path("text").write_text("the cat\n")
         for name in ("options.json", "weights.hdf5", "weights.safetensors", "model.zip"):
@@ -136,7 +136,7 @@ def test_any_bytes_as_options_or_weights_are_named(content: bytes) -> None:
 
 
 @given(partial=contents, log=contents)
-def test_any_bytes_beside_an_output_are_named_or_no_obstacle(partial: bytes, log: bytes) -> None:
+def test_any_bytes_beside_an_output_are_reported_or_no_obstacle(partial: bytes, log: bytes) -> None:
     with folder():
         Path("text").write_text("the cat\n\nsat\n")
         Path("out.partial").write_bytes(partial)

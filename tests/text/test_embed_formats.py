@@ -115,7 +115,7 @@ def test_json_lines_go_in_and_out_of_a_pipe() -> None:
     arguments = ("embed", "-", "-", *TINY_MODEL, "--input-format", "jsonl", "--format", "jsonl")
     result = elmo(*arguments, "--pooling", "mean", "--layers", "top", stdin='{"tokens": ["a b"]}')
     row = json.loads(result.stdout)
-    assert (row["number"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
+    assert (row["index"], row["sentence"], row["tokens"]) == (0, "a b", ["a b"])
     assert len(row["activations"]) == 32
 
 
@@ -176,7 +176,7 @@ def test_options_that_have_no_effect_are_wrong_usage(
     assert (result.exit_code, message in result.stderr) == (2, True)
 
 
-def test_a_text_that_is_called_a_treebank_is_named() -> None:
+def test_a_text_that_is_called_a_treebank_is_reported() -> None:
     Path("a.conllu").write_text("Oui .\n")
     message = (
         "a.conllu, line 1: expected 10 fields separated by tabs, found 'Oui .'. Use --input-format "

@@ -162,13 +162,14 @@ def test_fasta_that_is_written_is_read(
         (
             "fasta",
             ">a/1-9\nM\n",
-            "line 1: the id 'a/1-9' cannot name a dataset of HDF5. Use --layout packed.",
+            "line 1: the id 'a/1-9' cannot name a dataset of HDF5 or npz. Use --layout packed, "
+            "Parquet or JSON lines.",
         ),
         (
             "fasta",
             f">{'é' * 32_766}\nM\n",
             f"line 1: the id {'é' * 60!r} has 65,532 bytes, and a name has at most 65,531. Use "
-            "--layout packed.",
+            "--layout packed, Parquet or JSON lines.",
         ),
         ("fasta", ">a b\nM\n>a c\nK\n", "line 3: the id 'a' is that of line 1 already"),
         ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
@@ -248,7 +249,7 @@ def test_a_suffix_says_the_format(name: str, expected: str) -> None:
     assert find_format(name, "fasta").name == "fasta"
 
 
-def test_a_format_that_is_not_there_is_named() -> None:
+def test_a_format_that_is_not_there_is_reported() -> None:
     message = r"^format 'fastq': expected text or fasta or conllu or jsonl or json or csv or tsv"
     with pytest.raises(InputError, match=message):
         find_format("a", "fastq")

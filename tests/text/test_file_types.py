@@ -67,7 +67,7 @@ def test_bytes_of_compressed_files_are_counted(
 
 
 @compressions
-def test_damaged_files_are_named(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_damaged_files_are_reported(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(compress(TEXT.encode())[:-6])
     with (
@@ -86,7 +86,9 @@ def test_compressed_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> N
         assert list(lines) == ["a b"]
 
 
-def test_zstd_without_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_without_its_package_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.version_info", (3, 11))
     monkeypatch.setitem(__import__("sys").modules, "backports.zstd", None)
     (tmp_path / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd\x04")

@@ -126,7 +126,7 @@ def test_lines_are_read_back_as_they_were_written(lines: list[str]) -> None:
     ],
     ids=["latin-1", "after other lines", "after a byte order mark", "cut off"],
 )
-def test_a_byte_that_is_not_utf8_is_named_with_its_place(
+def test_a_byte_that_is_not_utf8_is_reported_with_its_position(
     content: bytes, place: str, byte: str
 ) -> None:
     assert message_of(content) == (
@@ -142,7 +142,7 @@ def test_control_characters_are_not_taken_for_latin1() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"), [("none.txt", "No such file or directory"), (".", "Is a directory")]
 )
-def test_a_file_that_cannot_be_opened_is_named(name: str, reason: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported(name: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with pytest.raises(InputError) as caught:
         check_input(path)
@@ -163,7 +163,7 @@ def test_a_name_in_gz_is_decompressed(tmp_path: Path) -> None:
     assert read_sentences(path) == [["a", "b"], [], ["c"]]
 
 
-def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
+def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(noise(8000))
     lines = read_lines(LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])))
     read: list[str] = []
@@ -182,7 +182,7 @@ def test_a_truncated_gzip_file_is_named_after_its_good_lines() -> None:
     ],
     ids=["damaged", "another checksum"],
 )
-def test_what_is_no_gzip_is_named(content: bytes, message: str) -> None:
+def test_what_is_no_gzip_is_reported(content: bytes, message: str) -> None:
     assert message_of(content, "input.gz").startswith(f"input.gz, {message}")
 
 

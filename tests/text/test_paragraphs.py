@@ -41,7 +41,7 @@ def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
     assert [record.attributes["line"] for record in records] == ["1", "1", "6"]
 
 
-def test_hard_wrapped_text_is_warned_of_once(
+def test_hard_wrapped_text_logs_a_warning_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "book.txt"

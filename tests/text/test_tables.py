@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors import InputError
+from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import FORMATS, find_format, open_records
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
-from elmo_cli.text.records import Record
+from elmo_cli.text.records import Record, renamed_columns
 
 NAMES = ("csv", "tsv", "json", "parquet")
 Row = dict[str, Any]
@@ -74,6 +75,20 @@ def test_rows_are_records_with_ids_and_columns(name: str, tmp_path: Path) -> Non
     assert "cannot name a dataset of HDF5" in error_of(path)
     one = read(path, ReadOptions(keep_columns=("year",), ids_name_datasets=False))
     assert [dict(record.columns) for record in one] == [{"year": item["year"]} for item in ITEMS]
+
+
+def test_kept_columns_are_read_by_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    write(path, ITEMS)
+    for kept, names in {("all",): ["year", "note"], ("year",): ["year"], (): []}.items():
+        settings = TextSettings(keep_columns=kept)
+        with settings.open_records(path, settings.make_tokenizer()) as (records, *_):
+            assert [list(record.columns) for record in records] == [names] * len(ITEMS)
+
+
+def test_kept_columns_have_other_names_than_own_ones() -> None:
+    found = renamed_columns(["year", "line", "input_line"], ["line", "id"])
+    assert found == {"year": "year", "line": "input_input_line", "input_line": "input_line"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -196,7 +211,7 @@ def test_rows_in_error_may_be_skipped(tmp_path: Path) -> None:
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
 
 
-def test_a_byte_that_is_not_utf8_in_json_is_named(tmp_path: Path) -> None:
+def test_a_byte_that_is_not_utf8_in_json_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"text": "caf\xe9"}]')
     assert error_of(path) == ": not valid UTF-8 (byte 0xe9)"

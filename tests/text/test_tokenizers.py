@@ -143,7 +143,7 @@ def test_a_tokenizer_or_language_that_is_not_there_is_an_error(
         ("moses", True, "sentencex", ".*; pip install .*\\[sentences\\].*"),
     ],
 )
-def test_a_package_that_is_not_installed_is_named(
+def test_a_package_that_is_not_installed_is_reported(
     name: str, split: bool, package: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)

@@ -122,9 +122,7 @@ def as_bilm_tf(sentences: Iterator[list[str]], n_streams: int, unroll: int) -> I
     st.integers(1, 4),
     st.integers(1, 6),
 )
-def test_blocks_equal_those_of_bilm_tf(
-    sentences: list[list[str]], n_streams: int, unroll: int
-) -> None:
+def test_blocks_equal_bilm_tfs(sentences: list[list[str]], n_streams: int, unroll: int) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)

@@ -197,7 +197,7 @@ def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
 # The optimizers.
 
 
-def test_adagrad_steps_equal_those_of_tensorflow() -> None:
+def test_adagrad_steps_equal_tensorflows() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
     optimizer = make_optimizer([weight], options)

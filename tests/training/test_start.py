@@ -74,6 +74,18 @@ def test_fine_tuning_a_model_without_projections() -> None:
     assert "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" not in weights("model")
 
 
+def test_fine_tuning_a_model_with_bilm_tfs_defaults() -> None:
+    content = small_architecture(projection_dim=6)
+    del content["char_cnn"]["n_highway"], content["lstm"]["n_layers"]
+    Path("defaults").mkdir()
+    make_model(content, 0, Path("defaults"), projects_features=False)
+    tune("model", "defaults")
+    new = weights("model")
+    assert not {"CNN_proj/W_proj", "CNN_high_0/W_carry"} & new.keys()
+    options = json.loads(Path("model/options.json").read_text())
+    assert (options["char_cnn"]["n_highway"], options["lstm"]["n_layers"]) == (0, 1)
+
+
 def test_fine_tuning_refuses_the_folder_of_its_model() -> None:
     train("model", steps=1)
     with pytest.raises(ModelError, match=r"^model: the model to start from is in this folder"):

@@ -1,5 +1,6 @@
 """Training on every input format, and vocabularies that do not fit the text."""
 
+import csv
 import gzip
 import json
 from dataclasses import replace
@@ -12,7 +13,7 @@ from commands import elmo
 from runs import stop_after
 from training_runs import assert_same_weights, prepare_folder, train
 
-from elmo_cli.errors import InputError, StoppedError
+from elmo_cli.errors import InputError, ModelError, StoppedError
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.corpus import TextProgress, TrainingText
@@ -49,6 +50,51 @@ def test_formats_resume_to_equal_weights(suffix: str) -> None:
             train("parts", should_stop=stop_after(step), **settings)
     assert train("parts", **settings) == expected
     assert_same_weights("whole", "parts")
+
+
+def write_table(name: str) -> None:
+    """Write the lines of the text as a column, next to other texts, with equal ids."""
+    rows = [(1, "x y", line) for line in Path("text.txt").read_text().splitlines()]
+    if name.endswith(".parquet"):
+        pyarrow = pytest.importorskip("pyarrow")
+        table = pyarrow.table(
+            dict(zip(("id", "text", "said"), zip(*rows, strict=True), strict=True))
+        )
+        __import__("pyarrow.parquet").parquet.write_table(table, name)
+        return
+    with open(name, "w", newline="") as file:
+        csv.writer(file).writerows([("id", "text", "said"), *rows])
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
+def test_a_column_of_a_table_trains_the_same_weights(name: str) -> None:
+    write_table(name)
+    settings: dict[str, Any] = {"files": (name,), "text_column": "said", "epochs": 2}
+    expected = train("text", files=("text.txt",), epochs=2)
+    with pytest.raises(StoppedError):
+        train("table", should_stop=stop_after(3), **settings)
+    with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
+        train("table", **settings | {"text_column": None})
+    assert train("table", **settings) == expected
+    assert_same_weights("text", "table")
+    assert "| text column | `said` |" in Path("table/card.md").read_text()
+
+
+def test_the_validation_share_of_a_column_is_measured() -> None:
+    write_table("table.csv")
+    settings: dict[str, Any] = {"steps": 2, "validation_file": None, "validation_share": 0.2}
+    found = train("table", files=("table.csv",), text_column="said", **settings)
+    assert found["tokens"] == train("text", **settings)["tokens"]
+
+
+def test_the_command_trains_on_a_column() -> None:
+    write_table("table.dat")
+    arguments = ("train", "table.dat", "--options-file", "options.json", "--output", "model")
+    options = ("--input-format", "csv", "--text-column", "said", "--steps", "1")
+    result = elmo(*arguments, *options)
+    assert result.exit_code == 0, result.output
+    result = elmo("train", "text.txt", *arguments[2:-1], "other", "--text-column", "said")
+    assert "Error: --text-column has no effect with text: it has no columns\n" in result.stderr
 
 
 @pytest.mark.parametrize("suffix", ["txt", "jsonl", "conllu", "fasta"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import messages, options
-from elmo_cli.cli.answers import as_json_line, as_row
 from elmo_cli.cli.command import command
+from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors import counted
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ _LEVEL = 0.05
     "--words",
     type=options.PATH,
     metavar="FILE",
-    help="Words to compare, one per line, with their forms: lemma,form,form. [default: the target "
-    "words of OLD and NEW]",
+    help="Words to compare, one per line, with their forms: lemma,form,form; or a table with the "
+    "columns word and form. [default: the target words of OLD and NEW]",
 )
+@options.input_format_options("the words", "words", "word", requires="--words")
 @options.mean_layers_option("compared", "Layers")
 @options.option(
     "--plot",
@@ -52,6 +53,7 @@ _LEVEL = 0.05
     help="Draw the list to OUT: .svg, .png, .pdf or .html.",
 )
 @options.flag("--overwrite", requires="--plot", help="Replace OUT if it exists.")
+@options.format_option()
 @options.json_option("one object per word")
 def change(
     old: str,
@@ -60,19 +62,22 @@ def change(
     permutations: int | None,
     correction: str | None,
     words: str | None,
+    input_format: str | None,
+    text_column: str | None,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
+    row_format: str | None,
     as_json: bool,
 ) -> None:
     """Measure the change of words from OLD to NEW, and list the most changed word first.
 
     OLD and NEW are what `elmo usages` wrote for two corpora, in any format, or patterns of
-    such names; or with --words, HDF5 of all tokens. Prints a header and one line per word,
-    separated by tabs: the word, its change, and the number of its occurrences in OLD and in
-    NEW. With --permutations also p, the share of random divisions of all its occurrences
-    that change as much; with --correction also the adjusted p, because among many words some
-    have a small p by chance. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+    such names; or with --words, HDF5 of all tokens. Prints a table with a header and one row
+    per word: the word, its change, and the number of its occurrences in OLD and in NEW. With
+    --permutations also p, the share of random divisions of all its occurrences that change
+    as much; with --correction also the adjusted p, because among many words some have a small
+    p by chance. Words with fewer than 3 occurrences in OLD or NEW are skipped.
 
     \b
     $ elmo usages old.txt old.parquet --words targets.txt
@@ -89,7 +94,7 @@ def change(
         from elmo_cli.analysis.figures import check_figure
 
         check_figure(plot, overwrite=overwrite)
-    targets = None if words is None else read_targets(words)
+    targets = None if words is None else read_targets(words, input_format, text_column)
     with progress_bar(" records") as bar:
         bar.leave = False
         occurrences = read_occurrences(old, new, targets, layers, on_progress=bar.update)
@@ -102,7 +107,7 @@ def change(
             correction=correction,
             on_progress=bar.update,
         )
-    _print(changes, measure, as_json=as_json)
+    _print(changes, measure, row_format, as_json=as_json)
     if correction is not None:
         _check_permutations(changes, permutations or 0)
     if plot is not None:
@@ -112,20 +117,16 @@ def change(
         messages.say(f"{plot}: {counted(n_drawn, 'word')}")
 
 
-def _print(changes: "list[Change]", measure: str, *, as_json: bool) -> None:
+def _print(changes: "list[Change]", measure: str, row_format: str | None, *, as_json: bool) -> None:
     """Print the words with a change, and name the others on standard error."""
-    from elmo_cli.analysis.change import MIN_OCCURRENCES
+    from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
 
     measured = [found for found in changes if found.change is not None]
-    for number, found in enumerate(measured):
-        # All words have the same columns.
-        facts = {name: value for name, value in found._asdict().items() if value is not None}
-        if as_json:
-            click.echo(as_json_line({"word": found.word, "measure": measure} | facts))
-            continue
-        if number == 0:
-            click.echo(as_row(facts))
-        click.echo(as_row(facts.values()))
+    names = change_columns(measured)
+    is_json = as_json or row_format == "json"
+    kept = {"measure": measure} if is_json else {}
+    with print_rows(row_format, names, as_json=as_json) as rows:
+        rows.write(([getattr(found, name) for name in names] for found in measured), kept)
     for found in changes[len(measured) :]:
         numbers = f"{counted(found.n_old, 'occurrence')} in OLD and {found.n_new:,} in NEW"
         messages.say(f"{found.word}: skipped: {numbers}; {MIN_OCCURRENCES} are needed in each")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
 from elmo_cli.errors import StoppedError, counted
+from elmo_cli.outputs.rows import json_line
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
 
     status = read_status(Folder(folder))
     if as_json:
-        click.echo(as_json_line({"folder": folder, **status.to_json()}))
+        click.echo(json_line({"folder": folder, **status.to_json()}))
     else:
         first, *rest = status.lines()
         click.echo("\n".join([f"{folder}: {first}", *rest]))

@@ -20,6 +20,7 @@ from elmo_cli.outputs.formats import (
     COMPRESSIONS,
     LAYOUTS,
     OUTPUT_FORMATS,
+    ROWS,
     STANDARD_OUTPUT,
     has_unknown_suffix,
 )
@@ -62,6 +63,14 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         help="Layout of HDF5: allennlp, one dataset per line, or packed, one dataset for all, for "
         "large corpora. [default: allennlp]",
     ),
+    choice(
+        "--rows",
+        ROWS,
+        default="sentences",
+        help="Rows of Parquet and JSON lines: one per sentence, or one per token with a vector per "
+        "layer.",
+    ),
+    options.keep_columns_option,
     choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
     flag("--overwrite", help="Replace OUTPUT if it exists, or an unfinished run that differs."),
 )
@@ -114,6 +123,7 @@ def embed(
     $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
     $ zcat corpus.gz | elmo embed - vectors.hdf5 --layers average --cuda 0
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
+    $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
     for name in given("--vocab-path", "--include-package"):

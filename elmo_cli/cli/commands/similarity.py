@@ -1,16 +1,19 @@
 """`elmo cosine` and `elmo neighbours`: similarity of the vectors of occurrences of words."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import as_json_line, as_row, read_queries
+from elmo_cli.cli.answers import read_queries
 from elmo_cli.cli.command import command, given, option_group, receives
+from elmo_cli.cli.query_tables import read_query_table
+from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors import InputError, ModelError
+from elmo_cli.outputs.rows import cell, json_line
 from elmo_cli.settings import ModelSettings, TextSettings
 from elmo_cli.text.pipes import STANDARD_INPUT
 
@@ -91,11 +94,11 @@ def _shown(found: "Similarity", layer: str | None, as_json: bool, *, as_table: b
     """Return the cosines of a pair as text: JSON, one cosine, a row, or a table for people."""
     if as_json:
         pair = {"first": _place(found.first), "second": _place(found.second)}
-        return as_json_line({**pair, "layers": found.layers, "average": found.average})
+        return json_line({**pair, "layers": found.layers, "average": found.average})
     if layer is not None:
-        return as_row([found.average if layer == "average" else found.layers[int(layer)]])
+        return cell(found.average if layer == "average" else found.layers[int(layer)])
     if not as_table:
-        return as_row([*found.layers, found.average])
+        return "\t".join(map(cell, [*found.layers, found.average]))
     lines = [found.first.marked, found.second.marked, ""]
     lines += [f"layer {k}  {value:8.4f}" for k, value in enumerate(found.layers)]
     return "\n".join([*lines, f"average  {found.average:8.4f}"])
@@ -124,8 +127,18 @@ def _place(occurrence: "Occurrence") -> dict[str, Any]:
     metavar="TEXT",
     help="Find the sentences nearest to TEXT, in FILEs of --pooling, in place of a word.",
 )
+@options.option(
+    "--queries",
+    type=options.PATH,
+    metavar="TABLE",
+    excludes="--sentence or --occurrence",
+    help="Table of queries in place of WORD and SENTENCE, with the columns word and text; with "
+    "only text, if FILE has one vector per sentence.",
+)
+@options.input_format_options("TABLE", requires="--queries")
 @options.mean_layers_option("compared")
 @options.tokenizer_options("moses")
+@options.format_option()
 @options.json_option("one object per query")
 @options.file_options
 @option_group("Speed", options.device_option())
@@ -136,7 +149,9 @@ def neighbours(
     other_words: bool,
     occurrence: int | None,
     sentence: str | None,
+    queries: str | None,
     layers: str | None,
+    row_format: str | None,
     as_json: bool,
     model_settings: ModelSettings,
     text_settings: TextSettings,
@@ -149,53 +164,82 @@ def neighbours(
     the layer where FILE does not say, as npz and JSON lines. Prints the cosine of each
     occurrence, its line number or id, and its sentence with the word marked. SENTENCE
     itself is excluded. With - in place of WORD and SENTENCE, reads one query per line from
-    standard input, separated by a tab, and prints the number of the query and these,
-    separated by tabs. Cosines of ELMo are high everywhere: the average for two random tokens
-    is printed on standard error.
+    standard input, separated by a tab, and prints a table, as with --format: the number of
+    the query and the rank, from 1, the cosine, the file, the line number, from 1, the id, the
+    position, from 0, the token, and the sentence. Cosines of ELMo are high everywhere: the
+    average for two random tokens is printed on standard error.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
     $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
     $ elmo neighbours - corpus.hdf5 --json < queries.tsv
+    $ elmo neighbours --queries queries.csv corpus.hdf5 --json
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
-    n_before = 0 if sentence is not None else 1 if arguments[0] == STANDARD_INPUT else 2
+    is_option = sentence is not None or queries is not None
+    n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
     paths = arguments[n_before:]
     if not paths:
         raise click.UsageError(
-            "expected WORD SENTENCE FILE..., - FILE..., or --sentence TEXT FILE..."
+            "expected WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... or --queries TABLE "
+            "FILE..."
         )
 
-    from elmo_cli.analysis.neighbours import word_neighbours
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
     from elmo_cli.analysis.occurrences import open_vectors
     from elmo_cli.analysis.sources import check_pooling, has_token_layer
 
     with open_vectors(*paths) as files:
+        pooled = sentence is not None or (queries is not None and "pooling" in files.attributes)
         for source in files.sources:
-            check_pooling(source, pooled=sentence is not None)
+            check_pooling(source, pooled=pooled)
         if any(has_token_layer(source, layers) for source in files.sources):
             messages.say("Warning: these vectors contain layer 0, which finds similar spelling.")
         model_settings = _model_of(files, model_settings)
-        tokenize = _make_tokenizer(files, text_settings, model_settings).tokenize
-        queries = _read_queries(arguments, sentence, occurrence, tokenize)
+        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        if queries is None:
+            chunks = _read_queries(arguments, sentence, occurrence, tokenizer.tokenize)
+        else:
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
         embedder = _load_embedder(files, model_settings)
-        number = 0
-        for chunk in queries:
-            with _search_bar(files):
-                found = word_neighbours(
-                    *(embedder, files, chunk, top), layers=layers, other_words=other_words
-                )
-            if number == 0 and found.mean_cosine is not None:
-                pair = "tokens" if sentence is None else "sentences"
-                messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
-            for query, nearest in zip(chunk, found.nearest, strict=True):
-                number += 1
-                if as_json:
-                    facts = {"query": _query(files, query), "mean_cosine": found.mean_cosine}
-                    hits = [_neighbour(files, near) for near in nearest]
-                    click.echo(as_json_line({**facts, "neighbours": hits}))
+        is_one = n_before == 2 or sentence is not None
+        as_rows = row_format is not None or not (is_one or as_json)
+        columns = neighbour_columns(pooled=pooled)
+        with print_rows(row_format, columns) if as_rows else nullcontext() as rows:
+            answers = _search(embedder, files, chunks, top, layers, other_words=other_words)
+            for number, (query, nearest, mean) in enumerate(answers, start=1):
+                if rows is not None:
+                    rows.write(neighbour_rows(number, nearest, pooled=pooled))
+                elif as_json:
+                    click.echo(_json_line(files, query, nearest, mean))
                 else:
-                    _print(files, nearest, number if n_before == 1 else None)
+                    _print(files, nearest)
+
+
+def _search(
+    embedder: "ElmoEmbedder",
+    files: "VectorFiles",
+    chunks: "Iterable[list[Occurrence]]",
+    top: int,
+    layers: str | None,
+    *,
+    other_words: bool,
+) -> "Iterator[tuple[Occurrence, list[Neighbour], float | None]]":
+    """Yield each query with its neighbours and the mean cosine of the files, and print the mean."""
+    from elmo_cli.analysis.neighbours import word_neighbours
+
+    is_first = True
+    for chunk in chunks:
+        with _search_bar(files):
+            found = word_neighbours(
+                *(embedder, files, chunk, top), layers=layers, other_words=other_words
+            )
+        if is_first and found.mean_cosine is not None:
+            pair = "sentences" if "pooling" in files.attributes else "tokens"
+            messages.say(f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average")
+        is_first = False
+        for query, nearest in zip(chunk, found.nearest, strict=True):
+            yield query, nearest, found.mean_cosine
 
 
 @contextmanager
@@ -280,17 +324,22 @@ def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedd
         ) from None
 
 
-def _print(files: "VectorFiles", nearest: "list[Neighbour]", number: int | None) -> None:
-    """Print one line per neighbour; for a program, with tabs and the number of the query."""
+def _print(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
+    """Print one line per neighbour for people."""
     for found in nearest:
         name = found.location.name
         if len(files.paths) > 1:
             name = f"{found.location.path}:{name}"
         text = " ".join(found.sentence) if "pooling" in files.attributes else found.marked
-        if number is None:
-            click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
-        else:
-            click.echo(as_row([number, found.cosine, name, text]))
+        click.echo(f"{found.cosine:6.3f}  {name:>5}  {text}")
+
+
+def _json_line(
+    files: "VectorFiles", query: "Occurrence", nearest: "list[Neighbour]", mean: float | None
+) -> str:
+    """Return the neighbours of a query as JSON."""
+    hits = [_neighbour(files, near) for near in nearest]
+    return json_line({"query": _query(files, query), "mean_cosine": mean, "neighbours": hits})
 
 
 def _query(files: "VectorFiles", found: "Occurrence") -> dict[str, Any]:

@@ -63,6 +63,7 @@ _file = partial(
         help="Number of words to predict, if counted. [default: 25000]",
     ),
 )
+@options.input_format_options("every TEXT and of --validation-file")
 @options.splitting_options("whitespace")
 @option_group(
     "Validation",
@@ -203,6 +204,7 @@ def train(
 
     \b
     $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output my-model
+    $ elmo train reviews.parquet --text-column review --preset mini --output reviews
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
@@ -222,7 +224,10 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    text_options = TextOptions(texts, tokenizer, validation_file, validation_share)
+    text_options = TextOptions(
+        *(texts, tokenizer, validation_file, validation_share),
+        *(text_settings.input_format, text_settings.text_column),
+    )
     with stop_on_signal() as should_stop:
         perplexity = train_model(
             *(text_options, folder, start_options, given_options, run_options),

@@ -30,7 +30,8 @@ from elmo_cli.text.lines import check_input, size_in_bytes
         metavar="FILE",
         type=options.PATH,
         required=True,
-        help="Target words, one per line, or with their forms: lemma,form,form.",
+        help="Target words, one per line, or with their forms: lemma,form,form; or a table with "
+        "the columns word and form.",
     ),
     options.text_options("whitespace"),
     flag("--skip-errors", help="Skip a line that cannot be read, or is too long for memory."),
@@ -57,6 +58,7 @@ from elmo_cli.text.lines import check_input, size_in_bytes
         LAYOUTS,
         help="Layout of HDF5: one dataset per line, or one for all lines. [default: allennlp]",
     ),
+    options.keep_columns_option,
     choice("--compression", COMPRESSIONS, help="Compression of HDF5. [default: none]"),
     flag("--overwrite", help="Replace OUT if it exists, or an unfinished run that differs."),
 )

@@ -1,0 +1,77 @@
+"""Tables of `elmo perplexity`, `predict`, `change` and `neighbours`: --format and kept columns."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import assert_misused, elmo
+
+MODEL = ("--model", "model")
+
+
+@pytest.fixture(autouse=True)
+def items(word_model: None) -> None:
+    """Write a table in the current folder."""
+    Path("items.csv").write_text('id,text,note\na,the cat,"x, ""y"""\nb,the dog,\n')
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_perplexity_keeps_ids_and_columns() -> None:
+    options = ("--per-sentence", "--format", "csv", "--keep-columns", "note")
+    rows = rows_of(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
+    found = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
+    assert found == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
+    tokens = elmo("perplexity", "items.csv", *MODEL, "--per-token", "--format", "json").stdout
+    first = json.loads(tokens.splitlines()[0])
+    assert (first["id"], first["position"], first["token"]) == ("a", -1, "<S>")
+
+
+@pytest.mark.parametrize("option", [("--format", "csv"), ("--keep-columns", "note")])
+def test_a_perplexity_without_rows_has_no_format(option: tuple[str, str]) -> None:
+    result = elmo("perplexity", "items.csv", *MODEL, *option)
+    assert_misused(result, f"{option[0]} requires --per-sentence or --per-token")
+
+
+def test_predictions_keep_ids_and_columns() -> None:
+    arguments = ("predict", "--file", "items.csv", *MODEL, "--top", "1", "--keep-columns", "note")
+    [first, _] = rows_of(elmo(*arguments, "--format", "csv").stdout)
+    assert (first["id"], first["rank"], first["word"], first["note"]) == (
+        *("a", "1", "</S>"),
+        'x, "y"',
+    )
+    answer = json.loads(elmo(*arguments, "--json").stdout.splitlines()[0])
+    assert (answer["id"], answer["note"], answer["words"][0]["word"]) == ("a", 'x, "y"', "</S>")
+
+
+def test_substitutes_mark_unknown_words() -> None:
+    arguments = ("predict", "--file", "items.csv", *MODEL, "--each", "--top", "1")
+    rows = rows_of(elmo(*arguments, "--format", "csv").stdout)
+    assert [(row["position"], row["token"], row["known"]) for row in rows] == [
+        *(("0", "the", "1"), ("1", "cat", "1"), ("0", "the", "1"), ("1", "dog", "0"))
+    ]
+
+
+def test_a_text_and_samples_may_be_rows_too() -> None:
+    one = elmo("predict", "the cat", *MODEL, "--top", "1", "--format", "tsv", "-q")
+    assert one.stdout == "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n"
+    rows = rows_of(elmo("predict", "the", *MODEL, "--sample", "2", "--format", "csv").stdout)
+    assert [(row["line"], row["sample_number"]) for row in rows] == [("1", "1"), ("1", "2")]
+    assert all(row["text"].split()[0] == "the" for row in rows)
+
+
+def test_changes_are_quoted() -> None:
+    random = np.random.default_rng(0)
+    for name in ("old.npz", "new.npz"):
+        np.savez(name, **{'a,"b"': random.normal(size=(4, 3))})  # type: ignore[arg-type]
+    [row] = rows_of(elmo("change", "old.npz", "new.npz", "--format", "csv").stdout)
+    assert (row["word"], row["n_old"], row["n_new"]) == ('a,"b"', "4", "4")
+    answer = elmo("change", "old.npz", "new.npz", "--format", "json")
+    assert json.loads(answer.stdout) == json.loads(
+        elmo("change", "old.npz", "new.npz", "--json").stdout
+    )

@@ -1,0 +1,145 @@
+"""Weights that are changed after loading: the next call computes with them."""
+
+import pickle
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import TINY
+from numpy.testing import assert_allclose, assert_array_equal
+from runs import content
+from strategies import make_model, small_architecture
+from torch import nn
+
+from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
+from elmo_cli.embedder import Array
+from elmo_cli.errors import ModelError
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.pretrained.loading import load_bilm
+
+SENTENCE = ["the", "cat", "sat"]
+
+
+def randomize_data(bilm: BiLm) -> None:
+    for parameter in bilm.parameters():
+        parameter.data.normal_(0, 0.1)
+
+
+def randomize_in_place(bilm: BiLm) -> None:
+    with torch.no_grad():
+        for parameter in bilm.parameters():
+            nn.init.normal_(parameter, 0, 0.1)
+
+
+def load_other_weights(bilm: BiLm) -> None:
+    bilm.load_state_dict({name: values / 2 for name, values in bilm.state_dict().items()})
+
+
+def change_one_value(bilm: BiLm) -> None:
+    bilm.layer_pairs()[0][0].gates.weight.data[3, 5] += 1.0
+
+
+def shuffle_rows(bilm: BiLm) -> None:
+    weight = bilm.layer_pairs()[-1][1].gates.weight
+    weight.detach().numpy()[:] = weight.detach().numpy()[::-1].copy()
+
+
+def change_token_encoder(bilm: BiLm) -> None:
+    next(bilm.token_encoder.parameters()).data.mul_(2)
+
+
+CHANGES = [
+    randomize_data,
+    randomize_in_place,
+    load_other_weights,
+    change_one_value,
+    shuffle_rows,
+    change_token_encoder,
+]
+
+
+@pytest.fixture
+def embedder() -> ElmoEmbedder:
+    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
+
+
+def expected_layers(bilm: BiLm) -> Array:
+    layers: Array = bilm(bilm.sentence_ids([SENTENCE])).layers[:, 0, 1:-1].numpy()
+    return layers
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_elmo_bilm_take_effect(
+    embedder: ElmoEmbedder, change: Callable[[BiLm], None]
+) -> None:
+    before, sha256 = embedder.embed_sentence(SENTENCE), embedder.content_sha256
+    original = {name: values.clone() for name, values in embedder.elmo_bilm.state_dict().items()}
+    assert_array_equal(embedder.embed_sentence(SENTENCE), before)
+    change(embedder.elmo_bilm)
+    changed = embedder.embed_sentence(SENTENCE)
+    assert not np.allclose(changed, before, atol=1e-4)
+    assert_allclose(changed, expected_layers(embedder.elmo_bilm), atol=1e-5)
+    assert embedder.content_sha256 != sha256
+    embedder.elmo_bilm.load_state_dict(original)
+    assert_array_equal(embedder.embed_sentence(SENTENCE), before)
+    assert embedder.content_sha256 == sha256
+
+
+def test_all_methods_and_copies_use_changed_weights(embedder: ElmoEmbedder) -> None:
+    randomize_data(embedder.elmo_bilm)
+    expected = expected_layers(embedder.elmo_bilm)
+    activations, _ = embedder.batch_to_embeddings([SENTENCE])
+    assert_allclose(activations[0], expected, atol=1e-5)
+    assert_allclose(next(embedder.embed_sentences([SENTENCE])), expected, atol=1e-5)
+    pooled = expected.mean(axis=(0, 1))
+    assert_allclose(embedder.encode([SENTENCE], device="cpu")[0], pooled, atol=1e-5)
+    for copied in (deepcopy(embedder), pickle.loads(pickle.dumps(embedder))):
+        assert_allclose(copied.embed_sentence(SENTENCE), expected, atol=1e-5)
+
+
+def test_files_of_changed_weights_are_their_own(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    text, output = tmp_path / "text", tmp_path / "out"
+    text.write_text(" ".join(SENTENCE) + "\n", encoding="utf-8")
+    embedder.embed_file(text, output)
+    first = content(output)
+    randomize_data(embedder.elmo_bilm)
+    embedder.embed_file(text, tmp_path / "other")
+    attributes, _, datasets = content(tmp_path / "other")
+    assert attributes["model_sha256"] != first[0]["model_sha256"]
+    assert_allclose(datasets["0"], expected_layers(embedder.elmo_bilm), atol=1e-5)
+    with pytest.raises(ModelError, match=r"^elmo_bilm: its weights differ from the files"):
+        embedder.save_pretrained(tmp_path / "saved")
+
+
+def test_changed_weights_continue_a_carried_state(tmp_path: Path) -> None:
+    carrying = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5", state="carry")
+    bilm = carrying.elmo_bilm
+    carrying.embed_batch([SENTENCE])
+    state = bilm(bilm.sentence_ids([SENTENCE])).state
+    load_other_weights(bilm)
+    expected = bilm(bilm.sentence_ids([["a"]]), state).layers[:, 0, 1:-1]
+    assert_allclose(carrying.embed_sentence(["a"]), expected, atol=1e-5)
+
+
+def test_another_bilm_may_take_the_place(embedder: ElmoEmbedder, tmp_path: Path) -> None:
+    other = make_model(small_architecture(), 3, tmp_path)
+    embedder.elmo_bilm = load_bilm(other)
+    expected = ElmoEmbedder(other.options, other.weights).embed_sentence(SENTENCE)
+    assert_allclose(embedder.embed_sentence(SENTENCE), expected, atol=1e-6)
+    assert embedder.options.width == expected.shape[-1]
+
+
+@pytest.mark.parametrize("change", [randomize_data, randomize_in_place, load_other_weights])
+def test_changes_of_a_frozen_module_take_effect(change: Callable[[BiLm], None]) -> None:
+    elmo, hub = Elmo(model=TINY, dropout=0.0), HubElmo(TINY)
+    ids = batch_to_ids([SENTENCE])
+    elmo(ids), hub([SENTENCE])
+    for module in (elmo, hub):
+        change(module.bilm)
+    expected = expected_layers(elmo.bilm).mean(axis=0)
+    assert_allclose(elmo(ids)["elmo_representations"][0][0].detach(), expected, atol=1e-5)
+    expected = expected_layers(hub.bilm).mean(axis=0)
+    assert_allclose(hub([SENTENCE])["elmo"][0].detach(), expected, atol=1e-5)

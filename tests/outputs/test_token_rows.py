@@ -1,0 +1,249 @@
+"""Rows of Parquet and JSON lines: one per token, with ids and the columns of the input."""
+
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import TINY, assert_misused, elmo
+from numpy.testing import assert_array_equal
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoEmbedder
+from elmo_cli.errors import InputError
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ITEMS = 'id,text,group,line\na/1,"the "" cat",x,7\nb 2,,y,8\n"c, 3",dog NA null,,9\n'
+TOKENS = [
+    ("a/1", 1, 0, "the", "x", "7"),
+    ("a/1", 1, 1, '"', "x", "7"),
+    ("a/1", 1, 2, "cat", "x", "7"),
+    ("c, 3", 3, 0, "dog", "", "9"),
+    ("c, 3", 3, 1, "NA", "", "9"),
+    ("c, 3", 3, 2, "null", "", "9"),
+]
+Row = dict[str, Any]
+both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
+
+
+@pytest.fixture(autouse=True)
+def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a table, where commands run."""
+    monkeypatch.chdir(tmp_path)
+    Path("items.csv").write_text(ITEMS)
+
+
+def embed(source: str, output: str, **options: Any) -> None:
+    """Embed a file by the tiny model."""
+    ElmoEmbedder(model=TINY).embed_file(source, output, overwrite=True, **options)
+
+
+def rows_of(path: str) -> list[Row]:
+    """The rows of a table."""
+    if path.endswith(".jsonl"):
+        return [json.loads(line) for line in Path(path).read_text().splitlines()]
+    found: list[Row] = parquet.read_table(path).to_pylist()
+    return found
+
+
+def vectors(*sentences: str, layer: int) -> NDArray[np.float32]:
+    """The vectors of one layer of all tokens of sentences."""
+    found = ElmoEmbedder(model=TINY).embed_batch([sentence.split() for sentence in sentences])
+    return np.concatenate([each[layer] for each in found])
+
+
+@both
+def test_each_token_has_a_row(name: str) -> None:
+    embed("items.csv", name, output_format="0,2", rows="tokens", keep_columns=["all"])
+    rows = rows_of(name)
+    assert list(rows[0])[:6] == ["id", "line", "position", "token", "group", "input_line"]
+    assert [tuple(row.values())[:6] for row in rows] == TOKENS
+    for layer in (0, 2):
+        expected = vectors('the " cat', "dog NA null", layer=layer)
+        assert_array_equal(np.array([row[f"layer_{layer}"] for row in rows], np.float32), expected)
+    embed("items.csv", name, output_format="top", rows="tokens")
+    assert list(rows_of(name)[0]) == ["id", "line", "position", "token", "vector"]
+
+
+@both
+def test_lines_without_ids_are_numbered_from_one(name: str) -> None:
+    Path("raw.txt").write_text("A dog.\n\nA cat. It sat.\n")
+    embed("raw.txt", name, output_format="top", rows="tokens", tokenizer="moses")
+    places = [(row["id"], row["line"], row["position"]) for row in rows_of(name)]
+    assert places == [*((None, 1, i) for i in range(3)), *((None, 3, i) for i in range(6))]
+    embed("raw.txt", name, output_format="top", rows="tokens", split_sentences=True)
+    assert {(row["line"], row["sentence_number"]) for row in rows_of(name)} == {
+        *((1, 1), (3, 2), (3, 3)),
+    }
+
+
+def test_vectors_of_tokens_are_lists_of_fixed_size() -> None:
+    for dtype, kind in {"float32": pyarrow.float32(), "float16": pyarrow.float16()}.items():
+        embed("items.csv", "out.parquet", output_format="1,2", rows="tokens", dtype=dtype)
+        schema = parquet.read_schema("out.parquet")
+        assert schema.field("layer_1").type == pyarrow.list_(kind, 32)
+        metadata = parquet.read_metadata("out.parquet").metadata
+        assert json.loads(metadata[b"elmo"])["layers"] == "1,2"
+
+
+def test_a_text_without_tokens_gives_no_rows() -> None:
+    Path("blank.txt").write_text("\n\n")
+    embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
+    schema = parquet.read_schema("out.parquet")
+    assert (rows_of("out.parquet"), schema.names[-1]) == ([], "vector")
+    Path("blank.txt").write_text("")
+    embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
+    assert rows_of("out.parquet") == []
+
+
+@both
+def test_rows_of_sentences_keep_columns(name: str) -> None:
+    embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
+    rows = rows_of(name)
+    assert [row["id"] for row in rows] == ["a/1", "b 2", "c, 3"]
+    assert [(row["input_line"], row["group"]) for row in rows] == [
+        ("7", "x"),
+        ("8", "y"),
+        ("9", ""),
+    ]
+
+
+@both
+def test_usages_keep_columns(name: str) -> None:
+    Path("words.txt").write_text("dog\ncat\n")
+    arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
+    assert elmo(*arguments, "--keep-columns", "group").exit_code == 0
+    found = [(row["id"], row["word"], row["group"]) for row in rows_of(name)]
+    assert found == [("a/1", "cat", "x"), ("c, 3", "dog", "")]
+
+
+def test_columns_of_parquet_keep_their_types() -> None:
+    columns = {
+        "id": pyarrow.array([10, 11, 12], pyarrow.int32()),
+        "text": pyarrow.array(["a b", "c", None]),
+        "small": pyarrow.array([None, None, 3], pyarrow.int8()),
+        "day": pyarrow.array([datetime.date(2020, 1, 2), None, None]),
+        "price": pyarrow.array([decimal.Decimal("1.50"), None, None]),
+        "kind": pyarrow.array(["x", "y", "x"]).dictionary_encode(),
+        "pair": pyarrow.array([[1, 2], [], None], pyarrow.list_(pyarrow.int16())),
+        "layer_9": pyarrow.array([1.5, 2.5, None], pyarrow.float32()),
+    }
+    table = pyarrow.table(columns)
+    parquet.write_table(table, "in.parquet")
+    for options in ({"pooling": "mean"}, {"rows": "tokens"}):
+        embed("in.parquet", "out.parquet", keep_columns=["all"], **options)
+        found = parquet.read_table("out.parquet")
+        new_names = [name.replace("input_layer_9", "layer_9") for name in found.schema.names]
+        found = found.rename_columns(new_names)
+        for name in ("small", "day", "price", "kind", "pair", "layer_9"):
+            assert found.schema.field(name).type == table.schema.field(name).type
+        assert found.schema.field("id").type == pyarrow.int64()
+        by_id = {row["id"]: row for row in found.to_pylist()}
+        for row in table.to_pylist():
+            if row["id"] in by_id:
+                assert {name: by_id[row["id"]][name] for name in row if name != "text"} == {
+                    name: value for name, value in row.items() if name != "text"
+                }
+
+
+def test_columns_of_json_get_types_by_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.outputs.streams.ROW_GROUP_BYTES", 1)
+    rows: list[Row] = [{"text": "a", "n": None}, {"text": "b", "n": 1}, {"text": "c", "n": "x"}]
+
+    def kept(*rows: Row) -> list[object]:
+        Path("in.jsonl").write_text("".join(map(json.dumps, rows)).replace("}{", "}\n{"))
+        embed("in.jsonl", "out.parquet", pooling="mean", keep_columns=["all"])
+        return [row["n"] for row in rows_of("out.parquet")]
+
+    assert kept(*rows) == [None, "1", "x"]
+    with pytest.raises(InputError, match=r"column 'n': expected int64, as in the first rows, fo"):
+        kept(*rows[1:])
+    with pytest.raises(InputError, match="column 'm': record 2 has it, but none of the first rec"):
+        kept(rows[1], {"text": "b", "n": 2, "m": 1})
+
+
+@both
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+def test_ids_may_have_any_characters(rows: str, name: str) -> None:
+    ids = ["a/b", ".", "", "tab\t,\"'", "line\nend\r", "zero\0", "ü☃"]
+    Path("in.jsonl").write_text("\n".join(json.dumps({"id": i, "text": "a"}) for i in ids))
+    embed("in.jsonl", name, output_format="top", rows=rows)
+    assert [row["id"] for row in rows_of(name)] == ids
+
+
+@both
+def test_ids_that_are_integers_stay_integers(name: str) -> None:
+    Path("in.json").write_text('[{"id": 7, "text": "a"}, {"id": 10, "text": "b"}]')
+    for rows in ("sentences", "tokens"):
+        embed("in.json", name, rows=rows)
+        assert [row["id"] for row in rows_of(name)] == [7, 10]
+
+
+@both
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (("3", "10"), [3, 10]),
+        (("0", "-7"), [0, -7]),
+        (("03", "10"), ["03", "10"]),
+        (("3", "x"), ["3", "x"]),
+        (("3", "1" * 19), ["3", "1" * 19]),
+    ],
+)
+def test_ids_of_csv_are_integers_if_all_look_so(
+    ids: tuple[str, ...], expected: list[object], name: str
+) -> None:
+    Path("in.csv").write_text("id,text\n" + "".join(f"{each},a b\n" for each in ids))
+    embed("in.csv", name, pooling="mean")
+    assert [row["id"] for row in rows_of(name)] == expected
+
+
+def test_npy_has_a_file_of_ids() -> None:
+    embed("items.csv", "out.npy", output_format="top", pooling="mean")
+    assert Path("out.npy.ids.txt").read_text() == "a/1\nb 2\nc, 3\n"
+    assert np.load("out.npy").shape == (3, 32)
+    Path("in.csv").write_text('id,text\n"a\nb",c\n')
+    with pytest.raises(InputError, match="the id 'a\\\\nb' has a line end, but the file of ids"):
+        embed("in.csv", "out.npy", output_format="top", pooling="mean")
+    Path("in.txt").write_text("c\n")
+    embed("in.txt", "out.npy", output_format="top", pooling="mean")
+    assert not Path("out.npy.ids.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("out.hdf5", "--rows", "tokens"),
+            "--rows tokens requires Parquet or JSON lines, found hdf5",
+        ),
+        (
+            ("out.parquet", "--rows", "tokens", "--pooling", "mean"),
+            "--rows tokens requires one vector per token. Remove --pooling.",
+        ),
+        (
+            ("out.hdf5", "--keep-columns", "all"),
+            "--keep-columns requires Parquet or JSON lines, found HDF5",
+        ),
+    ],
+)
+def test_rows_need_a_format_with_rows(arguments: tuple[str, ...], message: str) -> None:
+    assert_misused(elmo("embed", "items.csv", *arguments, "--model", TINY), message)
+
+
+def test_a_missing_kept_column_lists_the_columns() -> None:
+    with pytest.raises(InputError, match=r"no column 'x'. The columns are 'id', 'text', 'group'"):
+        embed("items.csv", "out.parquet", keep_columns=["x"])
+
+
+def test_a_skipped_record_has_no_rows() -> None:
+    Path("in.jsonl").write_text('{"id": 1, "text": "a b"}\nwrong\n{"id": 3, "text": "c"}\n')
+    embed("in.jsonl", "out.parquet", rows="tokens", skip_errors=True)
+    assert [(row["id"], row["token"]) for row in rows_of("out.parquet")] == [
+        *((1, "a"), (1, "b"), (3, "c")),
+    ]
