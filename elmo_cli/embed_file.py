@@ -25,6 +25,7 @@ from elmo_cli.errors import (
 )
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
+from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.formats import STANDARD_OUTPUT, RecordFilter
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pretrained.domains import warn_about_domain
@@ -237,6 +238,12 @@ class _Run:
     """Progress in the input after the last record that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
     n_values: int = 0
+    finite: FiniteCheck = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        dtype = plan.output_format.dtype
+        self.finite = FiniteCheck(plan.output, plan.input_format.unit, dtype)
 
     def embed(self) -> Summary:
         """Read the input; embed and write what the output does not contain yet."""
@@ -350,6 +357,7 @@ class _Run:
         record, activations = embedded.record, embedded.activations
         if record.error is None:
             activations = self.record_filter.select(record, activations)
+            self.finite.add(activations, embedded.progress.n_records)
         else:
             self._skip(record, embedded.progress, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors import ComputationError
+from elmo_cli.errors import ComputationError, utf8_name
 from elmo_cli.inference.batching import (
     choose_batch_tokens,
     compute_window,
@@ -233,7 +233,7 @@ class Engine:
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
         return {
-            "model": self.files.name,
+            "model": utf8_name(self.files.name),
             "model_sha256": self.content_sha256,
             "options": json.dumps(asdict(self.options)),
             **selection.to_attributes(),

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any, TypeVar
 
 _SHOWN = 1000
@@ -117,6 +117,8 @@ def load_extra(name: str, package: str, extra: str) -> Any:
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra: from the checkout, wheel or index used before."""
+    from importlib import metadata  # It takes 26 ms.
+
     source, option = "elmo-cli", ""
     with suppress(metadata.PackageNotFoundError, ValueError, KeyError):
         installed_from = metadata.distribution(source).read_text("direct_url.json")
@@ -157,6 +159,11 @@ def shown(value: object) -> str:
     """Return a value from a file for a message, shortened if it is long."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def utf8_name(path: str) -> str:
+    """Return the name of a file, with escapes such as `\\xe9` for bytes that are not UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def counted(number: int, unit: str) -> str:

@@ -6,6 +6,7 @@ later versions can add names.
 """
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ _Form = TypeVar("_Form")
 _Build = Callable[[Any], Any]
 """Function that checks a value of JSON and builds an object of the form."""
 _SHOWN_CHARACTERS = 60
+_MAX_FLOAT = sys.float_info.max  # JSON may have NaN, infinity and larger whole numbers.
 _NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -69,7 +71,7 @@ def _plain(form: type) -> _Build:
     kinds = (int, float) if form is float else (form,)
 
     def check(value: Any) -> Any:
-        if type(value) not in kinds:
+        if type(value) not in kinds or (form is float and not abs(value) <= _MAX_FLOAT):
             raise FormError(f"expected {_NAMES[form]}, found {_shown(value)}")
         return value
 

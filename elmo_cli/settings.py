@@ -35,9 +35,10 @@ from elmo_cli.text.input_formats import (
     open_records,
 )
 from elmo_cli.text.lines import check_source, open_lines
+from elmo_cli.text.parquet import column_types
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.shards import Shard, parse_shard
-from elmo_cli.text.tables import column_types, has_integer_ids
+from elmo_cli.text.tables import has_integer_ids
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class TextSettings:
         *,
         ids_name_datasets: bool = False,
         ignores_ids: bool = False,
+        compares_ids: bool = True,
         is_quiet: bool = False,
     ) -> ReadOptions:
         """Return the options for reading records; see `ReadOptions`."""
@@ -161,6 +163,7 @@ class TextSettings:
             token_limit=token_limit,
             ids_name_datasets=ids_name_datasets,
             ignores_ids=ignores_ids,
+            compares_ids=compares_ids,
             is_quiet=is_quiet,
         )
 

@@ -406,6 +406,13 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"])[2])
 
 
+@pytest.mark.parametrize("source", [["s.txt"], ("a b",), iter(["a b"])])
+def test_embed_file_refuses_lists(source: Any, tiny: ElmoEmbedder, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a path or an open text file, found a "):
+        tiny.embed_file(source, tmp_path / "out.hdf5")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("overwrites", [True, False])
 def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_path: Path) -> None:
     text, output = tmp_path / "text", tmp_path / "out"

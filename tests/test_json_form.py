@@ -43,6 +43,9 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
         ('{"items": [], "texts": {"a": 1}}', "texts: expected a text, found 1"),
         ('{"items": [], "texts": []}', "texts: expected an object, found []"),
         ('{"items": [], "size": "9"}', 'size: expected a number, found "9"'),
+        ('{"items": [], "size": NaN}', "size: expected a number, found NaN"),
+        ('{"items": [], "size": -Infinity}', "size: expected a number, found -Infinity"),
+        (f'{{"items": [], "size": {10**400}}}', f"size: expected a number, found {10**400!s:.60}"),
         ('{"items": [], "is_new": 1}', "is_new: expected true or false, found 1"),
     ],
 )

@@ -97,6 +97,12 @@ def read_occurrences(
             if one.attributes and other.attributes:
                 check_agreement(one, other, _SAME)
         first, second = (_read_matrices(files, words, layers) for files in (old_files, new_files))
+    for word, matrix in [*first.items(), *second.items()]:
+        if not np.isfinite(matrix).all():
+            raise InputError(
+                f"{old} or {new}: some vectors of {word!r} have values that are not finite (NaN or "
+                "infinity)"
+            )
     matrices = [*first.values(), *second.values()]
     widths = sorted({matrix.shape[1] for matrix in matrices if len(matrix)})
     if len(widths) > 1:

@@ -192,7 +192,7 @@ def word_neighbours(
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:
             raise InputError(
-                f"{paths_of(source)[0]}: made by another model, {source.attributes['model']}, "
+                f"{paths_of(source)[0]}: made by another model, {source.attributes.get('model')}, "
                 f"than {embedder.files.name}. Embed and search with the same model."
             )
 

@@ -14,6 +14,7 @@ from elmo_cli.analysis.sources import (
     check_agreement,
     check_pooling,
     forms_of,
+    layer_numbers,
     layer_rows,
     mean_of,
     paths_of,
@@ -275,10 +276,18 @@ def read_vectors(source: Source, layers: str | None = None) -> Iterator[Vectors]
         yield from _read_usages(source, rows)
         return
     is_pooled = "pooling" in source.attributes
-    forms = forms_of(source)
+    n_layers, forms = len(layer_numbers(source)), forms_of(source)
     for index, (record, values) in enumerate(source.records()):
+        if values.ndim != 2 - is_pooled + (n_layers > 0) or n_layers not in (0, len(values)):
+            raise InputError(
+                f"{source.paths[0]}, line {index + 1:,}: expected {n_layers or 1} layers, as the "
+                f"attributes say, found the shape {values.shape}"
+            )
         vectors = np.atleast_2d(mean_of(values, rows))  # (n, W), pooled too
-        positions = [0] if is_pooled and record.tokens else target_positions(record)
+        try:
+            positions = [0] if is_pooled and record.tokens else target_positions(record)
+        except InputError as error:
+            raise InputError(f"{source.paths[0]}, line {index + 1:,}: {error}") from None
         if len(positions) == len(vectors):
             yield Vectors(source, index, record, positions, vectors, forms)
         elif record.tokens:

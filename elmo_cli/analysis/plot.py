@@ -145,6 +145,10 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> NDArray[np.float
                 f"{occurrences[0].location.path}, found {len(each.vector):,}"
             )
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise InputError(
+            f"{word!r}: some vectors have values that are not finite (NaN or infinity)"
+        )
     if (vectors == vectors[0]).all():
         raise InputError(
             f"{word!r}: the vectors of all occurrences are equal, as they are in layer 0"

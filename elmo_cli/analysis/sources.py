@@ -72,7 +72,7 @@ def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
     Return None for a file with one layer or mix, which has no axis of layers.
     """
     path, name = paths_of(source)[0], stored_layers(source)
-    stored = _layer_numbers(source, name)
+    stored = layer_numbers(source)
     if not stored:
         if layers not in (None, name):
             has = "one vector per occurrence" if name is None else f"only {name}"
@@ -87,8 +87,9 @@ def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
     return [stored.index(int(part)) for part in chosen]
 
 
-def _layer_numbers(source: Source, name: str | None) -> list[int]:
+def layer_numbers(source: Source) -> list[int]:
     """Return the numbers of the layers of a file. The list is empty without an axis of layers."""
+    name = stored_layers(source)
     if isinstance(source, UsagesFile):
         return [int(layer) for layer in source.layers]
     if name == "all" and len(source):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, counted, shown
 from elmo_cli.text.input_formats import (
     CSV,
     PARQUET,
@@ -15,9 +15,9 @@ from elmo_cli.text.input_formats import (
     open_records,
 )
 from elmo_cli.text.lines import open_lines
+from elmo_cli.text.parquet import column_types
 from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Record
-from elmo_cli.text.tables import column_types
 
 WORDS: Final = "words"
 """Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it."""
@@ -105,8 +105,20 @@ def target_record(record: Record, words: Mapping[str, str]) -> Record:
 
 
 def target_positions(record: Record) -> list[int]:
-    """Return the positions of the target words of a record, or all positions without targets."""
-    positions = record.attributes.get(POSITIONS)
-    if positions is None:
+    """Return the positions of the target words of a record, or all positions without targets.
+
+    Raises:
+        InputError: The positions are damaged.
+    """
+    text = record.attributes.get(POSITIONS)
+    if text is None:
         return list(range(len(record.tokens)))
-    return [int(position) for position in str(positions).split(",")]
+    if not record.tokens:  # The record was skipped.
+        return []
+    positions = [int(part) if part.isdecimal() else -1 for part in str(text).split(",")]
+    if not all(0 <= position < len(record.tokens) for position in positions):
+        raise InputError(
+            f"the file is damaged: expected positions of {counted(len(record.tokens), 'token')}, "
+            f"found {shown(str(text))!r}"
+        )
+    return positions

@@ -6,6 +6,7 @@
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.target_words import WORDS
 from elmo_cli.analysis.usage_writers import COLUMNS
 from elmo_cli.errors import InputError, MissingInputError, first_line, load_extra, shown
+from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.streams import RECORDS
 from elmo_cli.outputs.tables import LAYER_PREFIX, VECTOR
 from elmo_cli.text.lines import open_lines
@@ -26,6 +29,10 @@ Array = NDArray[Any]
 
 _BATCH_ROWS: Final = 1024
 _ADVICE: Final = "`elmo usages` writes such a file"
+
+
+_DAMAGE: Final = (OSError, ValueError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+"""Errors of numpy, zipfile and pyarrow for a damaged file; RuntimeError for an encrypted one."""
 
 
 class UsageRow(NamedTuple):
@@ -92,7 +99,7 @@ class UsagesFile:
             raise MissingInputError(f"{self.path}: no such file") from None
         except InputError:
             raise
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        except _DAMAGE as error:
             raise InputError(
                 f"{self.path}: not a readable file of target words: {first_line(error)}. {_ADVICE}."
             ) from None
@@ -105,12 +112,14 @@ class _Table(UsagesFile):
         """Set the layers of a table from its columns. Raise an `InputError` for other columns."""
         names = list(columns)
         layers = [name for name in names if name.startswith(LAYER_PREFIX)]
-        if not {*COLUMNS} <= {*names} or (VECTOR in names) == bool(layers):
+        numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
+        is_named = all(number.isdecimal() and number.isascii() for number in numbers)
+        if not ({*COLUMNS} <= {*names} and is_named and (VECTOR in names) != bool(layers)):
             raise InputError(
                 f"{self.path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
                 f"{LAYER_PREFIX}0, ..., found {shown(', '.join(names)) or 'none'}. {_ADVICE}."
             )
-        self.layers = [name.removeprefix(LAYER_PREFIX) for name in layers]
+        self.layers = numbers
 
     @property
     def _vector_columns(self) -> list[str]:
@@ -128,9 +137,14 @@ class _Table(UsagesFile):
             )
         word, line = columns["word"], columns["line"]
         record_id = None if columns["id"] is None else str(columns["id"])
+        if not isinstance(word, str) or not isinstance(line, int):
+            raise InputError(
+                f"{self.path}, row {number:,}: expected a word and the number of a line, found "
+                f"{shown(word)!r} and {shown(line)!r}"
+            )
         self.forms[str(form)] = str(word)
         rows = vectors if self.layers else vectors[0]
-        return UsageRow(word, sentence, position, int(line), record_id, rows)
+        return UsageRow(word, sentence, position, line, record_id, rows)
 
 
 class JsonlUsages(_Table):
@@ -174,10 +188,22 @@ class ParquetUsages(_Table):
 
     def _read_header(self) -> None:
         with self._open() as file:
-            self._check_columns(file.schema_arrow.names)
+            from pyarrow.types import is_floating, is_nested
+
+            schema = file.schema_arrow
+            self._check_columns(schema.names)
+            for name in self._vector_columns:
+                kind = schema.field(name).type
+                if not is_floating(getattr(kind, "value_type", kind)) or not is_nested(kind):
+                    raise InputError(
+                        f"{self.path}: column {name}: expected lists of floats, found {kind}. "
+                        f"{_ADVICE}."
+                    )
             metadata = file.metadata.metadata or {}
-        self.attributes = json.loads(metadata.get(b"elmo", b"{}"))
-        self.forms = json.loads(self.attributes.get(WORDS, "{}"))
+        path = str(self.path)
+        self.attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], path)
+        check_attributes(self.attributes, path)
+        self.forms = parse_json(self.attributes.get(WORDS, "{}"), dict[str, str], path)
         self.words = list(dict.fromkeys(self.forms.values()))
 
     def _read_rows(self) -> Iterator[UsageRow]:

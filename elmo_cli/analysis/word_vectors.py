@@ -14,6 +14,7 @@ The suffix of a file chooses its format:
 
 import gzip
 import io
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.atomic import check_output, replaced
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors import InputError, OutputError
+from elmo_cli.errors import InputError, OutputError, counted
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.memory import result_or_raise
@@ -42,6 +43,8 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.records import Sentence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+
+logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 
@@ -108,7 +111,7 @@ def write_token_vectors(
         on_progress(len(words))
     else:
         vectors = _encoder_vectors(words, files, choose_device(device), on_progress)
-    _WRITERS[_suffix(output)](output, words, vectors, None)
+    _write(output, words, vectors)
     return len(words)
 
 
@@ -204,7 +207,7 @@ def write_average_vectors(
         raise InputError(
             f"{corpus}: no word occurs {averaging.min_count:,} times or more. Lower --min-count."
         )
-    _WRITERS[_suffix(output)](output, averages.words, averages.vectors, averages.counts)
+    _write(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
 
 
@@ -310,6 +313,20 @@ def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> N
     for file in (path, _metadata(path)) if _suffix(path) == ".tsv" else (path,):
         for source in sources:
             check_output(file, overwrite=overwrite, source=source)
+
+
+def _write(
+    path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None = None
+) -> None:
+    """Write vectors in the format of a path. Log a warning if some are not finite."""
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        logger.warning(
+            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the first of %r. "
+            "Check the weights of the model.",
+            *(path, counted(int((~finite).sum()), "word"), words[int(finite.argmin())]),
+        )
+    _WRITERS[_suffix(path)](path, words, vectors, counts)
 
 
 def _suffix(path: Path) -> str:

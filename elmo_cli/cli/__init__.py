@@ -8,6 +8,8 @@ import errno
 import io
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -103,10 +105,16 @@ class ElmoGroup(click.Group):
         options = click.Command.shell_complete(self, ctx, incomplete)
         return [*(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in found), *options]
 
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        """Parse the arguments; see `click.Command.make_context`."""
+        with _interrupts():
+            return super().make_context(*args, **settings)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
         try:
-            return super().invoke(ctx)
+            with _interrupts():
+                return super().invoke(ctx)
         except StoppedError as error:
             click.echo(str(error), err=True)
             sys.exit(ctx.meta["exit_status"])
@@ -114,9 +122,16 @@ class ElmoGroup(click.Group):
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
             raise click.ClickException(_one_line(str(error))) from None
-        except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
-            sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """End the process with the status of Ctrl-C where the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("Interrupted.", err=True)
+        sys.exit(128 + signal.SIGINT)
 
 
 def find_command(name: str) -> click.Command:

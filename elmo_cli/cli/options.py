@@ -211,6 +211,20 @@ batch_tokens_option = count(
 )
 
 
+def text_column_option(
+    content: str = "text, or with a list of tokens",
+    default: str = "tokens or text",
+    **settings: Any,
+) -> Decorator:
+    """Add --text-column, as `TextSettings`; see `input_format_options`."""
+    return option(
+        "--text-column",
+        metavar="NAME",
+        help=f"Column or field with the {content}. [default: {default}]",
+        **settings,
+    )
+
+
 def split_names(
     ctx: click.Context, parameter: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
@@ -259,19 +273,14 @@ def input_format_options(
             f"{'; '.join(suffixes)}; also with .gz, .bz2, .xz or .zst; else text]",
             **settings,
         ),
-        option(
-            "--text-column",
-            metavar="NAME",
-            help=f"Column or field with the {content}. [default: {default}]",
-            **settings,
-        ),
+        text_column_option(content, default, **settings),
     )
 
 
-def id_column_option(**settings: Any) -> Decorator:
-    """Add --id-column, as `TextSettings`."""
+def id_column_option(*names: str, **settings: Any) -> Decorator:
+    """Add --id-column, as `TextSettings`. It may have further names."""
     return option(
-        *("--id-column", "id_column"),
+        *("--id-column", *names, "id_column"),
         metavar="NAME",
         help="Column or field with the id of each record. [default: id, if there is one]",
         **settings,

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN
 from elmo_cli.distributed.part import load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embedder import ElmoEmbedder
@@ -15,6 +14,7 @@ from elmo_cli.outputs.formats import as_dtype
 from elmo_cli.outputs.streams import nested_array
 from elmo_cli.settings import ModelSettings, Selection, TextSettings, settings_from
 from elmo_cli.text.records import check_sentence
+from elmo_cli.text.tables import TableError, choose_columns
 
 
 class EmbedBatch:
@@ -64,7 +64,11 @@ class EmbedBatch:
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column; its texts are strings, lists of tokens or None."""
         settings, is_table = self._settings, hasattr(batch, "append_column")
-        name = self._text.text_column or DEFAULT_TEXT_COLUMN
+        try:
+            names = batch.column_names if is_table else list(batch)
+            name = choose_columns(names, self._text.read_options().fields).text[0]
+        except TableError as error:
+            raise InputError(f"the batch: {error}") from None
         texts = batch[name]
         tokenize = self._text.make_tokenizer().tokenize
         sentences = [

@@ -9,42 +9,36 @@ import glob
 import io
 import math
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, chain
-from typing import Any, Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.entries import Entry, Fields, json_entries, row_record
-from elmo_cli.text.input_formats import FORMATS, find_format
+from elmo_cli.text.entries import LINE, Entry
+from elmo_cli.text.input_formats import FASTA, PARQUET, TEXT, InputFormat, find_format
+from elmo_cli.text.parquet import parquet_entries, parquet_size
+from elmo_cli.text.record_checks import checked_records
 from elmo_cli.text.records import Record, Sentence
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.tables import TableError
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
-DEFAULT_TEXT_COLUMN: Final = "text"
 _TOKEN_BYTES: Final = 6
 """Bytes of text per token, about, with the space. A residue of FASTA is 1."""
 _BUFFER_BYTES: Final = 1 << 20
 
 
-def format_name(text: TextSettings, path: str) -> str:
-    """Return the name of the format of a file; raise an `InputError` if it is not offered."""
-    if text.input_format is None and path.lower().endswith(".parquet"):
-        return "parquet"
-    name = text.input_format or find_format(path).name
-    check_choice(f"{path}: format", name, _FORMATS)
-    return name
-
-
-def _text_column(text: TextSettings) -> str:
-    return text.text_column or DEFAULT_TEXT_COLUMN
+def find_input_format(text: TextSettings, path: str) -> InputFormat:
+    """Return the format of a file; raise an `InputError` if it is not offered."""
+    found = find_format(path, text.input_format)
+    check_choice(f"{path}: format", found.name, _FORMATS)
+    return found
 
 
 def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -92,7 +86,22 @@ def _matching(pattern: str) -> list[str]:
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) -> list[Part]:
+class Cut(NamedTuple):
+    """Inputs, cut into parts."""
+
+    parts: list[Part]
+    has_ids: bool
+    """True if the records have ids."""
+
+
+class _FileCut(NamedTuple):
+    stretches: list[tuple[int, int, int, int, str, str]]
+    """Fields of a `Part` from `start` on."""
+    has_ids: bool | None
+    """None for a file without a valid record."""
+
+
+def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) -> Cut:
     """Cut inputs into parts of about `n_tokens` tokens. Compressed files are not cut.
 
     Args:
@@ -100,33 +109,43 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
             records; only the footer of Parquet is read.
         text: How they are read.
         n_tokens: Tokens per part.
+
+    Raises:
+        InputError: An input cannot be read, or some have ids and others have none.
     """
     parts: list[Part] = []
+    has_ids: dict[bool, str] = {}
     n_records = 0
     for path, fingerprint in inputs:
-        input_format = format_name(text, path)
-        n_bytes = max(1, int(n_tokens * (1 if input_format == "fasta" else _TOKEN_BYTES)))
-        cut_one = _cut_rows if input_format == "parquet" else _cut_lines
-        for stretch in cut_one(path, text, n_bytes):
+        input_format = find_input_format(text, path)
+        text.read_options().check(input_format.name, has_columns=input_format.has_columns)
+        n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
+        cut_one = _cut_rows if input_format.name == PARQUET.name else _cut_lines
+        found = cut_one(path, input_format, text, n_bytes)
+        for stretch in found.stretches:
             part = Part(len(parts), n_records, path, *stretch)
             parts.append(part._replace(fingerprint=fingerprint))
             n_records += part.n_records
         check_unchanged(path, fingerprint)
-    return parts
+        if found.has_ids is not None:
+            has_ids.setdefault(found.has_ids, path)
+    if len(has_ids) > 1:
+        raise InputError(
+            f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
+            "Embed the inputs with ids and those without to two folders."
+        )
+    return Cut(parts, True in has_ids)
 
 
-_Stretch = tuple[int, int, int, int, str, str]
-"""Fields of a `Part` from `start` on."""
-
-
-def _cut_lines(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch]:
-    """Yield stretches of lines."""
+def _cut_lines(path: str, input_format: InputFormat, text: TextSettings, n_bytes: int) -> _FileCut:
+    """Cut a file into stretches of lines."""
     # Tokens are not counted, and a tokenizer takes longer than all the rest.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
-    input_format = format_name(text, path)
-    is_record_per_line = input_format == "text" and tokenizer.splits_by is None
+    fields = text.read_options().fields
+    is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
+    stretches, has_ids = [], input_format.has_ids
     with _open(path) as file:
-        lines = HashingReader(path, file, splits_at_cr=input_format == "fasta")
+        lines = HashingReader(path, file, splits_at_cr=input_format.splits_at_cr)
         limit = math.inf if lines.is_compressed else n_bytes
         while not lines.is_at_end:
             start, number = lines.position, lines.number
@@ -135,108 +154,85 @@ def _cut_lines(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch
                 n_records = lines.number - number
             else:
                 taken = lines.take_bytes(limit, partial(_starts_record, input_format))
-                entries = _line_entries(path, text, taken, tokenizer)
-                n_records = sum(1 for _ in _checked(entries, path, "line", 1, skip_errors=True))
-            yield start, number, lines.number - number, n_records, "", lines.take_sha256()
+                n_records = 0
+                for entry in input_format.entries(taken, tokenizer, fields):
+                    n_records += 1
+                    if entry.error is None and entry.record.error is None:
+                        has_ids = has_ids or entry.record.id is not None
+            n_lines = lines.number - number
+            stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
+    return _FileCut(stretches, has_ids)
 
 
 def _no_tokens(text: str) -> Sentence:
     return []
 
 
-def _starts_record(input_format: str, line: str) -> bool:
-    if input_format == "fasta":
+def _starts_record(input_format: InputFormat, line: str) -> bool:
+    if input_format.name == FASTA.name:
         return line.startswith(">")
-    return input_format == "text" or line != ""
+    return input_format.name == TEXT.name or line != ""
 
 
-def _cut_rows(path: str, text: TextSettings, n_bytes: int) -> Iterator[_Stretch]:
-    """Yield stretches of rows."""
-    column = _text_column(text)
+def _cut_rows(path: str, input_format: InputFormat, text: TextSettings, n_bytes: int) -> _FileCut:
+    """Cut a file into stretches of rows."""
     with _open(path) as file:
-        footer = _parquet(path, file, text).metadata.to_dict()
-    leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
-    # Leaves of a list are called `column.list.element`, and a column may have dots in its name.
-    n_text = sum(
-        leaf["total_uncompressed_size"]
-        for leaf in leaves
-        if f"{leaf['path_in_schema']}.".startswith(f"{column}.")
-    )
-    n_rows = footer["num_rows"]
-    step = max(1, n_rows * n_bytes // max(1, n_text))
-    for start in range(0, n_rows, step):
-        n_here = min(step, n_rows - start)
-        yield start, start + 1, n_here, n_here, "", ""
+        n_rows, n_text_bytes, has_ids = parquet_size(file.raw, text.read_options().fields)
+    step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
+    sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
+    stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]
+    return _FileCut(stretches, has_ids)
 
 
-def read_part(part: Part, text: TextSettings) -> Iterator[Record]:
+def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid records have their `error`.
 
+    Args:
+        part: Part of a plan.
+        text: How it is read.
+        has_ids: Whether the records of the inputs have ids; a record of a table without an id is
+            invalid then.
+
     Raises:
+        InputError: A record is invalid, without `skip_errors`.
         OtherInputError: The bytes differ from the plan's. It is raised after the last record.
     """
+    input_format = find_input_format(text, part.path)
+    options = text.read_options(compares_ids=False, is_quiet=True)
+    fields = options.fields
+    fields = fields._replace(is_id_required=has_ids or fields.is_id_required)
     tokenizer, skip_errors = text.make_tokenizer(), text.skip_errors
-    if format_name(text, part.path) == "parquet":
-        fields = Fields((_text_column(text),), text.id_column)
-        rows = enumerate(_rows(part, text), start=1)
-        entries: Iterable[Entry] = (
-            Entry(n, *row_record(row, fields, tokenizer)) for n, row in rows
-        )
-        yield from _checked(entries, part.path, "row", part.line, skip_errors=skip_errors)
-        return
     with _open(part.path) as file:
-        is_fasta = format_name(text, part.path) == "fasta"
-        lines = HashingReader(
-            *(part.path, file), start=part.start, number=part.line, splits_at_cr=is_fasta
+        if input_format.name == PARQUET.name:
+            rows = range(part.start, part.start + part.n_records)
+            entries = parquet_entries(file.raw, tokenizer, fields, rows=rows)
+        else:
+            lines = HashingReader(
+                *(part.path, file),
+                start=part.start,
+                number=part.line,
+                splits_at_cr=input_format.splits_at_cr,
+            )
+            taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
+            entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, fields))
+        yield from checked_records(
+            *(entries, part.path, skip_errors), place=input_format.place, options=options
         )
-        taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
-        entries = _line_entries(part.path, text, taken, tokenizer)
-        yield from _checked(entries, part.path, "line", part.line, skip_errors=skip_errors)
-        if lines.take_sha256() != part.sha256:
+        if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
             raise OtherInputError(
                 f"{part.path}: the lines of {part} have changed since the plan was made. Use "
                 "--overwrite to start over."
             )
 
 
-def _line_entries(
-    path: str, text: TextSettings, lines: Iterator[str], tokenizer: Tokenizer
-) -> Iterator[Entry]:
-    input_format = format_name(text, path)
-    if input_format == "jsonl":
-        return json_entries(lines, tokenizer, Fields((_text_column(text),), text.id_column))
-    return FORMATS[input_format].entries(lines, tokenizer)
-
-
-def _checked(
-    entries: Iterable[Entry], path: str, unit: str, first: int, *, skip_errors: bool
-) -> Iterator[Record]:
-    """Yield the records of entries.
-
-    Raises:
-        InputError: An entry is invalid, without `skip_errors`.
-    """
-    for number, record, error, _ in entries:
-        if error is None:
-            yield record
-            continue
-        reason = f"{path}, {unit} {first - 1 + number}: {error}"
-        if not skip_errors:
-            raise InputError(reason)
-        yield Record(record.text, [], error=reason)
-
-
-def _rows(part: Part, text: TextSettings) -> Iterator[dict[str, Any]]:
-    names = [name for name in (_text_column(text), text.id_column) if name is not None]
-    with _open(part.path) as opened:
-        file = _parquet(part.path, opened, text)
-        groups = range(file.num_row_groups)
-        ends = [0, *accumulate(file.metadata.row_group(group).num_rows for group in groups)]
-        first = bisect_right(ends, part.start) - 1
-        stop = bisect_left(ends, part.start + part.n_records)
-        table = file.read_row_groups(range(first, stop), columns=names)
-        for batch in table.slice(part.start - ends[first], part.n_records).to_batches(1024):
-            yield from batch.to_pylist()
+def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries of lines of which the first has a number in the file, from 1."""
+    for entry in entries:
+        record = entry.record
+        if LINE in record.attributes:
+            line = int(str(record.attributes[LINE])) + first - 1
+            record = record._replace(attributes={**record.attributes, LINE: line})
+        yield entry._replace(line=entry.line + first - 1, record=record)
 
 
 @contextmanager
@@ -250,16 +246,5 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
             yield file
     except (ArrowInvalid, OSError) as error:
         raise InputError(f"{path}: cannot read the input: {first_line(error)}") from None
-
-
-def _parquet(path: str, file: io.BufferedReader, text: TextSettings) -> Any:
-    """Open a file of Parquet, and check that it has the columns."""
-    from pyarrow import parquet
-
-    found = parquet.ParquetFile(file.raw)
-    names = found.schema_arrow.names
-    for name in (_text_column(text), text.id_column):
-        if name is not None and name not in names:
-            shown = ", ".join(names[:20])
-            raise InputError(f"{path}: expected a column {name!r}, found {shown}")
-    return found
+    except TableError as error:
+        raise InputError(f"{path}: {error}") from None

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, Final, NamedTuple
 
-from elmo_cli.distributed.inputs import check_unchanged, format_name, read_part
+from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
@@ -20,13 +20,15 @@ from elmo_cli.errors import (
     WeightsError,
 )
 from elmo_cli.inference.device import Device
+from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.folder import TEMPORARY, Folder
-from elmo_cli.outputs.formats import OutputFormat, as_dtype
+from elmo_cli.outputs.formats import KEYS, OutputFormat, as_dtype
 from elmo_cli.outputs.parts import PART, PLAN_SHA256, has_part, part_name
 from elmo_cli.outputs.plan_file import Part, Plan, read_plan_sha256
 from elmo_cli.outputs.streams import ParquetWriter
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.settings import DEFAULT_BATCH_SIZE, ModelSettings
+from elmo_cli.text.input_formats import FASTA
 from elmo_cli.text.shards import ShardReader
 
 MAX_SHOWN_SKIPPED: Final = 20
@@ -40,6 +42,8 @@ class PlanKey(NamedTuple):
     model_sha256: str
     place: str = ""
     """Folder of the parts while they are written; see `Plan.place`."""
+    has_ids: bool = False
+    """True if the records of the inputs have ids."""
 
 
 class PartResult(NamedTuple):
@@ -54,16 +58,20 @@ class PartResult(NamedTuple):
     """Number of skipped records."""
     skipped: tuple[str, ...] = ()
     """Reasons of the first skipped records."""
+    warning: str | None = None
+    """Warning about its values."""
 
 
 class _Written(NamedTuple):
     n_tokens: int
     skipped: dict[str, str]
+    warning: str | None = None
 
 
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
-    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place)
+    has_ids = KEYS in plan.settings
+    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place, has_ids)
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +132,10 @@ def embed_part(
         return PartResult(part.number, worker, error=f"part {part.number}: {error}")
     first = tuple(written.skipped.values())[:MAX_SHOWN_SKIPPED]
     return PartResult(
-        part.number, worker, written.n_tokens, n_skipped=len(written.skipped), skipped=first
+        *(part.number, worker, written.n_tokens),
+        n_skipped=len(written.skipped),
+        skipped=first,
+        warning=written.warning,
     )
 
 
@@ -187,9 +198,10 @@ def _write(
     check_unchanged(part.path, part.fingerprint)
     selection = settings.selection.for_model(engine.options.n_layers)
     writer = _open_writer(key, part, settings, engine, file)
-    has_keys = _has_keys(part, settings)
-    records = ShardReader(read_part(part, settings.text))
+    records = ShardReader(read_part(part, settings.text, has_ids=key.has_ids))
     skipped: dict[str, str] = {}
+    warnings: list[str] = []
+    finite = FiniteCheck(part.path, "record", settings.dtype, warnings.append)
     n_tokens = 0
     windows = embed_windows(
         engine,
@@ -202,8 +214,9 @@ def _write(
         record, number = embedded.record, part.first + embedded.progress.n_records - 1
         if record.error is not None:
             skipped[str(number)] = record.error
-        if has_keys:
+        if key.has_ids:
             record = record._replace(id=record.id or "")
+        finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
         on_tokens(n_tokens)
@@ -215,12 +228,7 @@ def _write(
         )
     end = end_attributes(part.n_records, records.progress, skipped)
     writer.finish({**end, "tokens": str(n_tokens)})
-    return _Written(n_tokens, skipped)
-
-
-def _has_keys(part: Part, settings: CorpusSettings) -> bool:
-    is_fasta = format_name(settings.text, part.path) == "fasta"
-    return is_fasta or settings.text.id_column is not None
+    return _Written(n_tokens, skipped, next(iter(warnings), None))
 
 
 def _open_writer(
@@ -233,7 +241,7 @@ def _open_writer(
         compression="zstd",
         dtype=settings.dtype,
         pooled=selection.pooling is not None,
-        forget_sentences=format_name(settings.text, part.path) == "fasta",
+        forget_sentences=find_input_format(settings.text, part.path).name == FASTA.name,
     )
     attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {
         "dtype": settings.dtype,

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import torch
 
-from elmo_cli.distributed.inputs import DEFAULT_TEXT_COLUMN, cut, find_inputs
-from elmo_cli.errors import InputError, OutputError, check_choice, shown
+from elmo_cli.distributed.inputs import cut, find_inputs
+from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.formats import DTYPES
+from elmo_cli.outputs.formats import DTYPES, KEYS
 from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import default_model
@@ -94,7 +94,8 @@ def open_plan(
 
     def make() -> Plan:
         n_tokens = _tokens_per_part(settings, options, part_mb)
-        return Plan(values, cut(inputs, settings.text, n_tokens), part_mb)
+        parts, has_ids = cut(inputs, settings.text, n_tokens)
+        return Plan({**values, **({KEYS: "True"} if has_ids else {})}, parts, part_mb)
 
     names = {*folder.names()}  # Before the plan is read: a run that writes parts has a plan.
     try:
@@ -152,7 +153,8 @@ def _differences(stored: Plan, values: dict[str, str], part_mb: float | None) ->
 
     The size of parts counts where it is given.
     """
-    found = differences(stored.settings, values)
+    settings = {name: value for name, value in stored.settings.items() if name != KEYS}
+    found = differences(settings, values)
     if part_mb is not None and part_mb != stored.part_mb:
         found.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
     if not stored.stored_sha256 and not found:
@@ -168,12 +170,12 @@ def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
         "precision": settings.model.precision,
         "dtype": settings.dtype,
         "input_format": text.input_format,
-        "text_column": text.text_column or DEFAULT_TEXT_COLUMN,
+        "text_column": text.text_column,
         "key_column": text.id_column,
         "skip_errors": text.skip_errors,
     }
     return {
-        "model": files.name,
+        "model": utf8_name(files.name),
         "model_sha256": content_sha256(files),
         "options": json.dumps(asdict(options)),
         **settings.selection.for_model(options.n_layers).to_attributes(),

@@ -43,6 +43,8 @@ class RunCounts:
     """Names of all workers so far, also of those that have not done a part yet."""
     n_new: int = 0
     """Number of parts that this run has done."""
+    has_warned: bool = False
+    """True if a warning about the values of a part was logged."""
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -71,6 +73,9 @@ class RunCounts:
             return
         for reason in result.skipped[: max(0, MAX_SHOWN_SKIPPED - self.n_skipped)]:
             logger.warning("Skipped: %s", reason)
+        if result.warning is not None and not self.has_warned:
+            logger.warning("Warning: %s", result.warning)
+            self.has_warned = True
         self.n_skipped += result.n_skipped
         self.n_done += 1
         self.n_new += 1

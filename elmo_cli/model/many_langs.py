@@ -238,6 +238,8 @@ def _open_tensors(path: Path) -> ReadTensor:
                 f"{path} does not fit the options and the lexicons: {name}: expected {shape}, "
                 f"found {found}"
             )
+        if not values.is_floating_point():
+            raise WeightsError(f"{path}: {name}: expected floats, found {values.dtype}")
         if not values.isfinite().all():
             raise not_finite(path, [name])
         weights: Tensor = values.float()

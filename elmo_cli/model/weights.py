@@ -115,11 +115,23 @@ class TensorFile:
 
     def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
         """Read a tensor, or some of its rows, as a float32 copy."""
+        self._check_float(name)
         with _reporting_damage(self.path):
             values = self._tensors[name][rows]
             if not isinstance(values, np.ndarray):
                 values = values.float().numpy().copy()  # A view would change with the file.
             return np.asarray(values, dtype=np.float32)
+
+    def _check_float(self, name: str) -> None:
+        """Raise a `WeightsError` for a tensor of integers, complex numbers or text."""
+        tensor = self._tensors[name]
+        if isinstance(tensor, h5py.Dataset):
+            kind, is_float = str(tensor.dtype), tensor.dtype.kind == "f"
+        else:
+            kind = tensor.get_dtype()
+            is_float = kind.startswith(("F", "BF"))
+        if not is_float:
+            raise WeightsError(f"{self.path}: {name}: expected floats, found {kind}")
 
     def load(self, name: str, shape: Shape) -> Tensor:
         """Read a tensor as float32, or map the pages of the file if it is large."""

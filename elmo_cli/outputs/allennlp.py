@@ -15,15 +15,23 @@ import numpy as np
 from h5py import h5d, h5p, h5s, h5t
 from numpy.typing import NDArray
 
-from elmo_cli.errors import InputError
+from elmo_cli.errors import InputError, first_line
+from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.formats import (
+    KEYS,
     Attributes,
     OutputFormat,
     as_text,
     has_own_tokens,
     with_types,
 )
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, Hdf5Writer, check_count, checked_dataset
+from elmo_cli.outputs.hdf5 import (
+    CHUNK_BYTES,
+    DamagedError,
+    Hdf5Writer,
+    check_count,
+    checked_dataset,
+)
 from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Record
 from elmo_cli.text.shards import shard_of
@@ -136,7 +144,7 @@ class AllenNlpFile:
     def __init__(self, file: h5py.File) -> None:
         self._file = file
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
-        self.has_keys = file.attrs.get("format") == "fasta" or "keys" in file.attrs
+        self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"  # AllenNLP's files do not say.
         # An id or a sentence may have the name of the index; the file has no index then.
@@ -163,7 +171,8 @@ class AllenNlpFile:
             if self._has_attributes:  # Reading attributes takes time.
                 attributes = with_types(self._dataset(number).attrs)
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
-            cut = text.split() if tokens is None else json.loads(tokens)
+            place = f"{self._file.filename}: record {number + 1}, tokens"
+            cut = text.split() if tokens is None else parse_json(tokens, list[str], place)
             found.append(Record(text, cut, key, attributes))
         return found
 
@@ -198,8 +207,11 @@ class AllenNlpFile:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
         # bilm-tf wrote numbers, AllenNLP their names.
-        found = json.loads(dataset.asstr()[0])
-        return {text: int(name) // self._shard.total for text, name in found.items()}
+        try:
+            found = json.loads(dataset.asstr()[0])
+            return {text: int(name) // self._shard.total for text, name in found.items()}
+        except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
+            raise DamagedError(f"{SENTENCE_TO_INDEX}: {first_line(error)}") from None
 
     @cached_property
     def _texts(self) -> dict[int, str]:

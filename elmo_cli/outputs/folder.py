@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from elmo_cli.atomic import lock, output_error, sync, unlock
-from elmo_cli.errors import InputError, OutputError, system_reason
+from elmo_cli.errors import InputError, OutputError, system_reason, utf8_name
 from elmo_cli.outputs.formats import load_pyarrow
 
 _Result = TypeVar("_Result")
@@ -55,8 +55,9 @@ def check_name(location: str) -> None:
     try:
         location.encode()
     except UnicodeEncodeError:
-        name = os.fsencode(location).decode(errors="backslashreplace")
-        raise InputError(f"{name}: the name of the file is not UTF-8. Rename it.") from None
+        raise InputError(
+            f"{utf8_name(location)}: the name of the file is not UTF-8. Rename it."
+        ) from None
 
 
 class Folder:

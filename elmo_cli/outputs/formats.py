@@ -27,6 +27,8 @@ FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
 """Formats with rows, which have ids and columns of the input."""
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
+KEYS: Final = "keys"
+"""Attribute of an output whose records have ids, of an input format with or without them."""
 Attributes = Mapping[str, str]
 """Attributes that record how a file was made."""
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")

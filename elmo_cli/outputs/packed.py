@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.formats import Attributes, OutputFormat, as_text, with_types
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
@@ -136,7 +137,7 @@ class PackedFile:
 
     def __init__(self, file: h5py.File) -> None:
         """Check that the datasets fit together; raise a `DamagedError` if they do not."""
-        self.pooled = "pooling" in file.attrs
+        self._path, self.pooled = file.filename, "pooling" in file.attrs
         offsets = checked_dataset(file, "offsets", "i8", (1,))
         self._offsets = {"activations": offsets}
         self._rows: dict[str, h5py.Dataset] = {}
@@ -173,9 +174,14 @@ class PackedFile:
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
         found = []
-        for text, key, attributes, tokens in zip(*columns, strict=True):
-            cut = json.loads(tokens) if tokens else text.split()
-            facts = with_types(json.loads(attributes or "{}"))
+        rows = enumerate(zip(*columns, strict=True), start + 1)
+        for number, (text, key, attributes, tokens) in rows:
+            place = f"{self._path}: record {number}"
+            cut = parse_json(tokens, list[str], f"{place}, tokens") if tokens else text.split()
+            facts: dict[str, Any] = {}
+            if attributes:
+                content = parse_json(attributes, dict[str, str], f"{place}, attributes")
+                facts = with_types(content)
             found.append(Record(text, cut, key or None, facts))
         return found
 
@@ -202,7 +208,10 @@ class PackedFile:
         if name not in self._rows:
             return [""] * (stop - start)
         parts = self._read(name, self._offsets[name][start : stop + 1])
-        return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
+        try:
+            return [part.tobytes().decode("utf-8", "surrogatepass") for part in parts]
+        except UnicodeDecodeError as error:
+            raise DamagedError(f"{name}: {error}") from None
 
     def _read(self, name: str, offsets: NDArray[np.int64]) -> list[Array]:
         """Read the rows of some records, split at their ends."""

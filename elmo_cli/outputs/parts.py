@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, first_line, shown
 from elmo_cli.json_form import parse_json
+from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan, read_seal
 from elmo_cli.text.records import Record
@@ -134,6 +135,7 @@ class PartsFolder:
         if plan is None:
             raise InputError(f"{location}: expected a folder of `elmo distribute`, found none.")
         self.attributes: dict[str, Any] = _read_complete(folder, plan)
+        check_attributes(self.attributes, location)
         self._folder, self._plan = folder, plan
         self._ends = list(accumulate(part.n_records for part in plan.parts))
         self._opened = lru_cache(maxsize=1)(self._open_part)

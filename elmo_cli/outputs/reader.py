@@ -22,8 +22,9 @@ from elmo_cli.errors import (
     system_reason,
 )
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.formats import with_types
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, check_count
+from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
 from elmo_cli.text.records import Record
@@ -266,7 +267,9 @@ class ActivationsFile:
         self._handle = file = _open_hdf5(self.path)
         try:
             with _damage_named(self.path):
-                self.attributes = with_types(file.attrs)
+                attributes = _read_attributes(file)
+                check_attributes(attributes, self.path)
+                self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
@@ -277,11 +280,19 @@ class ActivationsFile:
                     )
                 is_packed = self.attributes.get("layout") == "packed"
                 self.layout_file = PackedFile(file) if is_packed else AllenNlpFile(file)
-                if "records" in file.attrs and file.attrs.get("sentence_keys") != "True":
-                    check_count(self.layout_file.n_records, int(file.attrs["records"]))
+                if "records" in self.attributes and self.attributes.get("sentence_keys") != "True":
+                    check_count(self.layout_file.n_records, int(self.attributes["records"]))
         except ElmoError:
             file.close()
             raise
+
+
+def _read_attributes(file: h5py.File) -> dict[str, Any]:
+    """Return the attributes of a file; raise a `DamagedError` for one that h5py cannot read."""
+    try:
+        return dict(file.attrs)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise DamagedError(f"its attributes: {first_line(error)}") from None
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from elmo_cli.errors import ElmoError, InputError, OutputError, first_line, show
 from elmo_cli.outputs import streams, tables
 from elmo_cli.outputs.allennlp import AllenNlpWriter
 from elmo_cli.outputs.formats import (
+    KEYS,
     STANDARD_OUTPUT,
     Attributes,
     FormatWriter,
@@ -31,7 +32,7 @@ from elmo_cli.outputs.resumable_file import ResumableFile
 from elmo_cli.text.records import Progress, Record
 from elmo_cli.text.shards import shard_of
 
-_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", "keys")
+_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
 """Attributes that are known only at the end."""
 _TABLE_WRITERS: Final[Mapping[str, Callable[..., FormatWriter]]] = {
     "jsonl": tables.JsonlTableWriter,
@@ -265,7 +266,7 @@ def end_attributes(
         "input_records": str(progress.n_records),
         "input_sha256": progress.sha256,
         **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
-        **({"keys": "True"} if has_keys else {}),
+        **({KEYS: "True"} if has_keys else {}),
     }
 
 

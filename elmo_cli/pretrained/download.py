@@ -12,7 +12,7 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial, partialmethod
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from elmo_cli.atomic import lock, unlock
-from elmo_cli.errors import ModelError, first_line, load_extra
+from elmo_cli.errors import ModelError, first_line, load_extra, size_text
 from elmo_cli.model.options import read_options
 from elmo_cli.model.vocabulary import read_vocabulary
 from elmo_cli.pretrained.checksums import record_sums
@@ -45,6 +45,12 @@ HUB_PREFIX: Final = "hf:"
 _FROM_HUB: Final = ("*.json", "*.hdf5", "*.safetensors", "*vocab*.txt", "*vocab*.txt.gz", "card.md")
 UNPACKED: Final = (".dic", ".gz", ".hdf5", ".json", ".md", ".pkl", ".safetensors", ".txt")
 """Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large files."""
+
+
+_MAX_UNPACKED_BYTES: Final = 1 << 32
+"""Maximum size of an unpacked model whose size is unknown."""
+_MAX_RATIO: Final = 2
+"""Maximum size of an unpacked model of the registry, per byte of its download."""
 
 
 def cache_folder() -> Path:
@@ -134,8 +140,9 @@ def _fill(folder: Path, find: Callable[[], object], get: Callable[[], object]) -
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Create a folder, and lock it against other processes."""
+    """Create a folder, and lock it against other processes. Remove it at the end if it is empty."""
     path = folder / ".lock"
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -149,6 +156,9 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         unlock(held)
+        with suppress(OSError):
+            for each in made:
+                each.rmdir()
 
 
 def _published_file(model: PublishedModel, role: str) -> Path:
@@ -207,7 +217,8 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
     try:
         # Unpacking checks the archive. After a damaged archive, the next URL is tried.
         advice = _advice(model, archive)
-        download_file(model.archive, archive, partial(unpack, folder=folder), advice=advice)
+        check = partial(unpack, folder=folder, model=model)
+        download_file(model.archive, archive, check, advice=advice)
         archive.unlink()
     except ModelError as error:
         if not model.weights:
@@ -230,20 +241,34 @@ def check_file(path: Path, role: str, known: str | None = None) -> None:
             pass
 
 
-def unpack(archive: Path, folder: Path) -> None:
+def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
     """Unpack the files of a model into a folder that is `locked`. If one file fails, none appears.
 
     Folders in the archive are ignored, so that no file is written outside of `folder`. Links
     become files.
+
+    Args:
+        archive: Path of the zip file.
+        folder: Folder of the files.
+        model: Published model of the archive, whose size is known.
+
+    Raises:
+        ModelError: The archive is damaged, has no model, or is too large when it is unpacked.
     """
     try:
         with TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(archive) as file:
             temporary = Path(made)
-            for member in file.infolist():
-                name = PurePosixPath(member.filename).name
-                if name.endswith(UNPACKED) and not name.startswith("."):
-                    with file.open(member) as source, open(temporary / name, "xb") as target:
-                        shutil.copyfileobj(source, target, PIECE_BYTES)
+            members = [(PurePosixPath(each.filename).name, each) for each in file.infolist()]
+            members = [
+                (name, member)
+                for name, member in members
+                if name.endswith(UNPACKED) and not name.startswith(".")
+            ]
+            # A member never has more bytes than it says.
+            _check_size(archive, sum(member.file_size for _, member in members), model)
+            for name, member in members:
+                with file.open(member) as source, open(temporary / name, "xb") as target:
+                    shutil.copyfileobj(source, target, PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
                 found = ", ".join(file.namelist()[:5]) or "no files"
@@ -261,6 +286,17 @@ def unpack(archive: Path, folder: Path) -> None:
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ModelError(f"{archive}: cannot unpack the zip file: {first_line(error)}") from None
+
+
+def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
+    """Raise a `ModelError` for an archive that is too large when it is unpacked."""
+    known = model.download_bytes if model is not None else None
+    limit = _MAX_UNPACKED_BYTES if known is None else _MAX_RATIO * known
+    if n_bytes > limit:
+        raise ModelError(
+            f"{archive}: expected at most {size_text(limit)} when it is unpacked, found "
+            f"{size_text(n_bytes)}. Unpack it, and name the folder, if you trust it."
+        )
 
 
 def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:

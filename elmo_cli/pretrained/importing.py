@@ -45,7 +45,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     with locked(folder), TemporaryDirectory(dir=folder) as temporary:
         staged = Path(temporary)
         for source in sources:
-            _stage(Path(os.path.expanduser(source)), staged)
+            _stage(Path(os.path.expanduser(source)), staged, model)
         names = [path.name for path in staged.iterdir()]
         _complete(folder, staged, model)
         _check(model, read_folder(staged, model.name))
@@ -54,13 +54,13 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     return folder
 
 
-def _stage(source: Path, staged: Path) -> None:
+def _stage(source: Path, staged: Path, model: PublishedModel) -> None:
     """Copy the files of a source into a temporary folder."""
     try:
         if source.is_dir():
             _stage_folder(source, staged)
         elif source.suffix == ".zip" and zipfile.is_zipfile(source):
-            unpack(source, staged)
+            unpack(source, staged, model)
         elif (role := role_of(source.name)) and source.is_file():
             shutil.copyfile(source, staged / _cache_name(source, role))
         elif source.exists():

@@ -354,8 +354,10 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     elif files.vocabulary and (options.char_cnn is None or files.softmax):
         n_words = len(read_vocabulary(files.vocabulary))
     card: list[str] = []
+    card_file = files.options.with_name("card.md")
     with suppress(OSError, UnicodeDecodeError):
-        card = read_text(files.options.with_name("card.md")).splitlines()[:_CARD_LINES]
+        if card_file.is_file():
+            card = read_text(card_file).splitlines()[:_CARD_LINES]
     parts = parameters_by_part(options, n_words, n_characters, projects=_projects(files))
     paths = {
         role: {"path": str(path.absolute()), "bytes": path.stat().st_size, "sha256": sha256(path)}

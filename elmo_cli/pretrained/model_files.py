@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Final, Literal
@@ -36,6 +37,7 @@ _MAX_HEADER_BYTES: Final = 100_000_000
 """Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
+_OTHERS: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -127,6 +129,12 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
             f"found {' and '.join(errors)}"
         )
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
+    others = [path for path in (vocabulary, softmax) if path is not None]
+    if by_role["weights"][0].suffix == ".pkl":
+        others += [folder / name for name in _OTHERS if os.path.exists(folder / name)]
+    for path in chain.from_iterable([*by_role.values(), others]):
+        if not path.is_file():  # A named pipe would never end, nor would a device.
+            raise ModelError(f"{path}: expected a regular file, found another kind.")
     return ModelFiles(name, by_role["options"][0], by_role["weights"][0], vocabulary, softmax)
 
 
@@ -156,8 +164,7 @@ def content_sha256(files: ModelFiles) -> str:
     """
     options, paths = files.parsed_options, [files.weights]
     if isinstance(options, ManyLangsOptions):
-        others = (TOKEN_ENCODER, "char.dic", "word.dic")
-        paths += filter(Path.exists, map(files.weights.with_name, others))
+        paths += filter(Path.exists, map(files.weights.with_name, _OTHERS))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)
     digests = [_start_hashing(path).result() for path in paths]

@@ -30,15 +30,11 @@ from elmo_cli.text.file_types import (
 )
 from elmo_cli.text.lines import check_input, name_of, open_lines, open_text
 from elmo_cli.text.paragraphs import join_paragraphs, warn_about_wrapping
+from elmo_cli.text.parquet import parquet_entries
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
 from elmo_cli.text.record_checks import checked_records
 from elmo_cli.text.records import Record
-from elmo_cli.text.tables import (
-    csv_entries,
-    json_array_entries,
-    parquet_entries,
-    tsv_entries,
-)
+from elmo_cli.text.tables import csv_entries, json_array_entries, tsv_entries
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 _CHUNK_BYTES: Final = 1 << 16
@@ -76,6 +72,11 @@ class InputFormat:
     """True if the columns with texts and ids can be chosen."""
     is_guess: bool = False
     """True if the format was chosen because nothing was known about the input."""
+
+    @property
+    def place(self) -> str:
+        """Word for what the numbers of records count in messages."""
+        return "line" if "line" in self.read_as else self.unit
 
 
 def _no_entries(
@@ -223,7 +224,7 @@ def open_records(
             entries = input_format.entries(parsed, tokenizer, fields)
         records = checked_records(
             *(entries, name, skip_errors),
-            place="line" if "line" in input_format.read_as else input_format.unit,
+            place=input_format.place,
             options=options,
         )
         is_split = tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens

@@ -237,6 +237,9 @@ def open_lines(
             reader = LineReader(source, file, splits_at_cr=splits_at_cr)
             lines = read_lines(reader, on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
             yield lines, reader.is_ready
+    elif not hasattr(source, "read"):
+        found = type(source).__name__
+        raise InputError(f"the input: expected a path or an open text file, found a {found}.")
     else:
         lines = _lines_of_open_file(source, splits_at_cr)
         yield (lines if keep_ends else map(str.strip, lines)), lambda: True

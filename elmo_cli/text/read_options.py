@@ -28,6 +28,8 @@ class ReadOptions:
     """True if the ids of CSV or TSV are the texts of integers."""
     ignores_ids: bool = False
     """True if ids are ignored, because nothing is named after them."""
+    compares_ids: bool = True
+    """True if a repeated id is an error, and an id if other records have none."""
     is_quiet: bool = False
     """True if no warning is logged, because the text has been read before."""
 

@@ -1,6 +1,7 @@
 """Checks of the records of an input: their errors, their ids, and the lengths of their tokens."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from elmo_cli.errors import InputError
 from elmo_cli.text.advice import LongTokens, warn_about_blank_lines
@@ -8,6 +9,9 @@ from elmo_cli.text.entries import Entry
 from elmo_cli.text.read_options import DEFAULT_OPTIONS, ReadOptions
 from elmo_cli.text.records import Record
 from elmo_cli.text.tables import TableError
+
+_MAX_NAME_BYTES: Final = 65_531
+"""Maximum size of an id in npz: 2 bytes hold the length of a name, and `.npy` is part of it."""
 
 
 def checked_records(
@@ -38,7 +42,9 @@ def checked_records(
             if options.ignores_ids:
                 record = record._replace(id=None)
             if error is None and (record.error is None or record.id is not None):
-                error = _id_error(record.id, number, numbers, place, options.ids_name_datasets)
+                error = _invalid_id(record.id, names_datasets=options.ids_name_datasets)
+                if error is None and options.compares_ids:
+                    error = _other_id(record.id, number, numbers, place)
             if error is not None:
                 error = f"{name}, {place} {number}: {error}"
                 if not skip_errors:
@@ -80,14 +86,29 @@ class _Counts:
             warn_about_blank_lines(self._first_joined, self._n_joined)
 
 
-def _id_error(
-    identifier: str | None,
-    number: int,
-    numbers: dict[str | None, int],
-    place: str,
-    names_datasets: bool,
+def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
+    """Return the error of an id alone, if any."""
+    if identifier is None or not names_datasets:
+        return None
+    if "\0" in identifier:
+        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
+    if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
+        return (
+            f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
+        )
+    if not _can_name_dataset(identifier):
+        return (
+            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
+            "packed, Parquet or JSON lines."
+        )
+    return None
+
+
+def _other_id(
+    identifier: str | None, number: int, numbers: dict[str | None, int], place: str
 ) -> str | None:
-    """Return the error of an id, if any, and store its number in `numbers`.
+    """Return the error of an id among others, if any, and store its number in `numbers`.
 
     All records have an id, or none has. Ids are unique.
     """
@@ -95,10 +116,6 @@ def _id_error(
         if identifier is None:
             return "expected an id, as before, found none"
         return f"expected no id, as before, found {identifier[:60]!r}"
-    if identifier is not None and names_datasets and "\0" in identifier:
-        return f"the id {identifier[:60]!r} has a zero byte. Remove it."
-    if identifier is not None and names_datasets and not _can_name_dataset(identifier):
-        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
         return (

@@ -1,8 +1,7 @@
-"""Tables: rows of CSV, TSV, JSON arrays and Parquet.
+"""Tables: rows of CSV, TSV and JSON arrays; see `parquet` for Parquet.
 
 csv, tsv    a header, then one row per record; quotes as in Python's csv
 json        an array of objects; each is one row
-parquet     one row per record
 
 A row has a text or a list of tokens, and optionally an id. Names of columns are in `Fields`.
 """
@@ -10,18 +9,14 @@ A row has a text or a list of tokens, and optionally an id. Names of columns are
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors import InputError, first_line, load_extra
 from elmo_cli.text.entries import DEFAULT_FIELDS, Entry, Fields, row_record
 from elmo_cli.text.lines import InvalidLine
 from elmo_cli.text.records import Record
 from elmo_cli.text.tokenizers import Tokenizer
 
-_BATCH_ROWS: Final = 1024
-_BUFFER_BYTES: Final = 1 << 20
 _CHUNK: Final = 1 << 16
 _MAX_NAMES: Final = 20
 _INTEGER: Final = re.compile("0|-?[1-9][0-9]{0,17}")
@@ -127,7 +122,7 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
         if names.count(name) > 1:
             raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
     identifier = fields.id if has_id else None
-    return Fields((text,), identifier, False, kept, fields.has_integer_ids)
+    return Fields((text,), identifier, fields.is_id_required, kept, fields.has_integer_ids)
 
 
 def has_integer_ids(lines: Iterable[str], delimiter: str, fields: Fields) -> bool:
@@ -231,44 +226,3 @@ def _json_values(text: _JsonText) -> Iterator[Any]:
         if separator != ",":
             found = repr(separator) if separator else "the end of the file"
             raise TableError(f"record {number}: expected `,` or `]` after it, found {found}")
-
-
-def parquet_entries(
-    path: str | Path,
-    tokenizer: Tokenizer,
-    fields: Fields = DEFAULT_FIELDS,
-    on_bytes: Callable[[int], object] = lambda count: None,
-) -> Iterator[Entry]:
-    """Yield the rows of a Parquet file, which are read in batches.
-
-    `on_bytes` is called after each batch with its share of the size of the file.
-    """
-    parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
-    from pyarrow import ArrowException
-
-    try:
-        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
-            fields = choose_columns(file.schema_arrow.names, fields)
-            size = Path(path).stat().st_size
-            n_rows, n_read, n_told = file.metadata.num_rows, 0, 0
-            names = [*fields.text, *([fields.id] if fields.id else []), *(fields.kept or ())]
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(dict.fromkeys(names))):
-                for row in batch.to_pylist():
-                    n_read += 1
-                    yield Entry(n_read, *row_record(row, fields, tokenizer))
-                on_bytes(size * n_read // n_rows - n_told)
-                n_told = size * n_read // n_rows
-    except (ArrowException, OSError) as error:
-        raise TableError(f"cannot read the Parquet file: {first_line(error)}") from None
-
-
-def column_types(path: str) -> dict[str, Any]:
-    """Return the types of Arrow of the columns of a Parquet file."""
-    parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
-    from pyarrow import ArrowException
-
-    try:
-        schema = parquet.read_schema(path)
-    except (ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot read the Parquet file: {first_line(error)}") from None
-    return dict(zip(schema.names, schema.types, strict=True))

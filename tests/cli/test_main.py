@@ -2,13 +2,17 @@
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import TINY, elmo
 
 import elmo_cli.cli
+from elmo_cli import open_activations
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli.loading import find_files
 from elmo_cli.settings import ModelSettings
@@ -59,6 +63,28 @@ def test_the_library_leaves_the_process_as_it_is() -> None:
         "ElmoEmbedder(); assert dict(os.environ) == before; assert gc.isenabled()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_interrupt_while_arguments_are_parsed_has_its_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*arguments: Any, **settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(elmo_cli.cli.ElmoGroup, "parse_args", interrupt)
+    result = elmo("--version")
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+
+
+def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, output = os.fsdecode(b"m\xe9"), os.fsdecode(b"v\xe9.hdf5")
+    shutil.copytree(TINY, name)
+    assert elmo("embed", "-", output, "--model", name, stdin="a b").exit_code == 0
+    with open_activations(output) as found:
+        assert found.attributes["model"] == "m\\xe9"
 
 
 def run_with_collector_restored() -> None:

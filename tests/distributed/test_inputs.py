@@ -17,6 +17,7 @@ from elmo_cli.errors import InputError, OtherInputError
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
 from elmo_cli.text.input_formats import find_format, open_records
+from elmo_cli.text.read_options import ReadOptions
 from elmo_cli.text.records import Record
 
 NO_BREAK_SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
@@ -47,17 +48,21 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
-    parts = cut(find_inputs((str(path),)), columns, n_bytes / (1 if path.suffix == ".fasta" else 6))
+    n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
+    parts, has_ids = cut(find_inputs((str(path),)), columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
-        found = list(read_part(part, columns))
+        found = list(read_part(part, columns, has_ids=has_ids))
         assert (part.number, part.first, part.n_records) == (number, len(records), len(found))
         records += found
     return parts, records
 
 
-def expected_records(path: Path) -> list[Record]:
-    with open_records(path, find_format(path)) as (records, *_):
+def expected_records(path: Path, *, skip_errors: bool = False) -> list[Record]:
+    """Return the records of `elmo embed`, which also compares ids."""
+    options = ReadOptions(ids_name_datasets=False, compares_ids=False)
+    opened = open_records(path, find_format(path), skip_errors=skip_errors, options=options)
+    with opened as (records, *_):
         return list(records)
 
 
@@ -100,19 +105,17 @@ def assert_every_cut_counts_what_is_read(
     path = tmp_path_factory.mktemp("cut") / name
     path.write_bytes(content)
     settings = TextSettings(skip_errors=True)
-    whole = cut(find_inputs((str(path),)), settings, 1e9)
-    expected = [record for part in whole for record in read_part(part, settings)]
-    assert read_all(path, settings, units)[1] == expected
+    assert read_all(path, settings, units)[1] == expected_records(path, skip_errors=True)
 
 
 def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"a b\n\xff\n c \n" * 5)
     settings = TextSettings(skip_errors=True, tokenizer="moses")
-    parts = cut(find_inputs((str(path),)), settings, 1)
+    parts, _ = cut(find_inputs((str(path),)), settings, 1)
     path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
     with pytest.raises(OtherInputError, match=r"text.txt: the lines of part \d \("):
-        list(read_part(parts[2], settings))
+        list(read_part(parts[2], settings, has_ids=False))
 
 
 def test_compressed_data_is_one_part(tmp_path: Path) -> None:
@@ -144,6 +147,75 @@ def test_json_lines_and_parquet_have_columns(tmp_path: Path) -> None:
         assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
+def test_default_columns_are_those_of_embed(tmp_path: Path, name: str) -> None:
+    rows = [{"id": f"a{i}", "text": "not read", "tokens": ["a b", str(i)]} for i in range(9)]
+    path = tmp_path / name
+    write_rows(path, rows)
+    parts, records = read_all(path, TextSettings(), 20)
+    assert len(parts) > 1
+    assert records == expected_records(path)
+    assert [(record.id, record.tokens) for record in records] == [
+        (row["id"], row["tokens"]) for row in rows
+    ]
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write JSON lines, or Parquet of small row groups."""
+    if path.suffix == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=4)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.parquet"])
+def test_a_record_without_an_id_is_invalid_in_every_part(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_rows(path, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)])
+    settings = TextSettings(skip_errors=True)
+    expected = [i % 4 != 2 for i in range(8)]
+    for n_bytes in (1, 20, 10_000):
+        records = read_all(path, settings, n_bytes)[1]
+        assert [record.error is not None for record in records] == expected
+    unit = "line" if name.endswith("jsonl") else "row"
+    error = f"{path}, {unit} 8: field 'id': expected an id, found none"
+    assert records[7].error == error
+
+
+def test_a_named_id_column_is_required_where_no_record_has_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    write_rows(path, [{"text": "a"}] * 3)
+    records = read_all(path, TextSettings(skip_errors=True, id_column="id"), 1)[1]
+    assert all(record.error is not None for record in records)
+
+
+def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "none.jsonl"]
+    write_rows(paths[0], [{"text": "a"}])
+    write_rows(paths[1], [{"text": "a", "id": "1"}])
+    paths[2].touch()
+    inputs = find_inputs(tuple(map(str, paths)))
+    with pytest.raises(InputError, match=r"a.jsonl: expected records with ids, as in .*b.jsonl"):
+        cut(inputs, TextSettings(), 100)
+    assert cut(inputs[1:], TextSettings(), 100).has_ids
+    assert not cut(inputs[2:], TextSettings(), 100).has_ids
+
+
+def test_a_column_of_a_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    with pytest.raises(InputError, match="--text-column has no effect with text"):
+        cut(find_inputs((f"{tmp_path}/a.txt",)), TextSettings(text_column="t"), 1)
+
+
+def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
+    pytest.importorskip("sentencex")
+    path = tmp_path / "a.txt"
+    path.write_text("One. Two.\n" * 9)
+    parts, records = read_all(path, TextSettings(split_sentences=True), 20)
+    assert len(parts) > 1
+    assert [record.attributes["line"] for record in records] == [str(i // 2) for i in range(18)]
+
+
 def test_a_parquet_column_may_have_a_dot(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"a.b": ["x y"] * 20, "a": ["z" * 100] * 20}), path)
@@ -167,7 +239,7 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
         ("a.txt", b"a\nb\nc\xff\n", "line 3, column 2: not valid UTF-8 (byte 0xff)"),
         ("a.jsonl", b'{"text": "a"}\n\n[]\n', "line 3: expected a JSON object, found []"),
         ("a.txt.gz", b"\x1f\x8bno gzip", "line 1: cannot read on: Compressed file ended"),
-        ("a.parquet", b"no parquet", "cannot read the input: Parquet magic bytes not found"),
+        ("a.parquet", b"no parquet", "cannot read the Parquet file: Parquet magic bytes not found"),
     ],
 )
 def test_what_cannot_be_read_is_reported_with_its_line(

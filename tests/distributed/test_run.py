@@ -292,6 +292,17 @@ def test_ray_that_is_missing_or_too_old_is_said(monkeypatch: pytest.MonkeyPatch)
     assert elmo(*RUN[:3]).stderr == message
 
 
+def test_a_signal_while_ray_is_imported_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def import_ray(*arguments: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("elmo_cli.cli.commands.distribute._workers", import_ray)
+    result = elmo(*RUN)
+    assert result.exit_code == 143
+    assert result.stderr.endswith("\nStopped before the first part.\n")
+    assert not Path("out").exists()
+
+
 def test_options_that_do_not_go_together_are_refused() -> None:
     carried = elmo(*RUN, "-q", "--state", "carry")
     assert carried.stderr == "Error: state 'carry': expected zero or warm\n"

@@ -155,6 +155,13 @@ def test_other_files_are_reported(path: Path) -> None:
     assert message_of(path).endswith(": softmax/b: expected (7,), found no tensor")
 
 
+def test_values_that_are_no_floats_are_refused(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["softmax/W"], file["softmax/b"] = WEIGHT.astype(int), BIAS
+    with pytest.raises(WeightsError, match=r"softmax/W: expected floats, found int64$"):
+        list(read_rows(path, 3))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_values_that_are_not_finite_are_refused(path: Path, value: float) -> None:
     weight = WEIGHT.copy()

@@ -180,6 +180,7 @@ def test_an_invalid_file_is_reported(folder: Path, name: str, content: bytes, fa
     [
         ([1.0], r"projection.bias: expected \(6,\), found no tensor"),
         (torch.zeros(7), r"projection.bias: expected \(6,\), found \(7,\)"),
+        (torch.zeros(6, dtype=torch.int64), "projection.bias: expected floats, found torch.int64"),
         (torch.full((6,), torch.nan), r"values that are not finite \(NaN or infinity\) in \['proj"),
     ],
 )

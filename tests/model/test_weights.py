@@ -196,6 +196,27 @@ def test_infinite_weights_are_reported_with_their_dataset(tmp_path: Path, value:
     )
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint8", "bool", "complex64", "S3"])
+def test_values_that_are_no_floats_are_refused(tmp_path: Path, kind: str) -> None:
+    def edit(file: h5py.File) -> None:
+        values = file["CNN_proj/W_proj"][()].astype(kind)
+        del file["CNN_proj/W_proj"]
+        file["CNN_proj/W_proj"] = values
+
+    kind = "|S3" if kind == "S3" else kind
+    message = f": CNN_proj/W_proj: expected floats, found {kind}"
+    assert message_of(edited(tmp_path, edit)) == message
+
+
+def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.numpy")
+    arrays = reference.read_arrays(MODEL / "weights.hdf5")
+    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.int64)
+    path = tmp_path / "weights.safetensors"
+    safetensors.save_file(arrays, path)
+    assert message_of(path) == ": CNN_proj/b_proj: expected floats, found I64"
+
+
 def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
     good = (MODEL / "weights.hdf5").read_bytes()
     options = read_options(MODEL / "options.json")

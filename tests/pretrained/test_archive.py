@@ -1,12 +1,17 @@
 import stat
+import struct
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from website import OPTIONS, weights_file, zip_with
 
 from elmo_cli.errors import ModelError
+from elmo_cli.pretrained import download
+from elmo_cli.pretrained.download import unpack
 from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.registry import PublishedModel
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -74,4 +79,43 @@ def test_a_damaged_zip_file(tmp_path: Path, cache: Path, weights: bytes) -> None
     path.write_bytes(path.read_bytes().replace(OPTIONS, bytes(len(OPTIONS))))
     with pytest.raises(ModelError, match=r"cannot unpack the zip file: Bad CRC-32 .*$"):
         find_model(path)
-    assert [file for file in cache.rglob("*") if file.is_file()] == []
+    assert not cache.exists()
+
+
+def test_an_archive_without_a_model_leaves_no_folder(tmp_path: Path, cache: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.zeros(3))
+    with pytest.raises(ModelError, match=r"x.npz: expected options.json and a .hdf5 file"):
+        find_model(tmp_path / "x.npz")
+    assert not cache.exists()
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("options.json", OPTIONS)
+        with file.open("weights.hdf5", "w", force_zip64=True) as member:
+            for _ in range(16):
+                member.write(bytes(1 << 20))
+    content = (tmp_path / "bomb.zip").read_bytes()
+    # The sizes in the second archive are too small: 1,000 bytes.
+    sizes = content.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))
+    monkeypatch.setattr(download, "_MAX_UNPACKED_BYTES", 1 << 20)
+    for name, data, error in (
+        ("bomb.zip", content, "expected at most 1.0 MB when it is unpacked, found 17 MB"),
+        ("liar.zip", sizes, "cannot unpack the zip file: Bad CRC-32"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ModelError, match=f"{name}: {error}"):
+            find_model(tmp_path / name)
+    assert not cache.exists()
+
+
+def test_the_registry_limits_what_an_archive_of_a_model_unpacks(
+    tmp_path: Path, weights: bytes
+) -> None:
+    path = zip_with(tmp_path / "a.zip", {"options.json": OPTIONS, "model.hdf5": weights})
+    model = PublishedModel("a", download_bytes=100)
+    with pytest.raises(ModelError, match=r"a.zip: expected at most 200 bytes when it is unpacked"):
+        unpack(path, tmp_path, model)
+    unpack(path, tmp_path)

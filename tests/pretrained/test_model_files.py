@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from website import folder_with
 
 from elmo_cli.errors import ModelError
 from elmo_cli.pretrained import model_files
-from elmo_cli.pretrained.loading import find_model
+from elmo_cli.pretrained.loading import describe_model, find_model
 from elmo_cli.pretrained.model_files import ModelFiles, content_sha256, hash_ahead
 
 
@@ -71,6 +72,39 @@ def test_the_hash_of_a_word_model_changes_with_its_vocabulary(tmp_path: Path) ->
     before = content_sha256(find_model(folder))
     (folder / "vocab.txt").write_text("other words")
     assert content_sha256(find_model(folder)) != before
+
+
+@pytest.mark.parametrize("name", ["options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_files_that_are_not_regular_are_refused(tmp_path: Path, name: str, kind: str) -> None:
+    folder = folder_with(tmp_path / "model", "options.json", "weights.hdf5")
+    path = folder / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(ModelError) as caught:
+        find_model(folder)
+    assert str(caught.value) == f"{path}: expected a regular file, found another kind."
+
+
+def test_lexicons_that_are_not_regular_files_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "many-langs" / "both", folder)
+    (folder / "word.dic").unlink()
+    os.mkfifo(folder / "word.dic")
+    with pytest.raises(ModelError, match=r"word.dic: expected a regular file"):
+        find_model(folder)
+
+
+def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "relu", folder)
+    os.mkfifo(folder / "card.md")
+    assert describe_model(str(folder))["card"] == []
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group, receives
 from elmo_cli.cli.options import choice, count, flag, option
-from elmo_cli.errors import counted
+from elmo_cli.errors import StoppedError, counted
 from elmo_cli.outputs.rows import json_line
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 
@@ -79,18 +79,9 @@ if TYPE_CHECKING:
         ["text", "fasta", "jsonl", "parquet"],
         help="Format of every INPUT. [default: by its suffix, else text]",
     ),
-    option(
-        "--text-column",
-        metavar="NAME",
-        default="text",
-        help="Column of JSON lines or Parquet that holds the text, or a list of tokens.",
-    ),
+    options.text_column_option(),
     options.tokenizer_options("whitespace"),
-    option(
-        *("--id-column", "--key-column", "id_column"),
-        metavar="NAME",
-        help="Column that holds the id of each record.",
-    ),
+    options.id_column_option("--key-column"),
     flag(
         "--skip-errors",
         help="Give a record that cannot be read, or is too long for memory, no tokens.",
@@ -159,15 +150,19 @@ def distribute(
         raise click.UsageError("Missing argument 'INPUT...'.")
 
     from elmo_cli.cli.runs import PartLines, progress_bar, show_parts, stop_on_signal
-    from elmo_cli.distributed.plan import CorpusSettings, open_plan
-    from elmo_cli.distributed.ray_engine import Resources
-    from elmo_cli.distributed.run import run_parts
-    from elmo_cli.outputs.folder import Folder
-    from elmo_cli.text.shards import WHOLE
 
-    shard = text_settings.parse_shard() or WHOLE
-    resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
-    workers_of_run = _workers(engine, resources)
+    with stop_on_signal() as should_stop:  # Importing torch and Ray takes seconds.
+        from elmo_cli.distributed.plan import CorpusSettings, open_plan
+        from elmo_cli.distributed.ray_engine import Resources
+        from elmo_cli.distributed.run import run_parts
+        from elmo_cli.outputs.folder import Folder
+        from elmo_cli.text.shards import WHOLE
+
+        shard = text_settings.parse_shard() or WHOLE
+        resources = Resources(address, workers, cpus_per_worker, gpus_per_worker, attempts)
+        workers_of_run = _workers(engine, resources)
+    if should_stop():
+        raise StoppedError("Stopped before the first part.")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
     # Workers share the tokenizer by its full name, and each has its own device and part.
     text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)

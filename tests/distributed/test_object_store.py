@@ -1,0 +1,137 @@
+"""Runs on a store without renames, links and locks, as object stores are."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import TINY, elmo
+from numpy.testing import assert_allclose
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+from elmo_cli import open_activations
+from elmo_cli.distributed.part import PartResult
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.run import run_parts
+from elmo_cli.errors import OutputError
+from elmo_cli.outputs import folder as module
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import Part
+from elmo_cli.settings import ModelSettings
+
+OUT = "memory://bucket/out"
+ZERO = CorpusSettings(ModelSettings(str(TINY)))
+WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make an empty store in memory, and a folder with a text."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("".join(f"The cat {i} sat\n\n" for i in range(20)))
+    memory = pytest.importorskip("fsspec.implementations.memory")
+    open_other, found = module.open_location, memory.MemoryFileSystem()
+
+    def open_location(location: str) -> tuple[Any, str]:
+        if location.startswith("memory://"):
+            return PyFileSystem(FSSpecHandler(found)), location.removeprefix("memory:/")
+        return open_other(location)
+
+    monkeypatch.setattr(module, "open_location", open_location)
+    yield
+    found.store.clear()
+    found.pseudo_dirs[:] = [""]
+
+
+def distribute(
+    settings: CorpusSettings = ZERO,
+    before_part: Callable[[Part], object] = lambda part: None,
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Run `elmo distribute` on the store, with something else before each part."""
+
+    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+        for part in parts:
+            before_part(part)
+            yield embed(part)
+
+    there = Folder(OUT)
+    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002, overwrite=overwrite)
+    run_parts(there, plan, settings, engine)
+
+
+def assert_has(state: str) -> None:
+    """Assert that the folder has what `elmo embed` gives."""
+    options = ("--model", TINY, "--state", state, "--overwrite")
+    assert elmo("embed", "text.txt", "plain.hdf5", *options).exit_code == 0
+    with open_activations(OUT) as found, open_activations("plain.hdf5") as plain:
+        assert found.attributes["state"] == state
+        for values, expected in zip(found, plain, strict=True):
+            assert_allclose(values, expected, atol=2e-6)
+
+
+def names() -> set[str]:
+    return {name for name in Folder(OUT).names("_elmo") if not name.startswith("run")}
+
+
+def test_a_run_on_a_store_resumes_and_is_replaced_at_the_end() -> None:
+    def stop(part: Part) -> None:
+        if part.number == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distribute(ZERO, stop)
+    done: list[int] = []
+    distribute(ZERO, lambda part: done.append(part.number))
+    assert done == [4, 5, 6, 7, 8, 9]
+    assert_has("zero")
+    with pytest.raises(OutputError, match=r"differs in state \(zero there, warm here\)"):
+        distribute(WARM)
+    with pytest.raises(KeyboardInterrupt):
+        distribute(WARM, stop, overwrite=True)
+    assert_has("zero")
+    distribute(WARM, overwrite=True)
+    assert_has("warm")
+    assert names() == {"plan.json", "complete.json"}
+
+
+@pytest.mark.parametrize("n_moves", [0, 4])
+def test_moves_on_a_store_that_are_killed_are_read_and_finished(
+    monkeypatch: pytest.MonkeyPatch, n_moves: int
+) -> None:
+    distribute()
+    move, moved = Folder.move, 0
+
+    def move_some(self: Folder, source: str, target: str) -> None:
+        nonlocal moved
+        if moved == n_moves:
+            raise KeyboardInterrupt
+        moved += 1
+        move(self, source, target)
+
+    monkeypatch.setattr(Folder, "move", move_some)
+    with pytest.raises(KeyboardInterrupt):
+        distribute(WARM, overwrite=True)
+    assert_has("warm")
+    monkeypatch.setattr(Folder, "move", move)
+    distribute(WARM, overwrite=True)
+    assert_has("warm")
+    assert names() == {"plan.json", "complete.json"}
+
+
+def test_of_two_plans_on_a_store_the_last_one_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_another(part: Part) -> None:
+        if part.number == 3:
+            # The other run has looked for a plan before this run created its own.
+            with monkeypatch.context() as patch:
+                patch.setattr("elmo_cli.distributed.plan.read_plan", lambda folder: None)
+                patch.setattr(Folder, "has", lambda self, name: False)
+                patch.setattr(Folder, "names", lambda self, name="": [])
+                with pytest.raises(OutputError, match="the plan is lost"):
+                    open_plan(Folder(OUT), ("text.txt",), WARM, part_mb=0.002)
+
+    with pytest.raises(OutputError, match="another run has replaced the plan of this run"):
+        distribute(ZERO, create_another)
+    distribute(WARM)
+    assert_has("warm")

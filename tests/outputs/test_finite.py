@@ -1,0 +1,83 @@
+"""Activations that are not finite: one warning names the first record."""
+
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from commands import TINY, elmo
+
+from elmo_cli.outputs.finite import FiniteCheck
+
+LINES = "\n" + "The cat sat\n" * 3
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a folder with a text, and a model of large finite weights."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(LINES)
+    shutil.copytree(TINY, "model")
+    with h5py.File("model/weights.hdf5", "r+") as file:
+        for name in ("char_embed", "CNN/W_cnn_0", "CNN_proj/W_proj"):
+            file[name][...] *= 1e25
+
+
+def warnings_of(*arguments: str) -> list[str]:
+    result = elmo(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return [line for line in result.stderr.splitlines() if "not finite" in line]
+
+
+@pytest.mark.parametrize("options", [(), ("--layers", "top", "--pooling", "mean")])
+def test_embed_warns_once_of_values_that_are_not_finite(options: tuple[str, ...]) -> None:
+    assert warnings_of("embed", "text.txt", "out.hdf5", "--model", "model", *options) == [
+        "Warning: out.hdf5: activations are not finite (NaN or infinity), the first in line 2. "
+        "Check the weights of the model."
+    ]
+
+
+def test_embed_of_a_good_model_does_not_warn() -> None:
+    assert warnings_of("embed", "text.txt", "out.hdf5", "--model", str(TINY)) == []
+
+
+def test_embed_warns_of_values_that_float16_cannot_hold() -> None:
+    mix = ("--mix", "0,0,0", "--gamma", "1e6")
+    command = ("embed", "text.txt", "out.hdf5", "--model", str(TINY), *mix, "--overwrite")
+    assert warnings_of(*command) == []
+    (warning,) = warnings_of(*command, "--dtype", "float16")
+    assert warning.endswith(
+        "the first in line 2. Use --dtype float32, and check the weights of the model."
+    )
+
+
+def test_distribute_warns_once_of_values_that_are_not_finite() -> None:
+    options = ("--engine", "none", "--part-size", "0.001", "--model", "model")
+    (warning,) = warnings_of("distribute", "text.txt", "out", *options)
+    assert warning.endswith(
+        "text.txt: activations are not finite (NaN or infinity), the first in record 2. Check the "
+        "weights of the model."
+    )
+
+
+def test_word_vectors_warn_of_values_that_are_not_finite() -> None:
+    Path("words.txt").write_text("cat\nsat\n")
+    message = "are not finite (NaN or infinity), the first of 'cat'. Check the weights"
+    (warning,) = warnings_of("word-vectors", "words.txt", "out.txt", "--model", "model")
+    assert f"Warning: out.txt: the vectors of 2 words {message}" in warning
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 65_520, -65_520])
+def test_finite_check_finds_a_single_value(value: float) -> None:
+    values = np.zeros((3, 4, 5), np.float32)
+    found: list[str] = []
+    check = FiniteCheck("out", "line", "float16", found.append)
+    check.add(values, 1)
+    values[0, :, 0] = 65_519
+    check.add(values, 2)
+    assert values.astype(np.float16).max() == 65_504
+    values[2, 3, 4] = value
+    check.add(values, 3)
+    check.add(values, 4)
+    assert [message.partition("the first in ")[2][:6] for message in found] == ["line 3"]

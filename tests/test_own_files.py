@@ -1,0 +1,142 @@
+"""JSON files of ours, damaged anywhere: readers use them or raise an error of one line."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import TINY, elmo
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from elmo_cli import ElmoEmbedder, ElmoError, open_activations
+from elmo_cli.training.report import _read_log
+
+ODD: list[Any] = [
+    *(None, True, 0, -1, 3, 10**400, 1e300, float("nan"), float("inf"), "", "x", "7", "a\nb"),
+    *([], {}, [[]], [None], {"a": 1}, ["x"] * 3),
+]
+RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
+often = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@st.composite
+def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
+    """Return a function that damages the content of a file: one value, one name, or some bytes."""
+    kind = draw(st.sampled_from(["value", "value", "value", "name", "cut", "bytes"]))
+    number, value = draw(st.integers(0, 999)), draw(st.sampled_from(ODD))
+
+    def damage(content: str) -> bytes:
+        data = content.encode()
+        position = number * len(data) // 1000
+        if kind == "cut":
+            return data[:position]
+        if kind == "bytes":
+            return data[:position] + b"\xff\0" + data[position + 2 :]
+        found = json.loads(content)
+        places = list(places_of(found))
+        parent, key = places[number % len(places)]
+        if kind == "name" and isinstance(parent, dict):
+            parent[f"{key}x"] = parent.pop(key)
+        else:
+            parent[key] = value
+        return json.dumps(found).encode()
+
+    return damage
+
+
+def places_of(value: Any) -> Any:
+    """Yield the place of each value: its list or object, and its index or name."""
+    if not isinstance(value, (dict, list)):
+        return
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        yield from places_of(item)
+
+
+def assert_reads_or_says_one_line(read: Callable[[], object]) -> None:
+    message = "one line"
+    try:
+        read()
+    except ElmoError as error:
+        message = str(error)
+    assert message
+    assert "\n" not in message
+
+
+def assert_one_line(*arguments: str | Path) -> None:
+    result = elmo(*arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert result.exit_code in (0, 1), result.output
+    assert sum(line.startswith("Error: ") for line in result.stderr.splitlines()) <= 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path, str]]:
+    """Yield the JSON files of a distributed run, in the folder where commands run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("run"))
+        Path("text.txt").write_text("The cat sat\n\n" * 6)
+        assert elmo(*RUN).exit_code == 0
+        yield {path: path.read_text() for path in Path("out/_elmo").glob("*.json")}
+
+
+def damage_one(folder: dict[Path, str], name: str, content: bytes) -> None:
+    """Write one file of a folder, and restore the others."""
+    for path, original in folder.items():
+        path.write_bytes(content if path.name == name else original.encode())
+
+
+@often
+@given(damage=damages())
+def test_damaged_options_are_one_line(tmp_path: Path, damage: Callable[[str], bytes]) -> None:
+    content = json.loads((TINY / "options.json").read_text())
+    content["training"] = {"state": "carry", "tokenizer": "moses:en"}
+    model = tmp_path / "model"
+    shutil.copytree(TINY, model, dirs_exist_ok=True)
+    (model / "options.json").write_bytes(damage(json.dumps(content)))
+    assert_reads_or_says_one_line(lambda: ElmoEmbedder(model=model).embed_sentence(["a"]))
+
+
+@pytest.mark.parametrize("keeps_hash", [True, False])
+@often
+@given(damage=damages())
+def test_a_damaged_plan_is_one_line(
+    folder: dict[Path, str], keeps_hash: bool, damage: Callable[[str], bytes]
+) -> None:
+    content = json.loads(folder[Path("out/_elmo/plan.json")])
+    if not keeps_hash:  # Version 0.1 wrote no hash.
+        del content["sha256"]
+    damage_one(folder, "plan.json", damage(json.dumps(content)))
+    assert_one_line("distribute", "--status", "out")
+    assert_one_line("distribute", "--status", "--json", "out")
+    assert_one_line(*RUN)
+    assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
+
+
+@often
+@given(name=st.sampled_from(["run.json", "complete.json"]), damage=damages())
+def test_damaged_notes_stop_nothing(
+    folder: dict[Path, str], name: str, damage: Callable[[str], bytes]
+) -> None:
+    damage_one(folder, name, damage(folder[Path("out/_elmo", name)]))
+    assert_reads_or_says_one_line(lambda: [*open_activations("out").records()])
+    assert_one_line("distribute", "--status", "out")
+    assert_one_line("distribute", "--status", "--json", "out")
+    assert elmo(*RUN).exit_code == 0
+    assert len(open_activations("out")) == 12
+
+
+@often
+@given(damages=st.lists(damages(), max_size=4))
+def test_a_damaged_log_keeps_the_lines_that_can_be_read(
+    tmp_path: Path, damages: list[Callable[[str], bytes]]
+) -> None:
+    entry = json.dumps({"step": 1, "loss": 2.5})
+    damaged = b"".join(damage(entry).replace(b"\n", b" ") + b"\n" for damage in damages)
+    (tmp_path / "log.jsonl").write_bytes(f"{entry}\n".encode() + damaged)
+    assert _read_log(tmp_path / "log.jsonl", 3)[0] == entry
