@@ -273,8 +273,9 @@ def test_a_signal_ends_a_run_of_its_own_ray_in_one_line(number: int, moment: str
     status, said = end_of(run)
     assert status == 128 + number
     # For some milliseconds while Ray starts, its handler prints a stack trace before ours runs.
-    first = "Stopping after the current batch. Press Ctrl-C again to stop immediately."
-    assert said[1 if moment == "work" else -2 : -1] == [first]
+    # On a busy machine, lines on the progress of the run come first.
+    assert said[-2] == "Stopping after the current batch. Press Ctrl-C again to stop immediately."
+    assert moment == "start" or not any("Traceback" in line or "***" in line for line in said)
     assert re.fullmatch(
         r"Stopped after \d+ of 50 parts, which are kept. The same command resumes\.", said[-1]
     )
