@@ -2,8 +2,8 @@
 
     python benchmarks/parquet_input.py --repeats 3 --output parquet_input.json
 
-The inputs take turns. Each output is read back: its ids and kept columns are those of the input,
-and its vectors are those of the text.
+The inputs take turns. Each output is read back and compared: ids and kept columns with the input,
+and vectors with the output of the text.
 """
 
 import argparse

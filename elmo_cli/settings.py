@@ -55,7 +55,7 @@ NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch where the state is carried over. It changes results only there."""
 ALL_COLUMNS: Final = ("all",)
-"""Value of `TextSettings.keep_columns` for all columns but those of the text and the id."""
+"""Value of `TextSettings.keep_columns` for all columns but the text and the id."""
 _DELIMITERS: Final = {CSV.name: ",", TSV.name: "\t"}
 _Settings = TypeVar("_Settings")
 _MAX_FLOAT32: Final = 3.4028234663852886e38

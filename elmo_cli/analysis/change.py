@@ -119,10 +119,10 @@ def _read_matrices(
         raise InputError(
             f"{files.paths[0]} has the vectors of all tokens; --words names the words to compare"
         )
-    found = find_occurrences(files, words, layers)
+    by_word = find_occurrences(files, words, layers)
     return {
         word: np.stack([each.vector for each in occurrences]) if occurrences else np.empty((0, 0))
-        for word, occurrences in found.items()
+        for word, occurrences in by_word.items()
     }
 
 
@@ -166,14 +166,14 @@ def measure_change(
         on_progress(1)
     if correction is not None:
         changes = _with_adjusted_p(changes, correction)
-    return sorted(changes, key=lambda found: (found.change is None, -(found.change or 0)))
+    return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
 
 
 def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
     """Return the changes with p adjusted for the number of words that have one."""
-    adjusted = iter(adjust_p([found.p for found in changes if found.p is not None], correction))
+    adjusted = iter(adjust_p([each.p for each in changes if each.p is not None], correction))
     return [
-        found if found.p is None else found._replace(adjusted_p=next(adjusted)) for found in changes
+        each if each.p is None else each._replace(adjusted_p=next(adjusted)) for each in changes
     ]
 
 
@@ -201,14 +201,14 @@ def _measure_word(word: str, old: Matrix, new: Matrix, measure: str, permutation
         features, is_old = _clusters(features, is_old)
     statistic = _STATISTICS[measure]
     sizes = is_old.sum(), (~is_old).sum()
-    found, *random_changes = (
+    true_change, *random_changes = (
         statistic(chosen @ features, ~chosen @ features, *sizes)
         for chosen in _divisions(is_old, permutations)
     )
     # Rounding must not make the change of an equal division smaller.
-    n_as_much = sum(int((changes >= found - 1e-12).sum()) for changes in random_changes)
+    n_as_much = sum(int((changes >= true_change - 1e-12).sum()) for changes in random_changes)
     p = (1 + n_as_much) / (1 + permutations) if permutations else None
-    return Change(word, float(found[0]), n_old, n_new, p)
+    return Change(word, float(true_change[0]), n_old, n_new, p)
 
 
 def _divisions(is_old: NDArray[np.bool_], n: int) -> Iterator[NDArray[np.bool_]]:
@@ -260,8 +260,8 @@ def _clusters(vectors: Matrix, is_old: NDArray[np.bool_]) -> tuple[Matrix, NDArr
     # k-means warns if there are fewer different vectors than clusters.
     n_distinct = len(np.unique(vectors, axis=0))
     for n_clusters in range(2, min(MAX_CLUSTERS + 1, n_distinct)):
-        found = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)
-        score = silhouette_score(vectors, found)
+        candidate = KMeans(n_clusters, n_init=3, random_state=_SEED).fit_predict(vectors)
+        score = silhouette_score(vectors, candidate)
         if score > best:
-            best, labels = score, found
+            best, labels = score, candidate
     return np.eye(labels.max() + 1)[labels], is_old

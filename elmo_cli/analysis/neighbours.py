@@ -115,17 +115,17 @@ def neighbours(
         cosines = (queries @ rows.T * scales).cpu()  # (Q, N)
         total += (scales @ rows).cpu()
         n_tokens += len(rows)
-        for query, (found, values) in enumerate(zip(nearest, cosines, strict=True)):
-            least = found[-1].cosine if len(found) == top else float("-inf")
+        for query, (best, values) in enumerate(zip(nearest, cosines, strict=True)):
+            least = best[-1].cosine if len(best) == top else float("-inf")
             candidates = (
                 candidate
                 for candidate in _above(block, values, least)
                 if not is_excluded(query, candidate)
             )
-            # Of equal cosines, those that come first in the file stay.
-            found += islice(candidates, top)
-            found.sort(key=lambda neighbour: -neighbour.cosine)
-            del found[top:]
+            # Among equal cosines, the first ones in the file stay.
+            best += islice(candidates, top)
+            best.sort(key=lambda neighbour: -neighbour.cosine)
+            del best[top:]
     if n_tokens < 2:
         return Neighbours(nearest, None)
     # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.

@@ -74,7 +74,7 @@ class UsageRows(TableRows):
         return target_positions(record)
 
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
-        """Return the columns of a record's rows, without those of the input and of vectors."""
+        """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
         tokens = {"tokens": [record.tokens] * len(forms)} if self._has_tokens else {}
         return {

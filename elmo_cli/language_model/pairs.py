@@ -95,6 +95,8 @@ class PairTable:
     def __post_init__(self) -> None:
         if not 1 <= len(self.columns) <= 2:
             raise InputError(f"pairs: expected one column or two, found {len(self.columns)}")
+        if len(self.columns) == 2 and self.settings.text_column is not None:
+            raise InputError("--text-column has no effect with the two columns of --pairs")
 
     @property
     def are_rows(self) -> bool:

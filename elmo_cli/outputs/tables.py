@@ -48,7 +48,7 @@ class TableRows:
         return range(len(record.tokens))
 
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
-        """Return the columns of a record's rows, without those of the input and of vectors."""
+        """Return the columns of a record's rows, without kept columns and vectors."""
         return {
             **self.place(number, record, len(positions)),
             "position": list(positions),

@@ -68,7 +68,7 @@ class Fields(NamedTuple):
     kept: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
     has_integer_ids: bool = False
-    """Whether the ids are the texts of integers."""
+    """True if the ids are the texts of integers."""
 
 
 DEFAULT_FIELDS: Final = Fields()

@@ -95,13 +95,10 @@ def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
         return (
             f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
-            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed."
         )
     if not _can_name_dataset(identifier):
-        return (
-            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
-            "packed, Parquet or JSON lines."
-        )
+        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
     return None
 
 

@@ -18,6 +18,8 @@ _DECODE: Final = " Decode them first, for example by .decode()."
 class NumericId(str):
     """Id that is an integer in its input, and again in outputs that have integers."""
 
+    __slots__ = ()
+
 
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence."""

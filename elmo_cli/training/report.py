@@ -174,7 +174,7 @@ def measure(
         device: Device that computes.
         path: Validation text, which is read as `text` is.
         text: Text of the training.
-        max_tokens: Read the first sentences, until they have so many tokens.
+        max_tokens: Number of tokens after which the text is not read further.
 
     Returns:
         `forward` and `backward` perplexity, with `<UNK>` counted as a word; `average`, exp of the

@@ -104,6 +104,10 @@ def test_json_is_one_object_per_row_with_kept_columns() -> None:
         (("--group-by", "kind"), "--group-by requires --pairs"),
         (("--pairs", "a,b,c"), "pairs: expected one column or two, found 3"),
         (
+            ("--pairs", "text,marked", "--text-column", "text"),
+            "--text-column has no effect with the two columns of --pairs",
+        ),
+        (
             ("--regions", "a", "--input-format", "text"),
             "--regions requires a table, found text",
         ),
@@ -172,10 +176,10 @@ def test_rows_without_a_partner_are_an_error() -> None:
 # Pictures
 
 
-def test_a_plot_is_drawn_and_checked_before_the_model_is_loaded() -> None:
+def test_a_plot_is_drawn_and_never_replaced_unasked() -> None:
     pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
     result = elmo("surprisal", "items.csv", *MODEL, "--words-by", "space", "--plot", "s.html")
     assert result.stderr == ("Model: model\n8 tokens, 3 of them unknown\ns.html: 2 sentences\n")
     assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(encoding="utf-8")
     again = elmo("surprisal", "items.csv", "--plot", "s.html", "-q")
-    assert_fails(again, "s.html exists already; --overwrite replaces it")
+    assert_fails(again, "s.html: exists already. Use --overwrite to replace it.")

@@ -115,6 +115,7 @@ def test_the_reading_keeps_what_pairs_need() -> None:
     rows = PairTable(("label",), given_settings, "g").reading
     assert (rows.text_column, rows.id_column) == ("s", None)
     assert rows.keep_columns == ("x", "g", "label", "item")
+    given_settings = TextSettings(id_column="item", keep_columns=("x",))
     columns = PairTable(("good", "bad"), given_settings, "g").reading
     assert (columns.text_column, columns.id_column) == ("good", "item")
     assert columns.keep_columns == ("x", "g", "bad")

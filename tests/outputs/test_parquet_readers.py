@@ -27,7 +27,7 @@ FORMS = {
 
 @pytest.fixture(autouse=True)
 def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a table, where commands run."""
+    """Write a table into the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("items.csv").write_text(ITEMS)
     Path("words.txt").write_text("dog\ncat\n")
@@ -70,7 +70,7 @@ def read_by_duckdb(path: str) -> Columns:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """A session of Spark, if it is installed with Java."""
+    """Start Spark, if it is installed with Java."""
     sql = pytest.importorskip("pyspark.sql")
     try:
         session = sql.SparkSession.builder.master("local[1]").getOrCreate()
@@ -92,7 +92,7 @@ def assert_equal_columns(found: Columns, expected: Columns) -> None:
 
 
 def flat(values: Any) -> list[float]:
-    """The numbers of nested lists."""
+    """Return the numbers of nested lists."""
     return (
         [number for each in values for number in flat(each)]
         if isinstance(values, list)

@@ -33,7 +33,7 @@ both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
 
 @pytest.fixture(autouse=True)
 def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with a table, where commands run."""
+    """Write a table into the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("items.csv").write_text(ITEMS)
 
@@ -44,7 +44,7 @@ def embed(source: str, output: str, **options: Any) -> None:
 
 
 def rows_of(path: str) -> list[Row]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text().splitlines()]
     found: list[Row] = parquet.read_table(path).to_pylist()
@@ -52,7 +52,7 @@ def rows_of(path: str) -> list[Row]:
 
 
 def vectors(*sentences: str, layer: int) -> NDArray[np.float32]:
-    """The vectors of one layer of all tokens of sentences."""
+    """Return the vectors of one layer for all tokens of sentences."""
     found = ElmoEmbedder(model=TINY).embed_batch([sentence.split() for sentence in sentences])
     return np.concatenate([each[layer] for each in found])
 
