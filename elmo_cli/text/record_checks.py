@@ -95,10 +95,13 @@ def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
     if (n_bytes := len(identifier.encode("utf-8", "surrogatepass"))) > _MAX_NAME_BYTES:
         return (
             f"the id {identifier[:60]!r} has {n_bytes:,} bytes, and a name has at most "
-            f"{_MAX_NAME_BYTES:,}. Use --layout packed."
+            f"{_MAX_NAME_BYTES:,}. Use --layout packed, Parquet or JSON lines."
         )
     if not _can_name_dataset(identifier):
-        return f"the id {identifier[:60]!r} cannot name a dataset of HDF5. Use --layout packed."
+        return (
+            f"the id {identifier[:60]!r} cannot name a dataset of HDF5 or npz. Use --layout "
+            "packed, Parquet or JSON lines."
+        )
     return None
 
 
@@ -115,7 +118,9 @@ def _other_id(
         return f"expected no id, as before, found {identifier[:60]!r}"
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
-        return f"the id {identifier[:60]!r} is that of {place} {first} already"
+        return (
+            f"the id {identifier[:60]!r} is that of {place} {first} already. Make the ids unique."
+        )
     return None
 
 

@@ -150,7 +150,7 @@ def test_fasta_that_is_written_is_read(
         (
             "jsonl",
             rows({"text": "", "id": "7"}, {"text": "", "id": 7}),
-            "line 2: the id '7' is that of line 1 already",
+            "line 2: the id '7' is that of line 1 already. Make the ids unique.",
         ),
         (
             "fasta",
@@ -169,9 +169,13 @@ def test_fasta_that_is_written_is_read(
             "fasta",
             f">{'é' * 32_766}\nM\n",
             f"line 1: the id {'é' * 60!r} has 65,532 bytes, and a name has at most 65,531. Use "
-            "--layout packed.",
+            "--layout packed, Parquet or JSON lines.",
         ),
-        ("fasta", ">a b\nM\n>a c\nK\n", "line 3: the id 'a' is that of line 1 already"),
+        (
+            "fasta",
+            ">a b\nM\n>a c\nK\n",
+            "line 3: the id 'a' is that of line 1 already. Make the ids unique.",
+        ),
         ("fasta", ">a \0\nM\n", "line 1: the header of 'a' has a zero byte"),
     ],
 )
