@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmo_cli.errors import ElmoError, MissingFolderError, OutputError, system_reason
 
 if TYPE_CHECKING:
+    import h5py
     from filelock import BaseFileLock
 
 logger = logging.getLogger(__name__)
@@ -164,3 +165,26 @@ def unlock(file_lock: "BaseFileLock | None") -> None:
         with suppress(OSError):
             os.unlink(file_lock.lock_file)
         file_lock.release()
+
+
+def open_hdf5(path: str | Path, **settings: Any) -> "h5py.File":
+    """Open an HDF5 file for reading, also where the file system has no locks.
+
+    HDF5 locks a file that it reads, so that no program writes it meanwhile. Files of this package
+    appear when they are complete, and need no lock.
+
+    Args:
+        settings: Further arguments of `h5py.File`.
+
+    Raises:
+        OSError: The file is missing, damaged, or open for writing in another program.
+    """
+    import h5py
+
+    try:
+        return h5py.File(path, "r", **settings)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        # The variable HDF5_USE_FILE_LOCKING takes precedence over the argument.
+        return h5py.File(path, "r", locking=False, **settings)

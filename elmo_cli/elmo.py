@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.errors import InputError, ModelError, check_at_least
+from elmo_cli.inference.compilation import uncompiled
 from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
@@ -93,7 +94,8 @@ class Elmo(nn.Module):
         self.dropout = nn.Dropout(dropout)
         n_layers, trainable = self.bilm.options.n_layers, scalar_mix_parameters is None
         for k in range(num_output_representations):
-            mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
+            with torch.device(next(module.parameters()).device):
+                mix = ScalarMix(n_layers, do_layer_norm, scalar_mix_parameters, trainable)
             self.add_module(f"scalar_mix_{k}", mix)
         self.token_table: TokenTable | None = None
         if vocab_to_cache:
@@ -110,6 +112,7 @@ class Elmo(nn.Module):
         """Return the size of a representation, W."""
         return self.bilm.options.width
 
+    @uncompiled
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 

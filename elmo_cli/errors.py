@@ -147,6 +147,11 @@ def first_line(error: BaseException) -> str:
 
 def system_reason(error: OSError) -> str:
     """Return the system's message for an error of a file, without what HDF5 adds."""
+    if "unable to lock" in str(error):
+        return (
+            f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program that writes "
+            "it, or set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
+        )
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 

@@ -33,6 +33,7 @@ class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair 
         self.layers = layers
         [empty] = self.embedder.embed_sentences([[]], layers=layers)  # (0, W) or (L, 0, W)
         self._length: int = empty.shape[-1] * (len(empty) if empty.ndim == 3 else 1)
+        self.eval()  # Nothing is trained, and flair expects this of embeddings that are loaded.
 
     @property
     def embedding_length(self) -> int:

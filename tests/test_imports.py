@@ -2,6 +2,7 @@
 
 import ast
 import importlib.metadata
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ PACKAGE = Path(elmo_cli.__file__).parent
 HEAVY = ("torch", "h5py", "click", "numpy", "tqdm", "sacremoses")
 
 MAY_IMPORT_H5PY = {
+    "atomic.py",
     "outputs/allennlp.py",
     "outputs/hdf5.py",
     "outputs/packed.py",
@@ -176,6 +178,14 @@ def test_every_public_name_is_there_when_it_is_used() -> None:
     for name in elmo_cli.__all__:
         assert getattr(elmo_cli, name) is not None
         assert name in dir(elmo_cli)
+
+
+def test_help_lists_names_that_users_call() -> None:
+    listed = str(elmo_cli.__doc__).partition("Main names")[2].partition("`ElmoError`")[0]
+    names = re.findall(r"^ {4}(\w+(?:, \w+)*)", listed, re.MULTILINE)
+    found = {name for line in names for name in line.split(", ")}
+    assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= found
+    assert found <= {*elmo_cli.__all__, "ElmoVectorizer"}
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:

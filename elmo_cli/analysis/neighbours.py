@@ -107,7 +107,7 @@ def neighbours(
     """
     queries = _unit_rows(vectors, top, choose_device(device))  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
-    total = torch.zeros(queries.shape[1], dtype=torch.float64)
+    total = torch.zeros(queries.shape[1], dtype=torch.float64, device="cpu")
     n_tokens = 0
     for block in _blocks(_read(files, layers)):
         rows = _block_rows(block, queries.shape[1]).to(queries.device).float()  # (N, W)

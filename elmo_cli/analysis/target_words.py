@@ -115,10 +115,10 @@ def target_positions(record: Record) -> list[int]:
         return list(range(len(record.tokens)))
     if not record.tokens:  # The record was skipped.
         return []
-    positions = [int(part) if part.isdecimal() else -1 for part in text.split(",")]
+    positions = [int(part) if part.isdecimal() else -1 for part in str(text).split(",")]
     if not all(0 <= position < len(record.tokens) for position in positions):
         raise InputError(
             f"the file is damaged: expected positions of {counted(len(record.tokens), 'token')}, "
-            f"found {shown(text)!r}"
+            f"found {shown(str(text))!r}"
         )
     return positions

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import ElmoError, StoppedError, first_line
@@ -59,7 +60,8 @@ _MODULES = {
     **dict.fromkeys(("info", "download", "convert"), "models"),
 }
 _OTHER_SPELLINGS = {"neighbors": "neighbours"}
-COMMANDS = [name for group in COMMAND_GROUPS.values() for name in group]
+_DESCRIPTIONS = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
+COMMANDS = [*_DESCRIPTIONS]
 
 
 class ElmoGroup(click.Group):
@@ -96,6 +98,12 @@ class ElmoGroup(click.Group):
         for heading, commands in COMMAND_GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl([(f"{name:<{width}}", text) for name, text in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands with their descriptions, which click would shorten, and options."""
+        found = [name for name in COMMANDS if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in found), *options]
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""

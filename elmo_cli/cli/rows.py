@@ -12,7 +12,6 @@ from elmo_cli.cli import messages
 from elmo_cli.errors import counted
 from elmo_cli.outputs.rows import RowWriter
 from elmo_cli.settings import TextSettings
-from elmo_cli.text.lines import size_in_bytes
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.scored_records import ScoredRecord
@@ -89,7 +88,7 @@ def open_scored_text(
     limit = model.engine.options.token_limit
     options = settings.read_options(limit, ignores_ids=ignores_ids)
     with (
-        progress_bar(total=size_in_bytes(text)) as bar,
+        progress_bar(source=text) as bar,
         settings.open_records(text, tokenizer, options, bar.update) as (records, is_ready, has_ids),
     ):
         columns = name_columns(has_ids=has_ids, is_split=tokenizer.splits_by is not None)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from elmo_cli.cli import messages
 from elmo_cli.errors import counted
+from elmo_cli.text.lines import size_in_bytes
+from elmo_cli.text.pipes import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.progress import RunCounts
@@ -43,24 +46,36 @@ class _Lines:
 
 @contextmanager
 def progress_bar(
-    unit: str = "B", total: int | None = None, *, as_lines: bool = False
+    unit: str = "B", source: str | None = None, *, as_lines: bool = False
 ) -> Iterator["tqdm[None]"]:
     """Open a progress bar with the time left, which counts bytes or another unit.
 
     It is shown on a terminal unless -q was given, or as lines if `as_lines` is True.
+
+    Args:
+        source: Input whose bytes are counted. A bar would stand before input that is typed, and is
+            not shown.
     """
+    hidden = messages.is_quiet() or (_is_typed(source) and not as_lines)
     bar = tqdm(
-        total=total,
+        total=size_in_bytes(source),
         unit=unit,
         unit_scale=unit == "B",
         # None disables the bar unless standard error is a terminal.
-        disable=True if messages.is_quiet() else (False if as_lines else None),
+        disable=True if hidden else (False if as_lines else None),
         file=_Lines(sys.stderr) if as_lines else sys.stderr,
         mininterval=10 if as_lines else 0.1,
         dynamic_ncols=not as_lines,
     )
     with logging_redirect_tqdm(), bar:  # Log messages do not break the bar.
         yield bar
+
+
+def _is_typed(source: str | None) -> bool:
+    """Return whether an input is a terminal, on which a person types."""
+    if source == STANDARD_INPUT:
+        return sys.stdin is not None and sys.stdin.isatty()
+    return source is not None and Path(source).is_char_device()
 
 
 def show_rate(bar: "tqdm[None]", n_tokens: int) -> None:

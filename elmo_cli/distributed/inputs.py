@@ -230,7 +230,7 @@ def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
     for entry in entries:
         record = entry.record
         if LINE in record.attributes:
-            line = str(int(record.attributes[LINE]) + first - 1)
+            line = int(str(record.attributes[LINE])) + first - 1
             record = record._replace(attributes={**record.attributes, LINE: line})
         yield entry._replace(line=entry.line + first - 1, record=record)
 

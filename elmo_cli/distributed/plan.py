@@ -190,7 +190,7 @@ def _tokens_per_part(
     settings: CorpusSettings, options: ModelOptions, part_mb: float | None
 ) -> float:
     selection = settings.selection.for_model(options.n_layers)
-    vector = choose_layers(selection, torch.empty(options.n_layers, 1, options.width))
+    vector = choose_layers(selection, torch.empty(options.n_layers, 1, options.width, device="cpu"))
     vector_bytes = vector.numel() * (2 if settings.dtype == "float16" else 4)
     n_vectors = (part_mb or _PART_MB) * 1e6 / vector_bytes
     n_tokens = n_vectors * (_RECORD_TOKENS if selection.pooling else 1)

@@ -302,7 +302,7 @@ def _encode_distinct_tokens(ids: Tensor, mask: Tensor, encode: EncodeAt) -> tupl
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
     first = indices.new_full((len(distinct),), len(indices))
-    first.scatter_reduce_(0, indices, torch.arange(len(indices)), "amin")
+    first.scatter_reduce_(0, indices, torch.arange(len(indices), device=ids.device), "amin")
     tokens = indices.new_full(mask.shape, -1)
     tokens[rows, columns] = indices
     return encode(rows[first], columns[first]), tokens

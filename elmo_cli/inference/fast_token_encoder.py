@@ -138,7 +138,7 @@ class TokenCache:
         self._encode = encode
         # Row of each token in `_vectors`. The most recently used token is last.
         self._rows: OrderedDict[str, int] = OrderedDict()
-        self._vectors = torch.empty(0)
+        self._vectors = torch.empty(0, device="cpu")
 
     def __reduce__(self) -> tuple[type["TokenCache"], tuple[object, int]]:
         return TokenCache, (self._encode, self.capacity)
@@ -153,8 +153,8 @@ class TokenCache:
                 self._rows.move_to_end(token)
         if missing := [token for token in tokens if token not in self._rows]:
             self._add(missing)
-        rows = torch.tensor([self._rows[token] for token in tokens], dtype=torch.int64)
-        return self._vectors[rows.to(self._vectors.device)]
+        rows = [self._rows[token] for token in tokens]
+        return self._vectors[torch.tensor(rows, dtype=torch.int64, device=self._vectors.device)]
 
     def _add(self, tokens: list[str]) -> None:
         """Encode tokens and store their vectors in place of the least recently used ones."""

@@ -40,7 +40,7 @@ class Int8Linear(Linear):
         rounded = (weight / scales).round_().to(torch.int8).contiguous()
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self._scales = scales.flatten()  # (out,)
-        self._no_offsets = torch.zeros(len(weight), dtype=torch.int32)
+        self._no_offsets = torch.zeros(len(weight), dtype=torch.int32, device="cpu")
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply float32, shape (N, in), to float32, shape (N, out)."""
@@ -80,7 +80,8 @@ def has_int8() -> bool:
     """Return whether this processor and this torch can multiply in int8, with exact sums."""
     if not (processor_has("vnni") and hasattr(torch.ops.onednn, "qlinear_pointwise")):
         return False
-    largest = torch.ones(64, 64)  # Without VNNI, oneDNN limits sums of two products to 16 bits.
+    # Without VNNI, oneDNN limits sums of two products to 16 bits.
+    largest = torch.ones(64, 64, device="cpu")
     return bool((Int8Linear(largest)(largest) == 64).all())
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from elmo_cli.errors import InputError, ModelError, check_choice
+from elmo_cli.inference.compilation import uncompiled
 from elmo_cli.inference.fast_bilm import BiLmRunner
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
@@ -49,8 +50,10 @@ class HubElmo(nn.Module):
         if requires_grad:
             self.bilm.requires_grad_(True)
         self._runner = BiLmRunner()
-        self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
+        with torch.device(next(self.bilm.parameters()).device):
+            self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
 
+    @uncompiled
     def forward(
         self,
         inputs: Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any],

@@ -66,7 +66,7 @@ class ElmoVectorizer(
         Raises:
             ElmoError: See `transform`.
         """
-        self.transform([])
+        self._embed([])
         return self
 
     def transform(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
@@ -83,8 +83,15 @@ class ElmoVectorizer(
             ElmoError: A text is neither a string nor a list, the model is missing, or a parameter
                 is invalid.
         """
+        return self._embed(texts)
+
+    def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
+        """Embed texts. After `set_output`, `transform` returns tables, and this method an array."""
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
-            raise InputError("texts: expected a list or a column, found a table. Choose a column.")
+            raise InputError(
+                "texts: expected a list or a column, found a table. Choose a column: in a "
+                'ColumnTransformer, "text" and not ["text"].'
+            )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
         names = ("layers", "mix", "gamma", "pooling", "tokenizer")
@@ -96,7 +103,7 @@ class ElmoVectorizer(
 
     @property
     def _n_features_out(self) -> int:  # scikit-learn's mixin reads this name.
-        return int(self.transform([]).shape[1])
+        return int(self._embed([]).shape[1])
 
     def _load(self) -> "ElmoEmbedder":
         """Return the embedder, reloaded if a parameter that it depends on has changed."""
@@ -121,4 +128,5 @@ class ElmoVectorizer(
         tags.requires_fit = False
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []  # The vectors are float32 for any input.
         return tags

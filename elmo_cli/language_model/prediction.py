@@ -135,7 +135,7 @@ def substitute_words(
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
         lengths = [len(sentence) for sentence in batch]
         inner = [0 < index <= length for length in lengths for index in range(length + 2)]
-        rows = torch.tensor(inner).nonzero()[:, 0].to(layer.device)  # rows of tokens
+        rows = torch.tensor(inner, device=layer.device).nonzero()[:, 0]  # rows of tokens
         ahead, behind = layer.chunk(2, dim=1)
         log_p = _between(model, ahead[rows - 1], behind[rows + 1])
         return [
@@ -163,7 +163,8 @@ def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
 
 def _between(model: LanguageModel, ahead: Tensor, behind: Tensor) -> Iterator[Tensor]:
     """Yield the log probability, (V,), of every word between two contexts, shape (N, P)."""
-    ranks = torch.arange(1, len(model.vocabulary) + 1, dtype=torch.float64)
+    n_words = len(model.vocabulary)
+    ranks = torch.arange(1, n_words + 1, dtype=torch.float64, device="cpu")
     of_word = ranks.reciprocal().log1p().log()  # log p(w), up to a constant
     both = zip(model.softmax.of_words(ahead), model.softmax.of_words(behind), strict=True)
     for left, right in both:

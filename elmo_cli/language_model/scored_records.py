@@ -43,7 +43,7 @@ def record_names(number: int, record: Record) -> tuple[str | int, ...]:
     if identifier is not None:
         return (identifier,)
     line = record.attributes.get(LINE)
-    return (number,) if line is None else (int(line) + 1, number)
+    return (number,) if line is None else (int(str(line)) + 1, number)
 
 
 def score_records(

@@ -142,7 +142,8 @@ class FullSoftmax:
             For each context float64, shape (V,), natural logarithms, on the CPU.
         """
         for piece in torch.split(contexts.float(), max(1, LOGITS // self._n_words)):
-            logits = torch.empty(len(piece), self._n_words, dtype=torch.float64)
+            shape = len(piece), self._n_words
+            logits = torch.empty(shape, dtype=torch.float64, device="cpu")
             for first, weight, bias in self._rows():
                 logits[:, first : first + len(bias)] = functional.linear(piece, weight, bias)
             yield from logits.log_softmax(dim=1)

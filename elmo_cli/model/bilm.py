@@ -49,7 +49,8 @@ class Dropout(nn.Dropout):
         """Drop values of a float tensor of any shape."""
         if not self.training or self.p in (0, 1) or values.device.type != "cpu":
             return super().forward(values)
-        drawn = torch.empty(values.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
+        drawn = values.new_empty(values.numel() // 4 + 1, dtype=torch.int64)
+        drawn.random_(-(2**63), None)
         numbers = drawn.view(torch.int16)[: values.numel()].view(values.shape)
         kept = numbers >= round(self.p * 2**16) - 2**15
         return values * kept.to(values.dtype).mul_(1 / (1 - self.p))

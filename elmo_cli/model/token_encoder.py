@@ -190,7 +190,7 @@ class TokenTable(nn.Module):
         self.words = list(words)
         self._unknown = self.words.index(UNKNOWN_WORD) if UNKNOWN_WORD in self.words else -1
         # The table is not in the state dict, because it follows from the weights.
-        self.register_buffer("vectors", torch.empty(0), persistent=False)
+        self.register_buffer("vectors", torch.empty(0, device="cpu"), persistent=False)
         self.fill(encoder)
 
     @torch.no_grad()

@@ -36,13 +36,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from elmo_cli.atomic import replaced
+from elmo_cli.atomic import open_hdf5, replaced
 from elmo_cli.errors import (
     MissingWeightsError,
     WeightsError,
     first_line,
     load_extra,
     missing_if,
+    system_reason,
 )
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
@@ -164,7 +165,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             file = safetensors.safe_open(path, framework="pt")  # NumPy has no bfloat16.
     else:
         with _reporting_damage(path):
-            file = h5py.File(path, "r")
+            file = open_hdf5(path)
     with file:
         with _reporting_damage(path):
             tensors = _find_tensors(file)
@@ -195,7 +196,7 @@ def _reporting_damage(path: Path, errors: tuple[type[Exception], ...] = _DAMAGE)
         if isinstance(error, FileNotFoundError):  # That of safetensors has no number.
             number = errno.ENOENT
         if isinstance(error, OSError) and number:
-            reason = os.strerror(number)
+            reason = system_reason(error) if error.errno else os.strerror(number)
             kind = missing_if(error, WeightsError, MissingWeightsError)
             raise kind(f"{path}: cannot read the weights: {reason}") from None
         reason = first_line(error)

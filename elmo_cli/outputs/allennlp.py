@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors import InputError, first_line
 from elmo_cli.json_form import parse_json
-from elmo_cli.outputs.formats import KEYS, Attributes, OutputFormat, has_own_tokens
+from elmo_cli.outputs.formats import (
+    KEYS,
+    Attributes,
+    OutputFormat,
+    as_text,
+    has_own_tokens,
+    with_types,
+)
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -97,7 +104,7 @@ class AllenNlpWriter(Hdf5Writer):
                 "one that is there already; leave out --use-sentence-keys"
             ) from None
         if record.attributes:
-            self._hdf5[name].attrs.update(record.attributes)
+            self._hdf5[name].attrs.update(as_text(record.attributes))
         if self.keeps_tokens:
             self._hdf5[name].attrs[TOKENS] = json.dumps(record.tokens, ensure_ascii=False)
         self.skip(number, record)
@@ -160,10 +167,9 @@ class AllenNlpFile:
         found = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
-            attributes: dict[str, str] = {}
+            attributes: dict[str, Any] = {}
             if self._has_attributes:  # Reading attributes takes time.
-                facts = self._dataset(number).attrs.items()
-                attributes = {name: str(value) for name, value in facts}
+                attributes = with_types(self._dataset(number).attrs)
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
             place = f"{self._file.filename}: record {number + 1}, tokens"
             cut = text.split() if tokens is None else parse_json(tokens, list[str], place)

@@ -1,6 +1,7 @@
 """Formats of outputs: the choice, made once from the path and the options, and their writers."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,9 @@ KEYS: Final = "keys"
 """Attribute of an output whose records have ids, of an input format with or without them."""
 Attributes = Mapping[str, str]
 """Attributes that record how a file was made."""
+_FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
+_INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records", "tokens")
+_NUMBERS: Final = ("gamma",)
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
 """Suffixes of text, which need a format to be named: HDF5 under such a name is a mistake."""
@@ -221,3 +225,27 @@ class FormatWriter:
 
     def close(self) -> None:
         """Close the file."""
+
+
+def as_text(attributes: Mapping[str, object]) -> dict[str, str]:
+    """Return attributes as files store them."""
+    return {name: str(value) for name, value in attributes.items()}
+
+
+def with_types(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes of a file with the types that `as_text` has removed."""
+    return {name: _with_type(name, value) for name, value in attributes.items()}
+
+
+def _with_type(name: str, value: Any) -> Any:
+    """Return the value of an attribute; other programs' files may have values of NumPy."""
+    if not isinstance(value, str):
+        return value.item() if getattr(value, "shape", None) == () else value
+    with suppress(ValueError):
+        if name in _FLAGS and value in ("True", "False"):
+            return value == "True"
+        if name in _INTEGERS:
+            return int(value)
+        if name in _NUMBERS:
+            return float(value)
+    return value

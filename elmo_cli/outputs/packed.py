@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.json_form import parse_json
-from elmo_cli.outputs.formats import Attributes, OutputFormat
+from elmo_cli.outputs.formats import Attributes, OutputFormat, as_text, with_types
 from elmo_cli.outputs.hdf5 import (
     CHUNK_BYTES,
     DamagedError,
@@ -69,7 +69,7 @@ class PackedWriter(Hdf5Writer):
         """Add the rows and the texts of a record."""
         rows = values[np.newaxis] if self._format.pooled else np.swapaxes(values, 0, -2)
         self._add("activations", rows)  # (T, ..., W)
-        attributes = json.dumps(dict(record.attributes)) if record.attributes else ""
+        attributes = json.dumps(as_text(record.attributes)) if record.attributes else ""
         sentence = "" if self._format.forget_sentences else record.text
         texts = {"sentences": sentence, "keys": record.id or "", "attributes": attributes}
         if self.keeps_tokens:
@@ -178,9 +178,10 @@ class PackedFile:
         for number, (text, key, attributes, tokens) in rows:
             place = f"{self._path}: record {number}"
             cut = parse_json(tokens, list[str], f"{place}, tokens") if tokens else text.split()
-            facts = {}
+            facts: dict[str, Any] = {}
             if attributes:
-                facts = parse_json(attributes, dict[str, str], f"{place}, attributes")
+                content = parse_json(attributes, dict[str, str], f"{place}, attributes")
+                facts = with_types(content)
             found.append(Record(text, cut, key or None, facts))
         return found
 

@@ -11,6 +11,7 @@ from typing import Any, Final, SupportsIndex, overload
 import h5py
 from numpy.typing import NDArray
 
+from elmo_cli.atomic import open_hdf5
 from elmo_cli.errors import (
     ElmoError,
     InputError,
@@ -22,6 +23,7 @@ from elmo_cli.errors import (
 )
 from elmo_cli.outputs.allennlp import SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.attributes import check_attributes
+from elmo_cli.outputs.formats import with_types
 from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count
 from elmo_cli.outputs.packed import PackedFile
 from elmo_cli.outputs.parts import PartsFolder, is_parts_folder
@@ -260,13 +262,14 @@ class ActivationsFile:
         self.attributes: dict[str, Any]
         if is_parts_folder(str(self.path)):
             self._handle = self.layout_file = PartsFolder(str(self.path))
-            self.attributes = self.layout_file.attributes
+            self.attributes = with_types(self.layout_file.attributes)
             return
         self._handle = file = _open_hdf5(self.path)
         try:
             with _damage_named(self.path):
-                self.attributes = _read_attributes(file)
-                check_attributes(self.attributes, self.path)
+                attributes = _read_attributes(file)
+                check_attributes(attributes, self.path)
+                self.attributes = with_types(attributes)
                 if self.attributes.get("compression") == "zstd":
                     load_extra(f"{self.path}: zstd", "hdf5plugin", "zstd")
                 if not _holds_activations(file):
@@ -324,7 +327,7 @@ def _open_hdf5(path: Path | str) -> h5py.File:
         raise InputError(f"{path}: expected {_ACTIVATIONS}, found another folder")
     try:
         # HDF5 2 would cache 8 MB per dataset.
-        return h5py.File(path, "r", rdcc_nbytes=2 * CHUNK_BYTES)
+        return open_hdf5(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
             message = f"{path}: the run is not finished. Run its command again."
@@ -332,8 +335,9 @@ def _open_hdf5(path: Path | str) -> h5py.File:
             message = f"{path}: no such file of activations"
         raise MissingInputError(message) from None
     except OSError as error:
-        found = "something else" if "signature" in str(error) else system_reason(error)
-        raise InputError(f"{path}: expected {_ACTIVATIONS}, found {found}") from None
+        if "signature" in str(error):
+            raise InputError(f"{path}: expected {_ACTIVATIONS}, found something else") from None
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
 
 
 def _holds_activations(file: h5py.File) -> bool:

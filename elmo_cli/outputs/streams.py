@@ -49,7 +49,7 @@ class _StreamWriter(FormatWriter):
         )
         facts |= record.attributes
         if LINE in facts:
-            facts[LINE] = int(facts[LINE]) + 1
+            facts[LINE] += 1
         if not self._format.forget_sentences:
             facts["sentence"] = record.text
         if self.keeps_tokens:

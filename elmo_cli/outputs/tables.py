@@ -57,7 +57,7 @@ class TableRows:
 
     def place(self, number: int, record: Record, n_rows: int) -> Columns:
         """Return the columns that say where the record is in the input."""
-        line = int(record.attributes.get(LINE, number)) + 1
+        line = int(str(record.attributes.get(LINE, number))) + 1
         split = {"sentence_number": [number + 1] * n_rows} if self._is_split else {}
         return {"id": [id_value(record.id)] * n_rows, "line": [line] * n_rows, **split}
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from elmo_cli.pretrained.registry import published_model
+from elmo_cli.text.entries import ORIGINAL_ID
 from elmo_cli.text.records import Record, Sentence
 
 logger = logging.getLogger(__name__)
@@ -26,13 +27,15 @@ def warn_about_domain(records: Iterable[Record], model: str) -> Iterator[Record]
     """
     published = published_model(model)
     tokens: Sentence = []
+    is_fasta = False
     records = iter(records)
     for record in records if published else ():
         yield record
         tokens += record.tokens
+        is_fasta |= ORIGINAL_ID in record.attributes
         if len(tokens) >= _SAMPLE_TOKENS:
             break
-    if published and len(tokens) >= _MIN_TOKENS:
+    if published and tokens and (is_fasta or len(tokens) >= _MIN_TOKENS):
         _warn(tokens, model, published.language)
     yield from records
 

@@ -80,7 +80,7 @@ def text_entries(
     """Yield the sentences of raw or tokenized text."""
     for number, line in enumerate(lines):
         number = line.number if isinstance(line, Paragraph) else number
-        attributes = {} if tokenizer.splits_by is None else {LINE: str(number)}
+        attributes = {} if tokenizer.splits_by is None else {LINE: number}
         if isinstance(line, InvalidLine):
             yield Entry(number + 1, Record("", [], None, attributes, line.error))
             continue

@@ -10,6 +10,9 @@ from elmo_cli.text.compression import COMPRESSED_SUFFIXES, DECOMPRESSORS, compre
 _ICONV: Final = "Convert it with `iconv -f {} -t utf-8`."
 _AS_TEXT: Final = "Write its text into a file with one sentence per line."
 _UNPACK: Final = "Unpack it and name a file in it."
+_OFFICE: Final = ("an Office document", "Convert it with `soffice --convert-to txt FILE`.")
+_IN_OFFICE_ZIPS: Final = (b"[Content_Types].xml", b"mimetypeapplication/vnd.oasis")
+_EPUB: Final = ("an EPUB book", "Convert it with `pandoc FILE -t plain --wrap=none -o FILE.txt`.")
 _MAGICS: Final = (
     (b"\xff\xfe\0\0", "UTF-32", _ICONV.format("utf-32")),
     (b"\0\0\xfe\xff", "UTF-32", _ICONV.format("utf-32")),
@@ -22,7 +25,7 @@ _MAGICS: Final = (
     (b"\x89HDF\r\n", "HDF5", _AS_TEXT),
     (b"\x93NUMPY", "a NumPy array", _AS_TEXT),
     (b"ARROW1\0\0", "Arrow", "Convert it with pyarrow: pyarrow.parquet.write_table(...)."),
-    (b"\xd0\xcf\x11\xe0", "an Office document", "Convert it with `soffice --convert-to txt FILE`."),
+    (b"\xd0\xcf\x11\xe0", *_OFFICE),
     (b"{\\rtf", "RTF", "Convert it, for example with `pandoc FILE -t plain -o FILE.txt`."),
     (b"SQLite format 3\0", "SQLite", "Export a table with `sqlite3 -csv FILE 'SELECT ...'`."),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
@@ -64,6 +67,11 @@ def binary_type(content: bytes) -> tuple[str, str] | None:
         )
     if content[_TAR_OFFSET : _TAR_OFFSET + 5] == b"ustar":
         return "a tar archive", "Unpack it, for example with `tar -xOf FILE | elmo ... -`."
+    if content.startswith(b"PK\x03\x04"):
+        if any(name in content for name in _IN_OFFICE_ZIPS):
+            return _OFFICE
+        if b"mimetypeapplication/epub" in content:
+            return _EPUB
     for magic, name, advice in _MAGICS:
         if content.startswith(magic):
             return name, advice

@@ -29,7 +29,7 @@ class Record(NamedTuple):
     tokens: Sentence
     id: str | None = None
     """Name of its dataset in the output; None for its number."""
-    attributes: Mapping[str, str] = MappingProxyType({})
+    attributes: Mapping[str, object] = MappingProxyType({})
     """Attributes of its dataset in the output."""
     error: str | None = None
     """Reason why the record is skipped, with `skip_errors`. The record has no tokens then."""

@@ -120,6 +120,8 @@ def _spacy(language: str, segmenter: str | None = None) -> Callable[[str], Sente
         make_doc = spacy.blank(language, config=settings).make_doc
     except ImportError as error:  # The language, or a package that it needs, is missing.
         reason = first_line(error)
+        if segmenter is not None and isinstance(error, ModuleNotFoundError):
+            reason += f". Install it with `pip install {segmenter}`."
         raise InputError(f"tokenizer spacy:{language}: spaCy cannot make it: {reason}") from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]
 

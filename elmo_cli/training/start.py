@@ -88,9 +88,11 @@ def _read_words(path: str | Path) -> Vocabulary:
     others = [number for number, word in enumerate(words, start=1) if len(word.split()) > 1]
     if len(others) > _MAX_COLUMNS_SHARE * (len(words) - len(SPECIAL_TOKENS)):
         line = others[0]
+        first, *_ = words[line - 1].split()
+        column = 2 if first.replace(".", "", 1).isdecimal() else 1
         raise InputError(
             f"{path}, line {line}: expected one word per line, found {words[line - 1][:60]!r}. "
-            f"Remove the other columns, for example with `awk '{{print $1}}' {path}`."
+            f"Remove the other columns, for example with `awk '{{print ${column}}}' {path}`."
         )
     return read_vocabulary(path)
 

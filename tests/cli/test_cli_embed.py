@@ -213,10 +213,11 @@ def test_progress_as_lines_needs_no_terminal() -> None:
 def test_progress_shows_on_a_terminal_unless_quiet(
     quiet: bool, stream: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    Path("text-of-1000-bytes").write_bytes(b"a" * 1000)
     monkeypatch.setattr(sys, "stderr", stream)
     with click.Context(click.Command("elmo")).scope() as context:
         context.meta["verbosity"] = -1 if quiet else 0
-        with progress_bar(total=1000) as bar:
+        with progress_bar(source="text-of-1000-bytes") as bar:
             show_summary(bar, Summary(1, 70, 400, 0.1))
             show_summary(bar, Summary(2, 90, 1000, 0.2))
     shown = stream.getvalue()
@@ -226,6 +227,18 @@ def test_progress_shows_on_a_terminal_unless_quiet(
         assert "1.00k/1.00k" in shown  # bytes
         assert "tokens/s" in shown
         assert "<" in shown  # the time left
+
+
+@pytest.mark.parametrize(("stdin", "shows"), [(Terminal(), False), (io.StringIO(), True)])
+def test_no_progress_bar_stands_before_what_is_typed(
+    stdin: io.StringIO, shows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    with click.Context(click.Command("elmo")).scope(), progress_bar(source="-") as bar:
+        show_summary(bar, Summary(1, 70, 400, 0.1))
+    assert bool(stream.getvalue()) == shows
 
 
 # Wrong usage

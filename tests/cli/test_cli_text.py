@@ -56,7 +56,7 @@ def facts_of(path: str) -> list[dict[str, Any]]:
         found = []
         for number, (record, values) in enumerate(activations.records()):
             assert (activations.tokens(number) or []) == record.tokens
-            lines = {name: int(value) + 1 for name, value in record.attributes.items()}
+            lines = {name: int(str(value)) + 1 for name, value in record.attributes.items()}
             facts = {"index": number, "sentence": record.text, "tokens": record.tokens}
             found.append({**facts, **lines, "activations": values})
         return found
@@ -240,7 +240,7 @@ def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
     assert "Skipped: raw.txt, line 2, column 1: not valid UTF-8" in result.stderr
     with open_activations("out.hdf5") as activations:
         lines = [record.attributes["line"] for record, _ in activations.records()]
-        assert lines == ["0", "0", "1", "2"]
+        assert lines == [0, 0, 1, 2]
         assert json.loads(activations.attributes["skipped"]).keys() == {"2"}
         assert_array_equal(activations[2].shape, (3, 0, 32))
 
@@ -251,7 +251,7 @@ def test_vectors_may_be_scaled_to_length_one(pooling: tuple[str, ...]) -> None:
     elmo(*arguments, "plain.hdf5")
     elmo(*arguments, "out.hdf5", "--normalize")
     with open_activations("plain.hdf5") as plain, open_activations("out.hdf5") as found:
-        assert found.attributes["normalize"] == "True"
+        assert found.attributes["normalize"] is True
         for values, scaled in zip(plain, found, strict=True):
             lengths = np.linalg.norm(values, axis=-1, keepdims=True)
             np.testing.assert_allclose(scaled, values / np.maximum(lengths, 1e-12), atol=1e-6)

@@ -4,15 +4,15 @@ import pytest
 from click.testing import CliRunner
 from commands import elmo
 
-from elmo_cli.cli import COMMANDS, main
+from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, main
 
 
-def completed(line: str) -> list[str]:
-    """Return what TAB completes at the end of a line, each as `type,value`."""
+def completed(line: str, shell: str = "bash") -> list[str]:
+    """Return the lines that a shell gets for TAB at the end of a line, for bash `type,value`."""
     environment = {
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(line.split(" ")) - 1),
-        "_ELMO_COMPLETE": "bash_complete",
+        "_ELMO_COMPLETE": f"{shell}_complete",
     }
     return CliRunner(env=environment).invoke(main, prog_name="elmo").stdout.splitlines()
 
@@ -50,6 +50,12 @@ def test_files_are_completed_by_the_shell(line: str) -> None:
 
 def test_a_text_is_no_file() -> None:
     assert completed("elmo predict ") == [""]
+
+
+def test_zsh_shows_the_descriptions_of_the_help() -> None:
+    expected = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
+    lines = completed("elmo ", "zsh")
+    assert dict(zip(lines[1::3], lines[2::3], strict=True)) == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

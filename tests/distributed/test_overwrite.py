@@ -376,7 +376,7 @@ def test_a_folder_of_version_0_1_is_read_and_not_resumed() -> None:
     as_version_0_1(Path("out"))
     with open_activations("out") as found:
         assert len(found) == 40
-        assert found.attributes["records"] == "40"
+        assert found.attributes["records"] == 40
     assert_equal_to_embed()
     assert elmo("distribute", "--status", "out").stdout.startswith("out: 10 of 10 parts\n")
     assert "differs in form (that of version 0.1 there)" in elmo(*RUN).stderr

@@ -68,7 +68,7 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_h5py() -> None:
         assert "no such" not in found
         assert "" not in found
         assert [record.tokens for record, _ in found.records()][4] == ["The", "cat", "2", "sat"]
-        assert found.attributes["records"] == "40"
+        assert found.attributes["records"] == 40
     assert ActivationsDataset("out")[4].shape == (3, 4, 32)
     table = parquet.read_table("out")
     assert table.column("index").to_pylist() == list(range(40))
@@ -343,9 +343,9 @@ def test_skipped_records_are_reported_and_counted() -> None:
     assert re.match(r"Skipped: .*text.txt, line 41, column 5: not valid UTF-8", lines[0])
     assert (len(lines), lines[-1]) == (21, "Skipped 30 records in all")
     with open_activations("out") as found:
-        assert found.attributes["n_skipped"] == "30"
+        assert found.attributes["n_skipped"] == 30
         assert json.loads(found.attributes["skipped"])["40"] in lines[0]
-        assert found.attributes["tokens"] == "80"
+        assert found.attributes["tokens"] == 80
 
 
 def test_status_as_json_has_exit_status_1_with_parts_missing() -> None:

@@ -30,7 +30,9 @@ def test_tokens_of_flair_have_the_vectors_of_their_sentence() -> None:
     example = runpy.run_path(str(EXAMPLES / "flair_embeddings.py"))
     embeddings = example["ElmoTokenEmbeddings"](MODEL, "1,2")
     assert embeddings.embedding_length == 64
+    assert not embeddings.training
     again = load_embeddings(embeddings.save_embeddings(use_state_dict=False))
+    assert not again.training
     for sentences in ([flair.data.Sentence(text) for text in TEXTS] for _ in range(2)):
         again.embed(sentences)
         for sentence, values in zip(sentences, vectors("1,2"), strict=True):

@@ -20,6 +20,7 @@ from elmo_cli.text.tokenizers import tokenize
 pytest.importorskip("sklearn")
 
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -86,6 +87,29 @@ def test_it_is_a_step_of_a_pipeline() -> None:
     assert list(pipeline[:-1].get_feature_names_out()) == names
 
 
+def test_set_output_gives_a_table_with_the_index_of_the_texts() -> None:
+    pandas = pytest.importorskip("pandas")
+    texts = pandas.Series(TEXTS, index=list("abcd"))
+    vectorizer = ElmoVectorizer(MODEL, layers="top").set_output(transform="pandas")
+    for found in (vectorizer.fit_transform(texts), vectorizer.fit(texts).transform(texts)):
+        assert list(found.index) == list("abcd")
+        assert list(found.columns) == [f"elmovectorizer{column}" for column in range(32)]
+        assert_array_equal(found.to_numpy(), vectors(layers="top"))
+
+
+def test_a_column_of_texts_in_a_column_transformer() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"text": TEXTS, "n": range(4)}, index=list("abcd"))
+    for output in ("default", "pandas"):
+        steps = make_column_transformer((ElmoVectorizer(MODEL), "text"), remainder="passthrough")
+        found = steps.set_output(transform=output).fit_transform(table)
+        assert_array_equal(np.asarray(found, np.float32)[:, :32], vectors())
+        assert steps.get_feature_names_out()[-1] == "remainder__n"
+    assert list(found.index) == list("abcd")
+    with pytest.raises(InputError, match=r"found a value of type DataFrame\. Choose one"):
+        make_column_transformer((ElmoVectorizer(MODEL), ["text"])).fit_transform(table)
+
+
 def test_a_clone_has_the_parameters_and_no_model() -> None:
     vectorizer = ElmoVectorizer(MODEL, layers="top", pooling="max")
     expected = vectorizer.transform(TEXTS)
@@ -132,7 +156,8 @@ def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) 
         ("one text", "texts: expected a list, found the string 'one text'. Put it into a list."),
         (
             np.array([["one"], ["column"]]),
-            "texts: expected a list or a column, found a table. Choose a column.",
+            "texts: expected a list or a column, found a table. Choose a column: in a "
+            'ColumnTransformer, "text" and not ["text"].',
         ),
         (["fine", None], "texts[1]: expected a string or a list of tokens, found None."),
         ([["a", 1]], "texts[0][1]: expected a string, found 1."),

@@ -202,3 +202,29 @@ def test_a_file_that_was_closed_is_reported(layout: str, tmp_path: Path) -> None
     for read in reads:
         with pytest.raises(InputError, match=r"out.hdf5: the file is closed; open it again$"):
             read()
+
+
+@layouts
+def test_attributes_have_their_types(layout: str, tmp_path: Path) -> None:
+    attributes = {"gamma": "0.5", "normalize": "True", "model": "8", "format": "fasta"}
+    record = Record("", ["a", "b"], "8", {"line": 3, "original_id": "8"})
+    corpus = Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes)
+    write(corpus, tmp_path / "out", layout)
+    with open_activations(tmp_path / "out") as activations:
+        found = activations.attributes
+        [(again, _)] = activations.records()
+    assert (found["records"], found["gamma"], found["normalize"]) == (1, 0.5, True)
+    assert found["model"] == "8"
+    assert again.attributes == record.attributes
+
+
+def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "out", "w") as file:
+        file.attrs.update({"format": "fasta", "size": 8, "is_long": np.False_})
+        file["a"] = np.zeros((3, 1, 4), np.float32)
+        file["a"].attrs.update({"length": np.int64(8), "known": np.False_, "name": "8"})
+    with open_activations(tmp_path / "out") as activations:
+        assert activations.attributes == {"format": "fasta", "size": 8, "is_long": False}
+        [(record, _)] = activations.records()
+    assert record.attributes == {"length": 8, "known": False, "name": "8"}
+    assert {type(value) for value in record.attributes.values()} == {int, bool, str}

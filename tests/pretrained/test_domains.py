@@ -33,3 +33,11 @@ def test_another_domain_logs_one_warning(
     assert list(warn_about_domain(records, model)) == records
     assert len(caplog.messages) == (expected is not None)
     assert all(expected in message for message in caplog.messages if expected)
+
+
+def test_short_fasta_for_a_model_of_text_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    list(warn_about_domain([Record("", list("MKV"))], "mini"))
+    assert caplog.messages == []
+    list(warn_about_domain([Record("", list("MKV"), "p1", {"original_id": "p1"})], "mini"))
+    assert len(caplog.messages) == 1
+    assert "seems to be proteins" in caplog.messages[0]

@@ -107,10 +107,10 @@ def test_a_plain_file_named_gz_is_read(tmp_path: Path) -> None:
 # Files that are not read
 
 
-def zip_file() -> bytes:
+def zip_file(name: str = "a.txt", text: str = TEXT) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as file:
-        file.writestr("a.txt", TEXT)
+        file.writestr(name, text)
     return content.getvalue()
 
 
@@ -129,6 +129,12 @@ def array() -> bytes:
 
 OTHER = {
     "zip": (zip_file(), "a zip file, not UTF-8 text. Unpack it, for example with `unzip -p FILE |"),
+    "docx": (zip_file("[Content_Types].xml"), "an Office document, not UTF-8 text. Convert it"),
+    "odt": (
+        zip_file("mimetype", "application/vnd.oasis.opendocument.text"),
+        "an Office document, not UTF-8 text. Convert it with `soffice --convert-to txt",
+    ),
+    "epub": (zip_file("mimetype", "application/epub+zip"), "an EPUB book, not UTF-8 text."),
     "tar": (tar_file(), "a tar archive, not UTF-8 text. Unpack it"),
     "tar.gz": (gzip.compress(tar_file()), "a tar archive, not UTF-8 text. Unpack it"),
     "pdf": (

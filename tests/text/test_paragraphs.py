@@ -38,7 +38,7 @@ def test_sentences_of_paragraphs_know_their_line(tmp_path: Path) -> None:
     splitter = make_tokenizer("whitespace", "en", split_sentences=True)
     records = read(path, splitter, paragraphs=True)
     assert [record.text for record in records] == ["One two three.", "Four five.", "Six."]
-    assert [record.attributes["line"] for record in records] == ["1", "1", "6"]
+    assert [record.attributes["line"] for record in records] == [1, 1, 6]
 
 
 def test_hard_wrapped_text_logs_a_warning_once(

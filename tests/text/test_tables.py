@@ -177,7 +177,11 @@ def test_texts_are_read_back_as_written(
         ("a.csv", 'text\na\n"b\nc\n', ", line 3: not valid CSV: unexpected end of data"),
         ("a.csv", "text,text\na,b\n", ": several columns 'text'. The columns are 'text', 'text'."),
         ("a.csv", "", None),
-        ("a.tsv", "text\tid\na\t1\nb\t1\n", ", line 3: the id '1' is that of line 2 already"),
+        (
+            "a.tsv",
+            "text\tid\na\t1\nb\t1\n",
+            ", line 3: the id '1' is that of line 2 already. Make the ids unique.",
+        ),
         ("a.tsv", "text\tid\na\t1\nb\t\n", ", line 3: the id '' cannot name a dataset"),
         ("a.json", '{"text": "a"}', ": expected a JSON array of objects, found '{'. If each line"),
         ("a.json", '[{"text": "a"}', ": record 1: expected `,` or `]` after it, found the end of"),

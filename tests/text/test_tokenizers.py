@@ -136,6 +136,14 @@ def test_a_tokenizer_or_language_that_is_not_there_is_an_error(
     assert "\n" not in str(caught.value)
 
 
+def test_missing_segmenter_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("spacy")
+    monkeypatch.setitem(sys.modules, "jieba", None)
+    make_tokenizer.cache_clear()
+    with pytest.raises(InputError, match="Install it with `pip install jieba`"):
+        make_tokenizer("spacy:zh:jieba")
+
+
 @pytest.mark.parametrize(
     ("name", "split", "package", "message"),
     [

@@ -26,7 +26,7 @@ from elmo_cli.outputs.formats import (
 )
 from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings, plan_file
 from elmo_cli.text.input_formats import TEXT
-from elmo_cli.text.lines import check_input, size_in_bytes
+from elmo_cli.text.lines import check_input
 
 _LAYERS = "--layers or --mix or --all or --top or --average"
 
@@ -155,7 +155,7 @@ def embed(
 
     with (
         stop_on_signal() as should_stop,
-        progress_bar(total=size_in_bytes(input_file), as_lines=file_friendly_logging) as bar,
+        progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
     ):
         done = embed_file(engine, plan, batch_size, partial(show_summary, bar), should_stop)
     if not done.was_complete:  # embed_file logs it.

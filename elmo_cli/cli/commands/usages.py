@@ -17,7 +17,7 @@ from elmo_cli.cli.options import choice, flag, option
 from elmo_cli.errors import counted
 from elmo_cli.outputs.formats import COMPRESSIONS, LAYOUTS, STANDARD_OUTPUT
 from elmo_cli.settings import ModelSettings, OutputSettings, Selection, TextSettings
-from elmo_cli.text.lines import check_input, size_in_bytes
+from elmo_cli.text.lines import check_input
 
 
 @command()
@@ -117,7 +117,7 @@ def usages(
 
     from elmo_cli.cli.runs import progress_bar, show_summary, stop_on_signal
 
-    with stop_on_signal() as should_stop, progress_bar(total=size_in_bytes(text)) as bar:
+    with stop_on_signal() as should_stop, progress_bar(source=text) as bar:
         found = embed_usages(engine, plan, targets, partial(show_summary, bar), should_stop)
     _show_counts(found.counts)
     if not found.summary.was_complete:  # embed_file logs it.
