@@ -93,7 +93,7 @@ def test_a_run_on_a_store_resumes_and_is_replaced_at_the_end() -> None:
     assert_has("zero")
     distribute(WARM, overwrite=True)
     assert_has("warm")
-    assert names() == {"plan.json", "complete.json"}
+    assert names() == {"plan.json", "complete.parquet"}
 
 
 @pytest.mark.parametrize("n_moves", [0, 4])
@@ -117,7 +117,7 @@ def test_moves_on_a_store_that_are_killed_are_read_and_finished(
     monkeypatch.setattr(Folder, "move", move)
     distribute(WARM, overwrite=True)
     assert_has("warm")
-    assert names() == {"plan.json", "complete.json"}
+    assert names() == {"plan.json", "complete.parquet"}
 
 
 def test_of_two_plans_on_a_store_the_last_one_holds(monkeypatch: pytest.MonkeyPatch) -> None:
