@@ -213,7 +213,7 @@ def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:
     path.write_text("One. Two.\n" * 9)
     parts, records = read_all(path, TextSettings(split_sentences=True), 20)
     assert len(parts) > 1
-    assert [record.attributes["line"] for record in records] == [str(i // 2) for i in range(18)]
+    assert [record.attributes["line"] for record in records] == [i // 2 for i in range(18)]
 
 
 def test_a_parquet_column_may_have_a_dot(tmp_path: Path) -> None:
