@@ -106,7 +106,7 @@ def test_a_column_of_texts_in_a_column_transformer() -> None:
         assert_array_equal(np.asarray(found, np.float32)[:, :32], vectors())
         assert steps.get_feature_names_out()[-1] == "remainder__n"
     assert list(found.index) == list("abcd")
-    with pytest.raises(InputError, match="found a value of type DataFrame. Choose one"):
+    with pytest.raises(InputError, match="found a value of type DataFrame"):
         make_column_transformer((ElmoVectorizer(MODEL), ["text"])).fit_transform(table)
 
 
