@@ -60,17 +60,17 @@ def find_occurrence(
             several times and `number` is None.
     """
     positions = [index for index, token in enumerate(sentence) if token == word]
-    tokens = " ".join(sentence) or "an empty sentence"
+    text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
-        raise InputError(f"{word!r} is not a token of: {tokens}{_suggest_token(sentence, word)}")
+        raise InputError(f"{word!r} is not a token of {text}{_suggest_token(sentence, word)}")
     if number is None and len(positions) > 1:
         raise InputError(
-            f"{word!r} occurs {len(positions)} times in: {tokens}. Choose one with {option}, "
+            f"{word!r} occurs {len(positions)} times in {text}. Choose one with {option}, "
             f"1 to {len(positions)}."
         )
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
-        raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
+        raise InputError(f"{word!r} occurs {times} in {text}, not {number} times.")
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 

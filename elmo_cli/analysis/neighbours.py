@@ -241,7 +241,7 @@ def _selection(sources: Sequence[Source], layers: str | None) -> tuple[Selection
             return Selection.from_attributes(attributes), layer_rows(source, layers)
     if layers is None:
         raise InputError(
-            f"{paths_of(sources[0])[0]} does not say which layer it has; --layers names it"
+            f"{paths_of(sources[0])[0]} does not say which layer it has. Name it with --layers."
         )
     return Selection(layers), None
 

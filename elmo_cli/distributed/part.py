@@ -40,8 +40,8 @@ class PlanKey(NamedTuple):
 
     sha256: str
     model_sha256: str
-    place: str = ""
-    """Folder of the parts while they are written; see `Plan.place`."""
+    subfolder: str = ""
+    """Folder of the parts while they are written; see `Plan.subfolder`."""
     has_ids: bool = False
     """True if the records of the inputs have ids."""
 
@@ -71,7 +71,7 @@ class _Written(NamedTuple):
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
     has_ids = KEYS in plan.settings
-    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place, has_ids)
+    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.subfolder, has_ids)
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +144,7 @@ def check_plan(folder: Folder, key: PlanKey) -> None:
 
     A next plan has a folder of its own, where no other plan has parts.
     """
-    if not key.place and read_plan_sha256(folder) != key.sha256:
+    if not key.subfolder and read_plan_sha256(folder) != key.sha256:
         raise OutputError(
             f"{folder.location}: another run has replaced the plan of this run. Give the command "
             "of this run again, with --overwrite to replace what the other run has written."
@@ -158,8 +158,8 @@ def _publish(
 
     A file of that name which is no part of the plan is replaced, if the plan still holds.
     """
-    name, nothing = part_name(part.number, key.place), _Written(0, {})
-    temporary = f"{key.place}/tmp" if key.place else TEMPORARY
+    name, nothing = part_name(part.number, key.subfolder), _Written(0, {})
+    temporary = f"{key.subfolder}/tmp" if key.subfolder else TEMPORARY
     replaces = folder.has(name)
 
     def write_and_check(file: IO[bytes]) -> _Written:

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import torch
 
-from elmo_cli.distributed.inputs import cut, find_inputs
+from elmo_cli.distributed.inputs import find_inputs, split_inputs
 from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.formats import DTYPES, KEYS
-from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, read_plan
+from elmo_cli.outputs.plan_file import Plan, next_subfolder, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import default_model
 from elmo_cli.pretrained.model_files import content_sha256
@@ -94,7 +94,7 @@ def open_plan(
 
     def make() -> Plan:
         n_tokens = _tokens_per_part(settings, options, part_mb)
-        parts, has_ids = cut(inputs, settings.text, n_tokens)
+        parts, has_ids = split_inputs(inputs, settings.text, n_tokens)
         return Plan({**values, **({KEYS: "True"} if has_ids else {})}, parts, part_mb)
 
     names = {*folder.names()}  # Before the plan is read: a run that writes parts has a plan.
@@ -144,7 +144,7 @@ def _open_next(
                     return stored
     plan = replace(make(), is_next=True)
     plan = replace(plan, stored_sha256=plan.sha256)
-    folder.write(plan_name(next_place(plan.sha256)), plan.encode())
+    folder.write(plan_name(next_subfolder(plan.sha256)), plan.encode())
     return plan
 
 

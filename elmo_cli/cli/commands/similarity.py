@@ -295,7 +295,7 @@ def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSetti
         return replace(given_settings, state=recorded.state)
     if recorded.model is None:
         raise click.UsageError(
-            f"{files.paths[0]} does not say which model made it; --model names it"
+            f"{files.paths[0]} does not say which model made it. Name it with --model."
         )
     return replace(given_settings, model=recorded.model, state=recorded.state)
 
