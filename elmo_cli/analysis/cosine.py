@@ -95,7 +95,7 @@ def find_pair(
         InputError: There are not two sentences, or `find_occurrence` raises it.
     """
     if len(sentences) != 2:
-        raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
+        raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
     first, second = map(tokenize, sentences)
     return (
         find_occurrence(first, word, occurrence1, option="--occurrence1"),

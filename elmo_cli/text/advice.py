@@ -128,7 +128,7 @@ class LongTokens:
         """Log a warning if long tokens were found. Their numbers count places, such as lines."""
         if self._n_found:
             logger.warning(
-                "Warning: %s longer than the %s %s that the model reads; the rest is ignored. The "
+                "Warning: %s longer than the %s %s that the model reads. The rest is ignored. The "
                 "first is in %s %s.",
                 "1 token is" if self._n_found == 1 else f"{self._n_found:,} tokens are",
                 *(self._limit.length, self._limit.unit, place, f"{self._first:,}"),

@@ -138,7 +138,7 @@ def test_an_ambiguous_word_is_an_error_with_the_tokens(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("the bank", "expected two sentences with a tab between, found 1"),
+        ("the bank", "expected two sentences separated by a tab, found 1"),
         ("the bank\tthe bench", "'bank' is not a token of 'the bench'"),
         (
             "bank bank\tbank",

@@ -163,7 +163,7 @@ def test_a_wrong_table_of_queries_is_named() -> None:
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
-        "Error: standard input, line 2: expected a word and a sentence with a tab between, "
+        "Error: standard input, line 2: expected a word and a sentence separated by a tab, "
         "found no tab\n"
     )
     assert (result.exit_code, len(result.stdout.splitlines())) == (1, 11)
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
     assert_fails(
         other,
-        f"v.hdf5: made by another model, {TINY}, than mini. Embed and search with the same model.",
+        f"v.hdf5: made by the model {TINY}, not by mini. Embed and search with the same model.",
     )
 
 

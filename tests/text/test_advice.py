@@ -44,7 +44,7 @@ def test_long_tokens_are_counted_once(
 ) -> None:
     found = warnings_of(content, tmp_path / "a", caplog, limit=BYTES)
     line = 2 if URL in content else 3
-    rest = f"; the rest is ignored. The first is in line {line}."
+    rest = f". The rest is ignored. The first is in line {line}."
     assert found == ([f"Warning: {expected}{rest}"] if expected else [])
     assert warnings_of(content, tmp_path / "a", caplog) == []
 
