@@ -222,7 +222,9 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
             taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
             entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, fields))
         yield from checked_records(
-            *(entries, part.path, skip_errors), place=input_format.place, options=options
+            *(entries, part.path, skip_errors),
+            number_unit=input_format.number_unit,
+            options=options,
         )
         if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
             raise OtherInputError(

@@ -78,11 +78,11 @@ def open_plan(
         folder: Folder of the parts. It is made if it is missing.
         patterns: Paths, URIs and patterns of the inputs.
         settings: Settings of the workers.
-        part_mb: Megabytes per part before compression, about. The default is 1,000, or a million
-            tokens if those are less. A plan that exists keeps the size of its parts, unless
-            `overwrite`.
-        overwrite: Make a plan that replaces one of other inputs or settings, when its parts are
-            complete. A plan of the same inputs and settings is kept, and its parts too.
+        part_mb: Approximate megabytes per part before compression. The default is 1,000, or a
+            million tokens if those are less. A plan that exists keeps the size of its parts,
+            unless `overwrite`.
+        overwrite: Make a plan that replaces a plan of other inputs or settings when its parts are
+            complete. A plan of the same inputs and settings is kept with its parts.
 
     Raises:
         InputError: An input cannot be read, or the plan is damaged.
@@ -106,13 +106,13 @@ def open_plan(
         return _open_next(folder, values, part_mb, make)  # The plan is damaged.
     if stored is None:
         stored = _create(folder, make, names)
-    found = _differences(stored, values, part_mb if overwrite else None)
-    if not found:
+    differing = _differences(stored, values, part_mb if overwrite else None)
+    if not differing:
         return stored
     if overwrite:
         return _open_next(folder, values, part_mb, make)
     raise OutputError(
-        f"{folder.location} was written by a run that differs in {shown(', '.join(found))}. "
+        f"{folder.location} was written by a run that differs in {shown(', '.join(differing))}. "
         "Use --overwrite to start over."
     )
 
@@ -151,15 +151,15 @@ def _open_next(
 def _differences(stored: Plan, values: dict[str, str], part_mb: float | None) -> list[str]:
     """Return the settings in which a plan differs, as messages show them.
 
-    The size of parts counts where it is given.
+    The size of parts is compared if `part_mb` is given.
     """
     settings = {name: value for name, value in stored.settings.items() if name != KEYS}
-    found = differences(settings, values)
+    differing = differences(settings, values)
     if part_mb is not None and part_mb != stored.part_mb:
-        found.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
-    if not stored.stored_sha256 and not found:
-        found.append("form (that of version 0.1 there)")
-    return found
+        differing.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
+    if not stored.stored_sha256 and not differing:
+        differing.append("form (that of version 0.1 there)")
+    return differing
 
 
 def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:

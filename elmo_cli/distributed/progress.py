@@ -29,7 +29,7 @@ class RunCounts:
     n_parts: int
     n_done: int
     """Number of complete parts."""
-    n_wanted: int = 0
+    n_assigned: int = 0
     """Number of parts that this run has to do."""
     n_tokens: int = 0
     """Number of tokens of the parts that this run has done."""
@@ -62,7 +62,7 @@ class RunCounts:
         """Seconds to the end of the run, by the parts so far; None before the first part."""
         if not self.n_new:
             return None
-        n_left = max(0, self.n_wanted - self.n_new - len(self.failed))
+        n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
         return self.seconds / self.n_new * n_left
 
     def add(self, result: PartResult) -> None:

@@ -124,12 +124,12 @@ class LongTokens:
     def _length(self, token: str) -> int:
         return len(token.encode("utf-8", "ignore") if self._limit.unit == "bytes" else token)
 
-    def warn(self, place: str) -> None:
-        """Log a warning if long tokens were found. Their numbers count places, such as lines."""
+    def warn(self, number_unit: str) -> None:
+        """Log a warning if long tokens were found. Their numbers count `number_unit`s."""
         if self._n_found:
             logger.warning(
                 "Warning: %s longer than the %s %s that the model reads. The rest is ignored. The "
                 "first is in %s %s.",
                 "1 token is" if self._n_found == 1 else f"{self._n_found:,} tokens are",
-                *(self._limit.length, self._limit.unit, place, f"{self._first:,}"),
+                *(self._limit.length, self._limit.unit, number_unit, f"{self._first:,}"),
             )
