@@ -275,8 +275,8 @@ class _Run:
                 if isinstance(error, ElmoError) or not (is_of_cuda or is_out_of_memory(error)):
                     raise  # Not an expected error: let it propagate.
                 raise ComputationError(
-                    f"the computation failed after {self._last_record()}: {first_line(error)}"
-                    f"{self._outlook()}"
+                    f"the computation failed after {self._last_record()}: "
+                    f"{first_line(error).rstrip('.')}{self._outlook()}"
                 ) from error
             self._finish(records.progress)
         return self._timed_summary()

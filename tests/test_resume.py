@@ -133,7 +133,7 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
     assert "Resumed after line 6" in caplog.messages
 
 
-def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path: Path) -> None:
+def test_another_input_is_refused_and_overwrite_starts_over(text: Path, tmp_path: Path) -> None:
     output = tmp_path / "out.hdf5"
     with pytest.raises(StoppedError):
         embed(text, output, "carry", should_stop=stop_after(3))
@@ -142,7 +142,7 @@ def test_another_input_is_refused_and_overwrite_starts_anew(text: Path, tmp_path
     with pytest.raises(InputError, match="different input: its first 6 lines"):
         embed(other, output, "carry")
     embed(text, tmp_path / "whole.hdf5", "carry")
-    with pytest.raises(StoppedError, match="after line 9;"):  # the refusal lost nothing
+    with pytest.raises(StoppedError, match=r"after line 9\."):  # The refusal lost nothing.
         embed(text, output, "carry", should_stop=stop_after(1))
     embed(text, output, "carry", overwrite=True)
     assert_same_file(output, tmp_path / "whole.hdf5")
@@ -191,8 +191,8 @@ def test_a_device_that_fails_keeps_the_last_checkpoint(
     with pytest.raises(ComputationError) as caught:
         embed(text, output, state)
     assert re.fullmatch(
-        r"the computation failed after line \d+: CUDA error: the launch failed; "
-        r"the same command resumes after line \d+",
+        r"the computation failed after line \d+: CUDA error: the launch failed\. "
+        r"The same command resumes after line \d+\.",
         str(caught.value),
     )
     assert not output.exists()
