@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from elmo_cli.distributed.kept_types import KeptTypes
 from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
@@ -92,6 +93,8 @@ class Cut(NamedTuple):
     parts: list[Part]
     has_ids: bool
     """True if the records have ids."""
+    column_types: str = ""
+    """Types of the columns that are kept; see `KeptTypes.encode`."""
 
 
 class _FileCut(NamedTuple):
@@ -115,13 +118,13 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
     """
     parts: list[Part] = []
     has_ids: dict[bool, str] = {}
-    n_records = 0
+    n_records, types = 0, KeptTypes()
     for path, fingerprint in inputs:
         input_format = find_input_format(text, path)
         text.read_options().check(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
         cut_one = _cut_rows if input_format.name == PARQUET.name else _cut_lines
-        found = cut_one(path, input_format, text, n_bytes)
+        found = cut_one(path, input_format, text, n_bytes, types)
         for stretch in found.stretches:
             part = Part(len(parts), n_records, path, *stretch)
             parts.append(part._replace(fingerprint=fingerprint))
@@ -134,11 +137,13 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
             f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
             "Embed the inputs with ids and those without to two folders."
         )
-    return Cut(parts, True in has_ids)
+    return Cut(parts, True in has_ids, types.encode())
 
 
-def _cut_lines(path: str, input_format: InputFormat, text: TextSettings, n_bytes: int) -> _FileCut:
-    """Cut a file into stretches of lines."""
+def _cut_lines(
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: KeptTypes
+) -> _FileCut:
+    """Cut a file into stretches of lines, and add the columns that are kept to `types`."""
     # Tokens are not counted, and a tokenizer takes longer than all the rest.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     fields = text.read_options().fields
@@ -159,6 +164,7 @@ def _cut_lines(path: str, input_format: InputFormat, text: TextSettings, n_bytes
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
+                        types.add(entry.record.columns)
             n_lines = lines.number - number
             stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
     return _FileCut(stretches, has_ids)
@@ -174,10 +180,14 @@ def _starts_record(input_format: InputFormat, line: str) -> bool:
     return input_format.name == TEXT.name or line != ""
 
 
-def _cut_rows(path: str, input_format: InputFormat, text: TextSettings, n_bytes: int) -> _FileCut:
-    """Cut a file into stretches of rows."""
+def _cut_rows(
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: KeptTypes
+) -> _FileCut:
+    """Cut a file into stretches of rows, and add the columns that are kept to `types`."""
     with _open(path) as file:
-        n_rows, n_text_bytes, has_ids = parquet_size(file.raw, text.read_options().fields)
+        size = parquet_size(file.raw, text.read_options().fields)
+    n_rows, n_text_bytes, has_ids, kept_types = size
+    types.merge(kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
     stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import IO, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
+from elmo_cli.distributed.kept_types import decode_types
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
@@ -44,6 +45,8 @@ class PlanKey(NamedTuple):
     """Folder of the parts while they are written; see `Plan.place`."""
     has_ids: bool = False
     """True if the records of the inputs have ids."""
+    column_types: str = ""
+    """Types of the columns that are kept from the inputs; see `Plan.column_types`."""
 
 
 class PartResult(NamedTuple):
@@ -70,8 +73,8 @@ class _Written(NamedTuple):
 
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
-    has_ids = KEYS in plan.settings
-    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.place, has_ids)
+    has_ids, model_sha256 = KEYS in plan.settings, plan.settings["model_sha256"]
+    return PlanKey(plan.sha256, model_sha256, plan.place, has_ids, plan.column_types)
 
 
 @lru_cache(maxsize=1)
@@ -236,12 +239,14 @@ def _open_writer(
 ) -> ParquetWriter:
     """Open the writer of a part; its metadata names the plan and the number of the part."""
     selection = settings.selection.for_model(engine.options.n_layers)
+    types = decode_types(key.column_types)
     output_format = OutputFormat(
         "parquet",
         compression="zstd",
         dtype=settings.dtype,
         pooled=selection.pooling is not None,
         forget_sentences=find_input_format(settings.text, part.path).name == FASTA.name,
+        column_types=types,
     )
     attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {
         "dtype": settings.dtype,
@@ -250,4 +255,5 @@ def _open_writer(
     }
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
+    writer.keep(types)
     return writer

@@ -41,7 +41,8 @@ class ArrowColumns:
         import pyarrow
 
         if name not in self._types:
-            self._types[name] = _type_of(values)
+            found = type_of(values)
+            self._types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
         found = self._types[name]
         if pyarrow.types.is_string(found):
             values = list(map(_as_text, values))
@@ -55,15 +56,14 @@ class ArrowColumns:
             ) from None
 
 
-def _type_of(values: Sequence[object]) -> Any:
-    """Return the type of values; texts if they have several types, or none."""
+def type_of(values: Sequence[object]) -> Any:
+    """Return the type of values: text if they have several types, null if all are None."""
     import pyarrow
 
     try:
-        found = pyarrow.array(values).type
+        return pyarrow.array(values).type
     except (pyarrow.ArrowException, OverflowError):
         return pyarrow.string()
-    return pyarrow.string() if pyarrow.types.is_null(found) else found
 
 
 def _fits(value: object, kind: Any) -> bool:

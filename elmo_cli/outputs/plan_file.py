@@ -54,6 +54,8 @@ class Plan:
     """Size of the parts, where the user has given it."""
     stored_sha256: str = field(default="", compare=False)
     """Hash in the file; empty where version 0.1 wrote it, whose parts do not name their plan."""
+    column_types: str = field(default="", kw_only=True)
+    """Types of the columns that are kept from the inputs; see `KeptTypes.encode`."""
     is_next: bool = field(default=False, compare=False)
     """True for a plan that replaces the plan of the folder when its parts are complete."""
 
@@ -78,7 +80,8 @@ class Plan:
 
     def _content(self) -> dict[str, Any]:
         parts = [part._asdict() for part in self.parts]
-        return {"part_mb": self.part_mb, "settings": self.settings, "parts": parts}
+        content = {"part_mb": self.part_mb, "settings": self.settings, "parts": parts}
+        return content | ({"column_types": self.column_types} if self.column_types else {})
 
 
 class _PlanForm(NamedTuple):
@@ -86,6 +89,7 @@ class _PlanForm(NamedTuple):
     parts: list[Part]
     sha256: str = ""
     part_mb: float | None = None
+    column_types: str = ""
 
 
 def next_place(sha256: str) -> str:
@@ -110,7 +114,11 @@ def read_plan(folder: Folder, place: str = "") -> Plan | None:
     content = content or read_seal(folder, plan_name(place))
     name = f"{folder.location}/{plan_name(place)}"
     found = parse_json(content, _PlanForm, name, _REMEDY)
-    plan = Plan(found.settings, found.parts, found.part_mb, found.sha256, is_next=place != "")
+    plan = Plan(
+        *(found.settings, found.parts, found.part_mb, found.sha256),
+        column_types=found.column_types,
+        is_next=place != "",
+    )
     if found.sha256 not in ("", plan.sha256):
         raise InputError(f"{name}: the file is damaged: its hash is another. {_REMEDY}")
     return plan

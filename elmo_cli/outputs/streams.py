@@ -3,7 +3,7 @@
 import json
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -175,6 +175,10 @@ class ParquetWriter(_StreamWriter):
         self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
+
+    def keep(self, names: Collection[str]) -> None:
+        """Write these columns of the input, also where no record has them."""
+        self._kept_names |= dict.fromkeys(renamed_columns(names, _OWN_COLUMNS).values())
 
     def finish(self, attributes: Attributes) -> None:
         """Write the buffered rows, and add these attributes to the run's."""
