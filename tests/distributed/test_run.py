@@ -189,7 +189,7 @@ def test_an_unwritable_folder_is_a_one_line_error() -> None:
     command += ["--part-size", "0.04"]
     full = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert full.returncode == 1
-    assert b"File too large; raise the limit on the size of files" in full.stderr
+    assert b"File too large. Raise the limit on the size of files" in full.stderr
     assert len(full.stderr.splitlines()) == 2
     assert elmo(*RUN[:2], "full", *RUN[3:]).exit_code == 0  # the plan has the size of parts
     assert not Path("full/_elmo/tmp").exists()
