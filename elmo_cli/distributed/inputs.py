@@ -16,7 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
-from elmo_cli.distributed.kept_types import KeptTypes
+from elmo_cli.distributed.column_types import ColumnTypes
 from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
@@ -94,7 +94,7 @@ class Cut(NamedTuple):
     has_ids: bool
     """True if the records have ids."""
     column_types: str = ""
-    """Types of the columns that are kept; see `KeptTypes.encode`."""
+    """Types of the ids and of the kept columns; see `ColumnTypes.encode`."""
 
 
 class _FileCut(NamedTuple):
@@ -118,7 +118,7 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
     """
     parts: list[Part] = []
     has_ids: dict[bool, str] = {}
-    n_records, types = 0, KeptTypes()
+    n_records, types = 0, ColumnTypes()
     for path, fingerprint in inputs:
         input_format = find_input_format(text, path)
         text.read_options().check(input_format.name, has_columns=input_format.has_columns)
@@ -141,9 +141,9 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
 
 
 def _cut_lines(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: KeptTypes
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
 ) -> _FileCut:
-    """Cut a file into stretches of lines, and add the columns that are kept to `types`."""
+    """Cut a file into stretches of lines, and add its columns to `types`."""
     # Tokens are not counted, and a tokenizer takes longer than all the rest.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     fields = text.read_options().fields
@@ -164,7 +164,7 @@ def _cut_lines(
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
-                        types.add(entry.record.columns)
+                        types.add(entry.record)
             n_lines = lines.number - number
             stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
     return _FileCut(stretches, has_ids)
@@ -181,17 +181,17 @@ def _starts_record(input_format: InputFormat, line: str) -> bool:
 
 
 def _cut_rows(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: KeptTypes
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
 ) -> _FileCut:
-    """Cut a file into stretches of rows, and add the columns that are kept to `types`."""
+    """Cut a file into stretches of rows, and add its columns to `types`."""
     with _open(path) as file:
         size = parquet_size(file.raw, text.read_options().fields)
-    n_rows, n_text_bytes, has_ids, kept_types = size
-    types.merge(kept_types)
+    n_rows, n_text_bytes, id_type, kept_types = size
+    types.add_schema(id_type, kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
     stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]
-    return _FileCut(stretches, has_ids)
+    return _FileCut(stretches, id_type is not None)
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:

@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, Final, NamedTuple
 
+from elmo_cli.distributed.column_types import decode_types
 from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
-from elmo_cli.distributed.kept_types import decode_types
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
 from elmo_cli.engine import Engine, load_engine
@@ -46,7 +46,7 @@ class PlanKey(NamedTuple):
     has_ids: bool = False
     """True if the records of the inputs have ids."""
     column_types: str = ""
-    """Types of the columns that are kept from the inputs; see `Plan.column_types`."""
+    """Types of columns; see `Plan.column_types`."""
 
 
 class PartResult(NamedTuple):
@@ -217,8 +217,6 @@ def _write(
         record, number = embedded.record, part.first + embedded.progress.n_records - 1
         if record.error is not None:
             skipped[str(number)] = record.error
-        if key.has_ids:
-            record = record._replace(id=record.id or "")
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -239,14 +237,12 @@ def _open_writer(
 ) -> ParquetWriter:
     """Open the writer of a part; its metadata names the plan and the number of the part."""
     selection = settings.selection.for_model(engine.options.n_layers)
-    types = decode_types(key.column_types)
     output_format = OutputFormat(
         "parquet",
         compression="zstd",
         dtype=settings.dtype,
         pooled=selection.pooling is not None,
         forget_sentences=find_input_format(settings.text, part.path).name == FASTA.name,
-        column_types=types,
     )
     attributes = engine.attributes(selection, DEFAULT_BATCH_SIZE) | {
         "dtype": settings.dtype,
@@ -255,5 +251,5 @@ def _open_writer(
     }
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
-    writer.keep(types)
+    writer.fix_columns(decode_types(key.column_types))
     return writer

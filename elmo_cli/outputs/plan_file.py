@@ -55,7 +55,7 @@ class Plan:
     stored_sha256: str = field(default="", compare=False)
     """Hash in the file; empty where version 0.1 wrote it, whose parts do not name their plan."""
     column_types: str = field(default="", kw_only=True)
-    """Types of the columns that are kept from the inputs; see `KeptTypes.encode`."""
+    """Types of the ids and of the kept columns of all parts; see `ColumnTypes.encode`."""
     is_next: bool = field(default=False, compare=False)
     """True for a plan that replaces the plan of the folder when its parts are complete."""
 

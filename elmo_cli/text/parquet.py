@@ -23,8 +23,8 @@ class ParquetSize(NamedTuple):
     n_rows: int
     n_text_bytes: int
     """Bytes of the column with the text, before compression."""
-    has_ids: bool
-    """True if it has the column with the ids."""
+    id_type: Any
+    """Type of Arrow of the column with the ids; None without ids."""
     kept_types: dict[str, Any]
     """Types of Arrow of the columns that are kept."""
 
@@ -73,7 +73,8 @@ def parquet_size(source: Any, fields: Fields = DEFAULT_FIELDS) -> ParquetSize:
         if f"{leaf['path_in_schema']}.".startswith(f"{fields.text[0]}.")
     )
     kept_types = {name: schema.field(name).type for name in fields.kept or ()}
-    return ParquetSize(footer["num_rows"], n_text_bytes, fields.id is not None, kept_types)
+    id_type = None if fields.id is None else schema.field(fields.id).type
+    return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
 
 
 def _names(fields: Fields) -> list[str]:

@@ -12,7 +12,7 @@ from commands import TINY, elmo
 from pyarrow import parquet
 
 from elmo_cli import open_activations
-from elmo_cli.distributed import kept_types
+from elmo_cli.distributed import column_types
 
 RUN = ("--engine", "none", "--part-size", "0.0002", "--model", TINY)
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def test_columns_of_parquet_are_those_of_embed(kept: str) -> None:
 def test_columns_of_json_have_one_type_in_all_parts(
     kept: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_types, "_BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(column_types, "_BATCH_ROWS", batch_rows)
     rows: list[Row] = [
         {"id": f"a{i}", "text": "a b " * 9, "number": i, "mixed": i, "late": None, "none": None}
         | {"list": [], "object": {"a": i}}
@@ -83,6 +83,36 @@ def test_a_column_of_later_rows_is_in_all_parts() -> None:
     assert found.column("year").to_pylist() == [None] * 60 + [7]
     with open_activations("out") as opened:  # A kept column `key` is no id.
         assert (opened.key(60), opened.sentence(60)) == (None, "a")
+
+
+def test_ids_have_one_type_in_all_parts() -> None:
+    rows: list[Row] = [{"id": i, "text": "a b " * 9} for i in range(60)]
+    rows[7]["text"] = 8
+    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors", "--overwrite")
+    for last, kind in ((59, int), (2**63, str), ("x", str)):
+        rows[59]["id"] = last
+        write_json("in.jsonl", rows)
+        assert elmo(*command).exit_code == 0
+        ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
+        assert parquet.read_table("out").column("id").to_pylist() == ids
+        with open_activations("out") as found:
+            assert (found.key(7), found.key(59)) == (None, str(last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids", "expected"),
+    [
+        (pyarrow.int8(), [1, -7], pyarrow.int64()),
+        (pyarrow.uint64(), [1, 2**63], pyarrow.uint64()),
+        (pyarrow.large_string(), ["a", "b"], pyarrow.string()),
+    ],
+)
+def test_ids_of_parquet_are_integers_or_texts(kind: Any, ids: list[Any], expected: Any) -> None:
+    table = pyarrow.table({"id": pyarrow.array(ids, kind), "text": ["a", "b"]})
+    parquet.write_table(table, "in.parquet")
+    assert elmo("distribute", "in.parquet", "out", *RUN).exit_code == 0
+    column = parquet.read_table("out").column("id")
+    assert (column.to_pylist(), column.type) == (ids, expected)
 
 
 def test_other_columns_are_refused_by_name() -> None:

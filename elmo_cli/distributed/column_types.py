@@ -1,0 +1,93 @@
+"""Types of the ids and of the columns that are kept from the inputs: the same in all parts."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+from elmo_cli.outputs.arrow_columns import type_of
+from elmo_cli.outputs.streams import kept_columns, kept_names
+from elmo_cli.text.records import Record, id_value
+
+_BATCH_ROWS: Final = 1024
+
+
+class ColumnTypes:
+    """Types of columns by their names in the output, from the inputs as far as they are read.
+
+    A column with values of several types gets texts, as in `ArrowColumns.kept`.
+    """
+
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+        self._rows: list[Mapping[str, object]] = []
+
+    def add(self, record: Record) -> None:
+        """Add the id and the columns of a record."""
+        row = kept_columns(record)
+        if record.id is not None:
+            row["id"] = id_value(record.id)
+        if row:
+            self._rows.append(row)
+        if len(self._rows) == _BATCH_ROWS:
+            self._merge_rows()
+
+    def add_schema(self, id_type: Any, kept: Mapping[str, Any]) -> None:
+        """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
+        names = kept_names(kept.keys())
+        ids = {} if id_type is None else {"id": _type_of_ids(id_type)}
+        self._merge(ids | {names[name]: found for name, found in kept.items()})
+
+    def encode(self) -> str:
+        """Return the types as a text, which is empty without columns."""
+        import pyarrow
+
+        self._merge_rows()
+        if not self._types:
+            return ""
+        types = {
+            name: pyarrow.string() if pyarrow.types.is_null(found) else found
+            for name, found in self._types.items()
+        }
+        return base64.b64encode(pyarrow.schema(types).serialize()).decode()
+
+    def _merge_rows(self) -> None:
+        names = dict.fromkeys(name for row in self._rows for name in row)
+        self._merge({name: type_of([row.get(name) for row in self._rows]) for name in names})
+        self._rows = []
+
+    def _merge(self, types: Mapping[str, Any]) -> None:
+        for name, found in types.items():
+            self._types[name] = _common_type(self._types.get(name, found), found)
+
+
+def decode_types(text: str) -> dict[str, Any]:
+    """Return the types by their columns; see `ColumnTypes.encode`."""
+    import pyarrow
+
+    if not text:
+        return {}
+    schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(text)))
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _type_of_ids(found: Any) -> Any:
+    """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
+    import pyarrow
+
+    found = found.value_type if pyarrow.types.is_dictionary(found) else found
+    if not pyarrow.types.is_integer(found):
+        return pyarrow.string()
+    return found if pyarrow.types.is_uint64(found) else pyarrow.int64()
+
+
+def _common_type(first: Any, second: Any) -> Any:
+    """Return the type for the values of two types."""
+    import pyarrow
+
+    if first == second:
+        return first
+    schemas = [pyarrow.schema({"": each}) for each in (first, second)]
+    try:
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pyarrow.ArrowException:
+        return pyarrow.string()
