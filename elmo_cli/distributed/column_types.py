@@ -1,4 +1,4 @@
-"""Types of the ids and of the columns that are kept from the inputs: the same in all parts."""
+"""Types of the ids and kept columns of a folder: one type per column, in all parts."""
 
 import base64
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`elmo distribute --keep-columns`: the rows of a folder are those of `elmo embed`."""
+"""`elmo distribute --keep-columns`: a folder equals a file of `elmo embed`."""
 
 import datetime
 import decimal
