@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from elmo_cli.outputs.arrow_columns import type_of
-from elmo_cli.outputs.streams import kept_columns, kept_names
+from elmo_cli.outputs.streams import kept_names
 from elmo_cli.text.records import Record, id_value
 
 _BATCH_ROWS: Final = 1024
@@ -19,29 +19,28 @@ class ColumnTypes:
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
+        self._ids: list[str] = []
         self._rows: list[Mapping[str, object]] = []
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
-        row = kept_columns(record)
         if record.id is not None:
-            row["id"] = id_value(record.id)
-        if row:
-            self._rows.append(row)
-        if len(self._rows) == _BATCH_ROWS:
-            self._merge_rows()
+            self._ids.append(record.id)
+        if record.columns:
+            self._rows.append(record.columns)
+        if _BATCH_ROWS in (len(self._ids), len(self._rows)):
+            self._merge_batch()
 
     def add_schema(self, id_type: Any, kept: Mapping[str, Any]) -> None:
         """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
-        names = kept_names(kept.keys())
-        ids = {} if id_type is None else {"id": _type_of_ids(id_type)}
-        self._merge(ids | {names[name]: found for name, found in kept.items()})
+        self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
+        self._merge({new: kept[old] for old, new in kept_names(kept.keys()).items()})
 
     def encode(self) -> str:
         """Return the types as a text, which is empty without columns."""
         import pyarrow
 
-        self._merge_rows()
+        self._merge_batch()
         if not self._types:
             return ""
         types = {
@@ -50,10 +49,13 @@ class ColumnTypes:
         }
         return base64.b64encode(pyarrow.schema(types).serialize()).decode()
 
-    def _merge_rows(self) -> None:
-        names = dict.fromkeys(name for row in self._rows for name in row)
-        self._merge({name: type_of([row.get(name) for row in self._rows]) for name in names})
-        self._rows = []
+    def _merge_batch(self) -> None:
+        if self._ids:
+            self._merge({"id": type_of(list(map(id_value, self._ids)))})
+        names = kept_names(dict.fromkeys(name for row in self._rows for name in row))
+        types = {new: type_of([row.get(old) for row in self._rows]) for old, new in names.items()}
+        self._merge(types)
+        self._ids, self._rows = [], []
 
     def _merge(self, types: Mapping[str, Any]) -> None:
         for name, found in types.items():
