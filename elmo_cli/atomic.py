@@ -153,7 +153,10 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        logger.warning("Warning: %s: no locks here; let no two processes write it", path.parent)
+        logger.warning(
+            "Warning: %s: the file system has no locks. Let only one process write there.",
+            path.parent,
+        )
         return None
     return file_lock
 

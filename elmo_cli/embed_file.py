@@ -312,9 +312,9 @@ class _Run:
         if not self.plan.output_format.can_resume:
             return ""
         if not self.writer.run_state:
-            return "; the same command starts anew"
+            return ". The same command starts over."
         n_records = Progress(*self.writer.run_state["place"]).n_records
-        return f"; the same command resumes after {self.plan.input_format.unit} {n_records:,}"
+        return f". The same command resumes after {self.plan.input_format.unit} {n_records:,}."
 
     def _count_bytes(self, n_bytes: int) -> None:
         self.summary.n_bytes += n_bytes

@@ -280,7 +280,7 @@ def _check_layers(layers: object, n_layers: int) -> str:
     if text not in names and not set(text.split(",")) <= set(map(str, range(n_layers))):
         raise InputError(
             f"layers {shown(layers)!r}: expected {', '.join(names)}, or numbers "
-            f"from 0 to {n_layers - 1} with commas between"
+            f"from 0 to {n_layers - 1}, separated by commas"
         )
     return text
 

@@ -68,8 +68,8 @@ def test_a_stopped_run_resumes_and_writes_an_equal_file(
         with pytest.raises(StoppedError) as caught:
             embed(text, output, should_stop=stop_after(n_windows), **RUNS[name])
         assert re.fullmatch(
-            r"Stopped after (line|sequence) \d+; the same command "
-            r"(starts anew|resumes after (line|sequence) \d+)",
+            r"Stopped after (line|sequence) \d+\. The same command "
+            r"(starts over|resumes after (line|sequence) \d+)\.",
             str(caught.value),
         )
         assert not output.exists()

@@ -117,7 +117,8 @@ def _read_matrices(
     """Return the vectors of the occurrences of words in the files of one corpus."""
     if words is None and not all(map(has_targets, files.sources)):
         raise InputError(
-            f"{files.paths[0]} has the vectors of all tokens; --words names the words to compare"
+            f"{files.paths[0]} has the vectors of all tokens. Name the words to compare with "
+            "--words."
         )
     by_word = find_occurrences(files, words, layers)
     return {

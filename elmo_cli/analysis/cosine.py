@@ -60,17 +60,17 @@ def find_occurrence(
             several times and `number` is None.
     """
     positions = [index for index, token in enumerate(sentence) if token == word]
-    tokens = " ".join(sentence) or "an empty sentence"
+    text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
-        raise InputError(f"{word!r} is not a token of: {tokens}{_suggest_token(sentence, word)}")
+        raise InputError(f"{word!r} is not a token of {text}{_suggest_token(sentence, word)}")
     if number is None and len(positions) > 1:
         raise InputError(
-            f"{word!r} occurs {len(positions)} times in: {tokens}. Choose one with {option}, "
+            f"{word!r} occurs {len(positions)} times in {text}. Choose one with {option}, "
             f"1 to {len(positions)}."
         )
     if number is not None and not 1 <= number <= len(positions):
         times = "once" if len(positions) == 1 else f"{len(positions)} times"
-        raise InputError(f"{word!r} occurs {times}, not {number} times, in: {tokens}")
+        raise InputError(f"{word!r} occurs {times} in {text}, not {number} times.")
     return Occurrence(sentence, positions[(number or 1) - 1])
 
 
@@ -95,7 +95,7 @@ def find_pair(
         InputError: There are not two sentences, or `find_occurrence` raises it.
     """
     if len(sentences) != 2:
-        raise InputError(f"expected two sentences with a tab between, found {len(sentences)}")
+        raise InputError(f"expected two sentences separated by a tab, found {len(sentences)}")
     first, second = map(tokenize, sentences)
     return (
         find_occurrence(first, word, occurrence1, option="--occurrence1"),

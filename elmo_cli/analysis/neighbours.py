@@ -96,14 +96,14 @@ def neighbours(
         files: Files of `open_vectors` or `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
-        layers: Numbers separated by commas of the layers of the files whose mean is compared.
-            None is all layers but the token layer.
+        layers: Numbers of the layers whose mean is compared, separated by commas. None is all
+            layers of the files but the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by its number.
 
     Raises:
         InputError: `vectors` has another shape, `top` is below 1, or a file lacks tokens or one
-            of the layers, or has vectors of another width.
+            of the layers, or has vectors of another width than `vectors`.
     """
     queries = _unit_rows(vectors, top, choose_device(device))  # (Q, W)
     nearest: list[list[Neighbour]] = [[] for _ in queries]
@@ -157,7 +157,7 @@ def _block_rows(block: list[Vectors], width: int) -> Tensor:
 
 
 def _read(files: VectorFiles | Activations, layers: str | None) -> Iterator[Vectors]:
-    """Yield the records of files. `layers` has no effect where a file does not say its layers."""
+    """Yield the records of files. `layers` has no effect on files that do not name theirs."""
     for source in sources_of(files):
         chosen = None if stored_layers(source) is None else layers
         for vectors in read_vectors(source, chosen):
@@ -192,8 +192,8 @@ def word_neighbours(
         sha256 = source.attributes.get("model_sha256")
         if sha256 is not None and sha256 != embedder.content_sha256:
             raise InputError(
-                f"{paths_of(source)[0]}: made by another model, {source.attributes.get('model')}, "
-                f"than {embedder.files.name}. Embed and search with the same model."
+                f"{paths_of(source)[0]}: made by the model {source.attributes.get('model')}, "
+                f"not by {embedder.files.name}. Embed and search with the same model."
             )
 
     def is_excluded(number: int, found: Neighbour) -> bool:
@@ -211,7 +211,7 @@ def word_neighbours(
 
 
 def _target_word(sources: Sequence[Source], token: str) -> str:
-    """Return the target word that a token is a form of, or the token itself."""
+    """Return the target word of a form, or the token itself if it is no form."""
     found = (forms_of(source).get(token) for source in sources)
     return next(filter(None, found), token)
 
@@ -233,7 +233,7 @@ def _embed(
 
 
 def _selection(sources: Sequence[Source], layers: str | None) -> tuple[Selection, list[int] | None]:
-    """Return the selection that files were made with, and which of its layers are averaged."""
+    """Return the selection that files were made with, and the indices of the layers to average."""
     for source in sources:
         stored = stored_layers(source)
         if stored is not None:
@@ -241,13 +241,13 @@ def _selection(sources: Sequence[Source], layers: str | None) -> tuple[Selection
             return Selection.from_attributes(attributes), layer_rows(source, layers)
     if layers is None:
         raise InputError(
-            f"{paths_of(sources[0])[0]} does not say which layer it has; --layers names it"
+            f"{paths_of(sources[0])[0]} does not say which layer it has. Name it with --layers."
         )
     return Selection(layers), None
 
 
 def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
-    """Yield the tokens of a block with cosines above the least, the nearest first."""
+    """Yield the tokens of a block whose cosines are above `least`, the nearest first."""
     rows = (cosines > least).nonzero()[:, 0]
     order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(item.vectors) for item in block])

@@ -83,7 +83,7 @@ def layer_rows(source: Source, layers: str | None = None) -> list[int] | None:
     chosen = [part.strip() for part in layers.split(",")]
     if not set(chosen) <= set(map(str, stored)):
         numbers = ",".join(map(str, stored))
-        raise InputError(f"{path}: layers {shown(layers)!r}: the file has {numbers}")
+        raise InputError(f"{path}: layers {shown(layers)!r}: the file has only layers {numbers}")
     return [stored.index(int(part)) for part in chosen]
 
 

@@ -80,7 +80,7 @@ class UsageRows(TableRows):
         return {
             "word": [self._words[form] for form in forms],
             "form": forms,
-            **self.place(number, record, len(forms)),
+            **self.origin(number, record, len(forms)),
             "position": list(positions),
             "sentence": [record.text] * len(forms),
             **tokens,

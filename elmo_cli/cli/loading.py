@@ -47,7 +47,7 @@ def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "Model
     collect_garbage()
     with usage_errors():
         files = settings.find_files(with_softmax=with_softmax)
-    note = " (bundled, small; --model original is the published one)"
+    note = " (bundled, small; the published model is --model original)"
     messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
     return files
 

@@ -233,7 +233,7 @@ def split_names(
         return None
     names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), []))
     if not all(names) or not names:
-        message = f"expected names with commas between, found {text!r}"
+        message = f"expected names separated by commas, found {text!r}"
         raise click.BadParameter(message, ctx, parameter)
     return names
 

@@ -1,6 +1,6 @@
 """Distributed runs: a corpus to a folder of Parquet parts, by any number of workers.
 
-inputs       text, FASTA, JSON lines and Parquet, cut into parts and read again
+inputs       text, FASTA, JSON lines and Parquet, split into parts and read again
 line_reader  lines, counted and hashed
 plan         parts and settings of a folder, fixed by its first run
 part         one part, by a worker that holds a model

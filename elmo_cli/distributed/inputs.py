@@ -1,7 +1,7 @@
-"""Inputs of distributed runs: their files, cut into parts, and the records of a part.
+"""Inputs of distributed runs: their files, split into parts, and the records of a part.
 
 A part is a stretch of bytes between line ends, or of rows of Parquet. The records of lines are
-counted by the function that reads them later, so that both agree for every content.
+counted by the function that reads them later, so that the numbers agree for every content.
 """
 
 import fnmatch
@@ -31,15 +31,15 @@ from elmo_cli.text.tables import TableError
 
 _FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 _TOKEN_BYTES: Final = 6
-"""Bytes of text per token, about, with the space. A residue of FASTA is 1."""
+"""Approximate bytes of text per token, with the space. A residue of FASTA is 1 byte."""
 _BUFFER_BYTES: Final = 1 << 20
 
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
-    """Return the format of a file; raise an `InputError` if it is not offered."""
-    found = find_format(path, text.input_format)
-    check_choice(f"{path}: format", found.name, _FORMATS)
-    return found
+    """Return the format of a file; raise an `InputError` if runs do not support it."""
+    input_format = find_format(path, text.input_format)
+    check_choice(f"{path}: format", input_format.name, _FORMATS)
+    return input_format
 
 
 def find_inputs(patterns: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -67,11 +67,11 @@ def input_fingerprint(path: str) -> str:
 
 def check_unchanged(path: str, fingerprint: str) -> None:
     """Raise an `OtherInputError` for a file that does not have the fingerprint of the plan."""
-    found = input_fingerprint(path)
-    if found != fingerprint:
+    current = input_fingerprint(path)
+    if current != fingerprint:
         raise OtherInputError(
             f"{path}: the file has changed since the plan was made: {fingerprint} then, "
-            f"{found} now. Use --overwrite to start over."
+            f"{current} now. Use --overwrite to start over."
         )
 
 
@@ -80,15 +80,15 @@ def _matching(pattern: str) -> list[str]:
     check_name(pattern)
     if "://" not in pattern:
         is_file = os.path.exists(pattern)
-        found = [pattern] if is_file else sorted(glob.glob(pattern, recursive=True))
-        return [os.path.abspath(path) for path in found or [pattern]]
-    folder, _, wanted = pattern.rpartition("/")
-    names = fnmatch.filter(Folder(folder).names(), wanted) if glob.has_magic(wanted) else []
+        paths = [pattern] if is_file else sorted(glob.glob(pattern, recursive=True))
+        return [os.path.abspath(path) for path in paths or [pattern]]
+    folder, _, name = pattern.rpartition("/")
+    names = fnmatch.filter(Folder(folder).names(), name) if glob.has_magic(name) else []
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-class Cut(NamedTuple):
-    """Inputs, cut into parts."""
+class SplitInputs(NamedTuple):
+    """Inputs, split into parts."""
 
     parts: list[Part]
     has_ids: bool
@@ -97,15 +97,17 @@ class Cut(NamedTuple):
     """Types of the ids and of the kept columns; see `ColumnTypes.encode`."""
 
 
-class _FileCut(NamedTuple):
+class _SplitFile(NamedTuple):
     stretches: list[tuple[int, int, int, int, str, str]]
     """Fields of a `Part` from `start` on."""
     has_ids: bool | None
     """None for a file without a valid record."""
 
 
-def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) -> Cut:
-    """Cut inputs into parts of about `n_tokens` tokens. Compressed files are not cut.
+def split_inputs(
+    inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float
+) -> SplitInputs:
+    """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
 
     Args:
         inputs: Paths and fingerprints; see `find_inputs`. They are read to their ends to count the
@@ -123,28 +125,28 @@ def cut(inputs: Iterable[tuple[str, str]], text: TextSettings, n_tokens: float) 
         input_format = find_input_format(text, path)
         text.read_options().check(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
-        cut_one = _cut_rows if input_format.name == PARQUET.name else _cut_lines
-        found = cut_one(path, input_format, text, n_bytes, types)
-        for stretch in found.stretches:
+        split_file = _split_rows if input_format.name == PARQUET.name else _split_lines
+        split = split_file(path, input_format, text, n_bytes, types)
+        for stretch in split.stretches:
             part = Part(len(parts), n_records, path, *stretch)
             parts.append(part._replace(fingerprint=fingerprint))
             n_records += part.n_records
         check_unchanged(path, fingerprint)
-        if found.has_ids is not None:
-            has_ids.setdefault(found.has_ids, path)
+        if split.has_ids is not None:
+            has_ids.setdefault(split.has_ids, path)
     if len(has_ids) > 1:
         raise InputError(
             f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
             "Embed the inputs with ids and those without to two folders."
         )
-    return Cut(parts, True in has_ids, types.encode())
+    return SplitInputs(parts, True in has_ids, types.encode())
 
 
-def _cut_lines(
+def _split_lines(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> _FileCut:
-    """Cut a file into stretches of lines, and add its columns to `types`."""
-    # Tokens are not counted, and a tokenizer takes longer than all the rest.
+) -> _SplitFile:
+    """Split a file into stretches of lines, and add its columns to `types`."""
+    # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     fields = text.read_options().fields
     is_record_per_line = input_format.name == TEXT.name and tokenizer.splits_by is None
@@ -167,7 +169,7 @@ def _cut_lines(
                         types.add(entry.record)
             n_lines = lines.number - number
             stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
-    return _FileCut(stretches, has_ids)
+    return _SplitFile(stretches, has_ids)
 
 
 def _no_tokens(text: str) -> Sentence:
@@ -180,10 +182,10 @@ def _starts_record(input_format: InputFormat, line: str) -> bool:
     return input_format.name == TEXT.name or line != ""
 
 
-def _cut_rows(
+def _split_rows(
     path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
-) -> _FileCut:
-    """Cut a file into stretches of rows, and add its columns to `types`."""
+) -> _SplitFile:
+    """Split a file into stretches of rows, and add its columns to `types`."""
     with _open(path) as file:
         size = parquet_size(file.raw, text.read_options().fields)
     n_rows, n_text_bytes, id_type, kept_types = size
@@ -191,7 +193,7 @@ def _cut_rows(
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
     stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]
-    return _FileCut(stretches, id_type is not None)
+    return _SplitFile(stretches, id_type is not None)
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:
@@ -226,7 +228,9 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
             taken = lines.take_lines(part.n_lines, skip_errors=skip_errors)
             entries = _numbered_from(part.line, input_format.entries(taken, tokenizer, fields))
         yield from checked_records(
-            *(entries, part.path, skip_errors), place=input_format.place, options=options
+            *(entries, part.path, skip_errors),
+            number_unit=input_format.number_unit,
+            options=options,
         )
         if input_format.name != PARQUET.name and lines.take_sha256() != part.sha256:
             raise OtherInputError(
@@ -236,7 +240,7 @@ def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Reco
 
 
 def _numbered_from(first: int, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries of lines of which the first has a number in the file, from 1."""
+    """Yield the entries of lines, numbered from `first`, the line number of the first one."""
     for entry in entries:
         record = entry.record
         if LINE in record.attributes:

@@ -46,8 +46,8 @@ class HashingReader:
 
     def take_sha256(self) -> str:
         """Return the hash of the lines since the last call."""
-        found, self._digest = self._digest.hexdigest(), hashlib.sha256()
-        return found
+        sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
+        return sha256
 
     def take_lines(self, n_lines: int, *, skip_errors: bool) -> Iterator[str]:
         """Yield the next lines without the whitespace at their ends; see `LineReader.decode`."""

@@ -37,12 +37,12 @@ MAX_SHOWN_SKIPPED: Final = 20
 
 
 class PlanKey(NamedTuple):
-    """Hashes of a plan, and the folder of its parts: what a worker needs to know of it."""
+    """Hashes of a plan and the subfolder of its parts, which are all that a worker needs of it."""
 
     sha256: str
     model_sha256: str
-    place: str = ""
-    """Folder of the parts while they are written; see `Plan.place`."""
+    subfolder: str = ""
+    """Subfolder of the parts while they are written; see `Plan.subfolder`."""
     has_ids: bool = False
     """True if the records of the inputs have ids."""
     column_types: str = ""
@@ -50,13 +50,13 @@ class PlanKey(NamedTuple):
 
 
 class PartResult(NamedTuple):
-    """Result of a part: some hundred bytes, however large the part is."""
+    """Result of a part: a few hundred bytes for parts of any size."""
 
     number: int
     worker: str
     n_tokens: int = 0
     error: str | None = None
-    """Reason why it is missing."""
+    """Reason why the part is missing; None if it is complete."""
     n_skipped: int = 0
     """Number of skipped records."""
     skipped: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class _Written(NamedTuple):
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
     has_ids, model_sha256 = KEYS in plan.settings, plan.settings["model_sha256"]
-    return PlanKey(plan.sha256, model_sha256, plan.place, has_ids, plan.column_types)
+    return PlanKey(plan.sha256, model_sha256, plan.subfolder, has_ids, plan.column_types)
 
 
 @lru_cache(maxsize=1)
@@ -107,15 +107,15 @@ def embed_part(
         on_tokens: Called with the number of tokens written so far, after each record.
 
     Returns:
-        The result; an error of the part's own records is part of it.
+        The result, with the error of the part's own records if there is one.
 
     Raises:
         ElmoError: An error that all parts would have.
     """
-    worker, there = worker_name(), Folder(folder)
-    check_plan(there, key)
+    worker, parts = worker_name(), Folder(folder)
+    check_plan(parts, key)
     try:
-        if has_part(there, key.sha256, part.number):
+        if has_part(parts, key.sha256, part.number):
             return PartResult(part.number, worker)
         engine = load_for_worker(replace(settings.model, device=str(device)))
         if engine.content_sha256 != key.model_sha256:
@@ -124,7 +124,7 @@ def embed_part(
                 f"SHA-256 {key.model_sha256[:12]}..., found {engine.content_sha256[:12]}..."
             )
         written = _publish(
-            there, key, part, partial(_write, key, part, settings, engine, on_tokens)
+            parts, key, part, partial(_write, key, part, settings, engine, on_tokens)
         )
     except OtherInputError:
         raise
@@ -147,7 +147,7 @@ def check_plan(folder: Folder, key: PlanKey) -> None:
 
     A next plan has a folder of its own, where no other plan has parts.
     """
-    if not key.place and read_plan_sha256(folder) != key.sha256:
+    if not key.subfolder and read_plan_sha256(folder) != key.sha256:
         raise OutputError(
             f"{folder.location}: another run has replaced the plan of this run. Give the command "
             "of this run again, with --overwrite to replace what the other run has written."
@@ -161,8 +161,8 @@ def _publish(
 
     A file of that name which is no part of the plan is replaced, if the plan still holds.
     """
-    name, nothing = part_name(part.number, key.place), _Written(0, {})
-    temporary = f"{key.place}/tmp" if key.place else TEMPORARY
+    name, empty = part_name(part.number, key.subfolder), _Written(0, {})
+    temporary = f"{key.subfolder}/tmp" if key.subfolder else TEMPORARY
     replaces = folder.has(name)
 
     def write_and_check(file: IO[bytes]) -> _Written:
@@ -175,7 +175,7 @@ def _publish(
     except FileNotFoundError:  # A run that ended has removed the temporary files.
         check_plan(folder, key)
         if has_part(folder, key.sha256, part.number):
-            return nothing
+            return empty
         raise OutputError(
             f"{folder.location}: another process has removed the temporary file of {part}. Give "
             "the same command again."
@@ -186,7 +186,7 @@ def _publish(
             f"{folder.location}/{name}: another process has written another file. Give the same "
             "command again."
         )
-    return written or nothing
+    return written or empty
 
 
 def _write(

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import torch
 
-from elmo_cli.distributed.inputs import cut, find_inputs
+from elmo_cli.distributed.inputs import find_inputs, split_inputs
 from elmo_cli.errors import InputError, OutputError, check_choice, shown, utf8_name
 from elmo_cli.inference.selection import choose_layers
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.formats import DTYPES, KEYS
-from elmo_cli.outputs.plan_file import Plan, next_place, plan_name, read_plan
+from elmo_cli.outputs.plan_file import Plan, next_subfolder, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
 from elmo_cli.pretrained.loading import default_model
 from elmo_cli.pretrained.model_files import content_sha256
@@ -78,11 +78,11 @@ def open_plan(
         folder: Folder of the parts. It is made if it is missing.
         patterns: Paths, URIs and patterns of the inputs.
         settings: Settings of the workers.
-        part_mb: Megabytes per part before compression, about. The default is 1,000, or a million
-            tokens if those are less. A plan that exists keeps the size of its parts, unless
-            `overwrite`.
-        overwrite: Make a plan that replaces one of other inputs or settings, when its parts are
-            complete. A plan of the same inputs and settings is kept, and its parts too.
+        part_mb: Approximate megabytes per part before compression. The default is 1,000, or a
+            million tokens if those are less. A plan that exists keeps the size of its parts,
+            unless `overwrite`.
+        overwrite: Make a plan that replaces a plan of other inputs or settings when its parts are
+            complete. A plan of the same inputs and settings is kept with its parts.
 
     Raises:
         InputError: An input cannot be read, or the plan is damaged.
@@ -94,7 +94,7 @@ def open_plan(
 
     def make() -> Plan:
         n_tokens = _tokens_per_part(settings, options, part_mb)
-        parts, has_ids, types = cut(inputs, settings.text, n_tokens)
+        parts, has_ids, types = split_inputs(inputs, settings.text, n_tokens)
         recorded = {**values, **({KEYS: "True"} if has_ids else {})}
         return Plan(recorded, parts, part_mb, column_types=types)
 
@@ -107,13 +107,13 @@ def open_plan(
         return _open_next(folder, values, part_mb, make)  # The plan is damaged.
     if stored is None:
         stored = _create(folder, make, names)
-    found = _differences(stored, values, part_mb if overwrite else None)
-    if not found:
+    differing = _differences(stored, values, part_mb if overwrite else None)
+    if not differing:
         return stored
     if overwrite:
         return _open_next(folder, values, part_mb, make)
     raise OutputError(
-        f"{folder.location} was written by a run that differs in {shown(', '.join(found))}. "
+        f"{folder.location} was written by a run that differs in {shown(', '.join(differing))}. "
         "Use --overwrite to start over."
     )
 
@@ -145,22 +145,22 @@ def _open_next(
                     return stored
     plan = replace(make(), is_next=True)
     plan = replace(plan, stored_sha256=plan.sha256)
-    folder.write(plan_name(next_place(plan.sha256)), plan.encode())
+    folder.write(plan_name(next_subfolder(plan.sha256)), plan.encode())
     return plan
 
 
 def _differences(stored: Plan, values: dict[str, str], part_mb: float | None) -> list[str]:
     """Return the settings in which a plan differs, as messages show them.
 
-    The size of parts counts where it is given.
+    The size of parts is compared if `part_mb` is given.
     """
     settings = {name: value for name, value in stored.settings.items() if name != KEYS}
-    found = differences(settings, values)
+    differing = differences(settings, values)
     if part_mb is not None and part_mb != stored.part_mb:
-        found.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
-    if not stored.stored_sha256 and not found:
-        found.append("form (that of version 0.1 there)")
-    return found
+        differing.append(f"part size ({stored.part_mb or 'default'} there, {part_mb} here)")
+    if not stored.stored_sha256 and not differing:
+        differing.append("form (that of version 0.1 there)")
+    return differing
 
 
 def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:

@@ -29,7 +29,7 @@ class RunCounts:
     n_parts: int
     n_done: int
     """Number of complete parts."""
-    n_wanted: int = 0
+    n_assigned: int = 0
     """Number of parts that this run has to do."""
     n_tokens: int = 0
     """Number of tokens of the parts that this run has done."""
@@ -62,7 +62,7 @@ class RunCounts:
         """Seconds to the end of the run, by the parts so far; None before the first part."""
         if not self.n_new:
             return None
-        n_left = max(0, self.n_wanted - self.n_new - len(self.failed))
+        n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
         return self.seconds / self.n_new * n_left
 
     def add(self, result: PartResult) -> None:
@@ -137,10 +137,10 @@ def ago(note: Note) -> str:
     return f"{counted(seconds, 'second')} ago"
 
 
-def note_name(shard: Shard, place: str = "") -> str:
+def note_name(shard: Shard, subfolder: str = "") -> str:
     """Return the file of the note of a run."""
     part = "" if shard == WHOLE else f"-{shard.number}-{shard.total}"
-    return f"{place or '_elmo'}/run{part}.json"
+    return f"{subfolder or '_elmo'}/run{part}.json"
 
 
 def read_note(folder: Folder, name: str) -> Note | None:
@@ -152,7 +152,7 @@ def read_note(folder: Folder, name: str) -> Note | None:
 
 def warn_about_other_run(folder: Folder, plan: Plan, shard: Shard) -> None:
     """Log a warning if another run seems to be at work on the same parts."""
-    note = read_note(folder, note_name(shard, plan.place))
+    note = read_note(folder, note_name(shard, plan.subfolder))
     if note is not None and note.is_at_work and note.seconds_ago < 2 * NOTE_SECONDS:
         logger.warning(
             "Warning: %s: another run was at work %s. If it still is, both do the same parts.",
@@ -168,11 +168,11 @@ def notes(folder: Folder, plan: Plan, shard: Shard, counts: RunCounts) -> Iterat
     def write(*, is_at_work: bool) -> None:
         with suppress(ElmoError):  # An error of the folder stops the run itself.
             # A next plan loses its folder when it is complete.
-            place = plan.place if folder.has(plan_name(plan.place)) else ""
-            if folder.read(plan_name(place), 1) == b"":  # The folder is complete.
+            subfolder = plan.subfolder if folder.has(plan_name(plan.subfolder)) else ""
+            if folder.read(plan_name(subfolder), 1) == b"":  # The folder is complete.
                 return
             content = json.dumps(asdict(counts.note(is_at_work=is_at_work)))
-            folder.write(note_name(shard, place), content.encode())
+            folder.write(note_name(shard, subfolder), content.encode())
 
     def write_often() -> None:
         while not ended.wait(NOTE_SECONDS):

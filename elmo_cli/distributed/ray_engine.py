@@ -1,4 +1,4 @@
-"""Ray: it places workers, restarts them, and gives a part to another worker where one dies."""
+"""Engine of Ray, which places workers, restarts them, and repeats the parts of dead workers."""
 
 import logging
 import math
@@ -41,7 +41,7 @@ class Resources:
     address: str | None = None
     """Address of a cluster. None starts one on this machine for the run."""
     workers: int | None = None
-    """Maximum number of workers. None is as many as the cluster has room for."""
+    """Maximum number of workers. None is as many as the cluster has resources for."""
     cpus_per_worker: float = 1
     gpus_per_worker: float = 0
     attempts: int = 5
@@ -120,7 +120,7 @@ def embed_on_ray(
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
             if address is None or resources.workers is None:  # Otherwise nodes may join later.
-                n_workers = min(n_workers, _room(ray.cluster_resources(), resources))
+                n_workers = min(n_workers, _max_workers(ray.cluster_resources(), resources))
             actor = ray.remote(_Worker).options(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
@@ -137,7 +137,7 @@ def embed_on_ray(
 def _results(
     ray: Any, workers: list[Any], parts: list[Part], resources: Resources
 ) -> Iterator[PartResult | AtWork]:
-    # A worker gets a part once it runs, so that no part waits for a worker without room.
+    # A worker gets a part once it runs, so that no part waits for a worker without resources.
     starting = {worker.pulse.remote(): worker for worker in workers}
     at_work: dict[Any, _Watch] = {}
     heard = looked = time.monotonic()
@@ -155,7 +155,7 @@ def _results(
                 part = parts.pop()
                 at_work[worker.embed.remote(part)] = _Watch(worker, part, last)
             else:
-                ray.kill(worker)  # Others may wait for its room.
+                ray.kill(worker)  # Other workers may wait for its resources.
         if time.monotonic() - looked >= _WAIT_SECONDS:
             looked = time.monotonic()
             for watch in at_work.values():
@@ -266,17 +266,17 @@ def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
             signal.signal(number, handler)
 
 
-def _room(there: dict[str, float], wanted: Resources) -> int:
-    """Return how many workers a cluster has room for, if it has no other users.
+def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
+    """Return the maximum number of workers of a cluster that has no other users.
 
     Raises:
-        DeviceError: It has no room for one.
+        DeviceError: The resources are too small for one worker.
     """
-    sizes = {"CPU": wanted.cpus_per_worker, "GPU": wanted.gpus_per_worker}
+    sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
     for name, size in sizes.items():
-        if there.get(name, 0) < size:
+        if cluster.get(name, 0) < size:
             raise DeviceError(
-                f"--{name.lower()}s-per-worker {size:g}: the cluster has {there.get(name, 0):g} "
+                f"--{name.lower()}s-per-worker {size:g}: the cluster has {cluster.get(name, 0):g} "
                 f"{name}s in all. Ask for fewer."
             )
-    return min(int(there[name] / size) for name, size in sizes.items() if size)
+    return min(int(cluster[name] / size) for name, size in sizes.items() if size)

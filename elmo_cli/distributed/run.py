@@ -73,7 +73,7 @@ def run_parts(
     done = find_done(folder, plan)
     counts = RunCounts(len(plan.parts), len(done))
     parts = [part for part in plan.parts if shard.has(part.number) and part.number not in done]
-    counts.n_wanted = len(parts)
+    counts.n_assigned = len(parts)
     embed = partial(embed_part, folder.location, key_of(plan), settings)
     warn_about_other_run(folder, plan, shard)
     with notes(folder, plan, shard, counts):

@@ -1,4 +1,4 @@
-"""Status of a folder: its parts, and the notes of its runs. The folder is not changed."""
+"""Status of a folder: its parts, and the notes of its runs."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -93,12 +93,13 @@ def read_status(folder: Folder) -> FolderStatus:
 
 
 def _plan_status(folder: Folder, plan: Plan) -> PlanStatus:
-    # Parts of version 0.1 do not name their plan, and are known by their names.
+    # Parts of version 0.1 do not name their plan, so their names decide.
     is_old = not plan.stored_sha256
     done = {*(numbers_of_parts(folder.names()) if is_old else find_done(folder, plan))}
-    place = plan.place or "_elmo"
-    found = ((name, read_note(folder, f"{place}/{name}")) for name in folder.names(place))
-    notes = {name: note for name, note in found if note is not None and name.startswith("run")}
+    subfolder = plan.subfolder or "_elmo"
+    names = [name for name in folder.names(subfolder) if name.startswith("run")]
+    read = {name: read_note(folder, f"{subfolder}/{name}") for name in names}
+    notes = {name: note for name, note in read.items() if note is not None}
     missing = [part for part in plan.parts if part.number not in done]
     n_parts = len(plan.parts)
     return PlanStatus(n_parts, n_parts - len(missing), missing, notes)

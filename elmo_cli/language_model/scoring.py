@@ -34,7 +34,7 @@ _Result = TypeVar("_Result")
 class SentenceScore(NamedTuple):
     """Log probabilities of one sentence of T tokens, natural logarithms.
 
-    A sentence without tokens has no boundaries either, and nothing is predicted.
+    A sentence without tokens has no boundaries either, so all arrays are empty.
     """
 
     tokens: Sentence
@@ -120,7 +120,7 @@ class LanguageModel:
 
         Args:
             sentences: Lists of tokens, without boundaries; read one window at a time.
-            batch_size: Sentences per batch; it matters with carried state only.
+            batch_size: Sentences per batch; it has an effect with carried state only.
             is_ready: Return whether the next sentence can be read without blocking. If not, the
                 sentences so far are scored, unless the state is carried over.
         """
@@ -132,16 +132,16 @@ class LanguageModel:
                 for sentence, (known, [forward, backward]) in scores
             ]
 
-        nothing = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
+        empty = SentenceScore([], np.empty(0, bool), np.empty(0), np.empty(0))
         return self.compute_batches(
-            sentences, compute, nothing, batch_size=batch_size, is_ready=is_ready
+            sentences, compute, empty, batch_size=batch_size, is_ready=is_ready
         )
 
     def compute_batches(
         self,
         sentences: Iterable[Sentence],
         compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
-        nothing: _Result,
+        empty: _Result,
         *,
         directions: Sequence[int] = BOTH,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -153,8 +153,8 @@ class LanguageModel:
             sentences, batch_size, is_ready: As in `score`.
             compute: Function of the sentences of a batch, none empty, and their top layer with
                 boundaries, float, shape (N, D P). It returns one result per sentence.
-            nothing: Result of a sentence without tokens.
-            directions: D directions to run, 0 forward and 1 backward.
+            empty: Result of a sentence without tokens.
+            directions: Directions to run, D in number: 0 is forward, 1 is backward.
         """
 
         def compute_batch(
@@ -165,7 +165,7 @@ class LanguageModel:
 
         windows = self.engine.run(
             check_sentences(sentences),
-            partial(self.engine.compute, compute=compute_batch, empty=nothing),
+            partial(self.engine.compute, compute=compute_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: not is_ready(),
@@ -213,8 +213,8 @@ class LanguageModel:
         Args:
             texts: Lists of tokens.
             backward: Read from the last token to the first.
-            state: State that each text starts from, with no text empty. None starts at the
-                boundary of a sentence. Only the part of the direction counts.
+            state: Initial state of each text. No text may be empty then. None starts each text
+                at the boundary of a sentence. Only the state of the direction is used.
 
         Returns:
             Contexts of the next word, float, shape (B, P), and the state at the end of each text.

@@ -2,7 +2,7 @@
 
 The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which word-level
 models lack. Keys that matter only in training are ignored. The config.json of ELMoForManyLangs
-names a file with these contents under other keys.
+names a second file, which has the same content under other keys.
 """
 
 import json
@@ -64,12 +64,12 @@ class ModelOptions:
 
     @property
     def width(self) -> int:
-        """Size of an activation: both directions side by side."""
+        """Size of a vector: both directions side by side."""
         return 2 * self.lstm.projection_dim
 
     @property
     def token_limit(self) -> TokenLimit | None:
-        """Length of a token that the model reads; None for a word-level model."""
+        """Maximum length of a token; None for a word-level model."""
         if self.char_cnn is None:
             return None
         return TokenLimit(self.char_cnn.max_characters_per_token - N_MARKS, "bytes")
@@ -86,7 +86,7 @@ class ManyLangsOptions(ModelOptions):
 
     @property
     def token_limit(self) -> TokenLimit | None:
-        """Length of a token that the model reads."""
+        """Maximum length of a token."""
         return TokenLimit(self.max_characters_per_token - N_MARKS, "characters")
 
 
@@ -94,7 +94,8 @@ def read_options(path: str | Path) -> ModelOptions:
     """Read and check an options.json, or the config.json of ELMoForManyLangs.
 
     Raises:
-        OptionsError: The file cannot be read, or does not describe a model. All errors are named.
+        OptionsError: The file cannot be read, or does not describe a model. The error names every
+            wrong value.
     """
     return read_options_and_training(path)[0]
 
@@ -103,8 +104,8 @@ class TrainedWith(NamedTuple):
     """Defaults for the use of a model, from its training by `elmo train`."""
 
     initial_state: Literal["zero", "warm"]
-    """Initial state of sentences. It is `warm` for a model that was trained with carried state:
-    the zero state is unknown to it, and a fixed state keeps sentences independent."""
+    """Initial state of sentences. It is `warm` for a model that was trained with carried state.
+    Such a model does not know the zero state. A fixed state keeps sentences independent."""
     tokenizer: str | None
     """Tokenizer of the training text, such as `moses:en`; None if the text had tokens already."""
 
@@ -281,12 +282,12 @@ _PUBLISHED: Final = ManyLangsOptions(
     max_characters_per_token=50,
 )
 _PUBLISHED_NAMES: Final = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
-"""Files of the package ELMoForManyLangs, missing in its models. Both contain `_PUBLISHED`."""
+"""Files of the package ELMoForManyLangs, which its models lack. Both contain `_PUBLISHED`."""
 
 
 def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     """Return the architecture of the model whose config.json has this content."""
-    # The path comes from the machine of the training. Only its name counts.
+    # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
     architecture = path.parent / name
     if not architecture.is_file():

@@ -82,8 +82,8 @@ class AllenNlpWriter(Hdf5Writer):
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             logger.warning(
-                "Warning: HDF5 keeps the name of every line in memory; --layout packed is made "
-                "for more than %s lines",
+                "Warning: HDF5 keeps the name of every line in memory. For more than %s "
+                "lines, use --layout packed.",
                 f"{MANY_RECORDS:,}",
             )
         name = record.id or str(number)
@@ -131,7 +131,7 @@ class AllenNlpWriter(Hdf5Writer):
 
 
 def _chunk(values: NDArray[Any]) -> tuple[int, ...]:
-    """Return a chunk shape of some tokens, about as many bytes as HDF5's cache holds."""
+    """Return a chunk shape of about as many bytes as HDF5's cache holds."""
     if values.ndim == 1:
         return values.shape
     n_rows = max(1, CHUNK_BYTES * values.shape[-2] // values.nbytes)
@@ -164,17 +164,17 @@ class AllenNlpFile:
 
     def known(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
-        found = []
+        records = []
         for number in range(start, stop):
             key = self._names[number] if self.has_keys else None
             attributes: dict[str, Any] = {}
             if self._has_attributes:  # Reading attributes takes time.
                 attributes = with_types(self._dataset(number).attrs)
             text, tokens = self._texts.get(number, ""), attributes.pop(TOKENS, None)
-            place = f"{self._file.filename}: record {number + 1}, tokens"
-            cut = text.split() if tokens is None else parse_json(tokens, list[str], place)
-            found.append(Record(text, cut, key, attributes))
-        return found
+            name = f"{self._file.filename}: record {number + 1}, tokens"
+            sentence = text.split() if tokens is None else parse_json(tokens, list[str], name)
+            records.append(Record(text, sentence, key, attributes))
+        return records
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last one with that text."""
@@ -208,8 +208,8 @@ class AllenNlpFile:
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
         # bilm-tf wrote numbers, AllenNLP their names.
         try:
-            found = json.loads(dataset.asstr()[0])
-            return {text: int(name) // self._shard.total for text, name in found.items()}
+            names = json.loads(dataset.asstr()[0])
+            return {text: int(name) // self._shard.total for text, name in names.items()}
         except (AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
             raise DamagedError(f"{SENTENCE_TO_INDEX}: {first_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""Formats of outputs: the choice, made once from the path and the options, and their writers."""
+"""Formats of outputs: their choice from the path and the options, and the base of their writers."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,7 +28,7 @@ FORMATS_WITH_ROWS: Final = ("jsonl", "parquet")
 DTYPES: Final = ("float32", "float16")
 """Data types of the stored values."""
 KEYS: Final = "keys"
-"""Attribute of an output whose records have ids, of an input format with or without them."""
+"""Attribute of an output whose records have ids, where the input format does not decide."""
 Attributes = Mapping[str, str]
 """Attributes that record how a file was made."""
 _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
@@ -36,7 +36,8 @@ _INTEGERS: Final = ("batch_size", "input_records", "line", "n_skipped", "records
 _NUMBERS: Final = ("gamma",)
 _SUFFIXES: Final = {".h5": "hdf5"} | {f".{name}": name for name in OUTPUT_FORMATS}
 _TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json")
-"""Suffixes of text, which need a format to be named: HDF5 under such a name is a mistake."""
+"""Suffixes of text. A path with one of them needs --format, because HDF5 with such a name would be
+a mistake."""
 _FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
 """Input formats whose tokens are stored next to the sentence."""
 
@@ -56,9 +57,9 @@ class OutputFormat:
     forget_sentences: bool = False
     use_sentence_keys: bool = False
     rows: str = field(default="sentences", kw_only=True)
-    """One of `ROWS`, of a format in `FORMATS_WITH_ROWS`."""
+    """One of `ROWS`, for a format in `FORMATS_WITH_ROWS`."""
     column_types: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    """Types of Arrow of the columns that are kept from the input, as far as they are known."""
+    """Arrow types of the kept columns of the input, as far as they are known."""
 
     @property
     def can_resume(self) -> bool:
@@ -93,7 +94,7 @@ def choose_output_format(
     """Choose the format of an output.
 
     Args:
-        path: Path of the output, whose suffix counts if `name` is None.
+        path: Path of the output. Its suffix chooses the format if `name` is None.
         name: One of `OUTPUT_FORMATS`.
         layout: One of `LAYOUTS`.
         compression: One of `COMPRESSIONS`.
@@ -116,9 +117,9 @@ def choose_output_format(
     name = name or _SUFFIXES.get(suffix, "hdf5")
     check_choice("format", name, OUTPUT_FORMATS)
     if str(path) == STANDARD_OUTPUT and name != "jsonl":
-        raise InputError(f"format {name} cannot go to standard output; --format jsonl can")
+        raise InputError(f"format {name} cannot go to standard output. Use --format jsonl.")
     fields: dict[str, Any] = {"rows": rows, **flags}
-    found = OutputFormat(name, layout or "allennlp", compression, dtype, **fields)
+    chosen = OutputFormat(name, layout or "allennlp", compression, dtype, **fields)
     for option, value, choices in (
         ("layout", layout, LAYOUTS),
         ("compression", compression, COMPRESSIONS),
@@ -127,19 +128,19 @@ def choose_output_format(
             check_choice(option, value, choices)
             if name != "hdf5":
                 raise InputError(f"--{option} requires HDF5, found the output format {name}")
-    _check_flags(found)
+    _check_flags(chosen)
     if compression == "zstd":
         load_extra("compression zstd", "hdf5plugin", "zstd")
     if name == "parquet":
         load_pyarrow()
-    return found
+    return chosen
 
 
 def _check_flags(chosen: OutputFormat) -> None:
     """Raise an `InputError` if a flag of a format contradicts the format or another flag."""
     name = chosen.name
     if name == "npy" and not chosen.pooled:
-        raise InputError("format npy requires --pooling: it is one array of a vector a line")
+        raise InputError("format npy requires --pooling: it is one array with one vector per line.")
     if chosen.rows == "tokens" and name not in FORMATS_WITH_ROWS:
         raise InputError(f"--rows tokens requires Parquet or JSON lines, found {name}")
     if chosen.rows == "tokens" and chosen.pooled:
@@ -160,7 +161,7 @@ def load_pyarrow() -> Any:
 
 
 def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
-    """Convert values to a data type by torch, which rounds like NumPy in a tenth of the time."""
+    """Convert values to a data type. torch rounds like NumPy, in a tenth of the time."""
     if values.dtype == dtype:
         return values
     import torch
@@ -170,13 +171,13 @@ def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
 
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
-    """Return whether the tokens of an output are not those that white space separates."""
-    is_cut = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
-    return is_cut or attributes.get("format") in _FORMATS_WITH_TOKENS
+    """Return whether the tokens of an output can differ from its text split at white space."""
+    is_tokenized = any(name in attributes for name in ("tokenizer", "split_sentences", "words"))
+    return is_tokenized or attributes.get("format") in _FORMATS_WITH_TOKENS
 
 
 class RecordFilter:
-    """Rule for what a run embeds and writes of each record. This one keeps everything."""
+    """Rule for what a run embeds and writes of each record. The base class keeps everything."""
 
     attributes: Attributes = MappingProxyType({})
     """Further attributes of the output. A run resumes only where they are equal."""
@@ -187,11 +188,11 @@ class RecordFilter:
         """Prepare to see all records. The method is called again if a run starts over."""
 
     def prepare(self, record: Record) -> Record:
-        """Return what is embedded of a record, which has been hashed as it is."""
+        """Return the record to embed. The original record has been hashed already."""
         return record
 
     def select(self, record: Record, activations: "NDArray[Any]") -> "NDArray[Any]":
-        """Return what is written of the activations of a prepared record."""
+        """Return the activations of a prepared record that are written."""
         return activations
 
     def finish(self) -> None:

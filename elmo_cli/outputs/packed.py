@@ -173,17 +173,17 @@ class PackedFile:
         """Return records without their activations."""
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]
-        found = []
+        records = []
         rows = enumerate(zip(*columns, strict=True), start + 1)
         for number, (text, key, attributes, tokens) in rows:
-            place = f"{self._path}: record {number}"
-            cut = parse_json(tokens, list[str], f"{place}, tokens") if tokens else text.split()
-            facts: dict[str, Any] = {}
+            name = f"{self._path}: record {number}"
+            sentence = parse_json(tokens, list[str], f"{name}, tokens") if tokens else text.split()
+            typed: dict[str, Any] = {}
             if attributes:
-                content = parse_json(attributes, dict[str, str], f"{place}, attributes")
-                facts = with_types(content)
-            found.append(Record(text, cut, key or None, facts))
-        return found
+                content = parse_json(attributes, dict[str, str], f"{name}, attributes")
+                typed = with_types(content)
+            records.append(Record(text, sentence, key or None, typed))
+        return records
 
     def find(self, name: str) -> int | None:
         """Return the number of a record by its id; without ids, the last one with that text."""
@@ -197,11 +197,11 @@ class PackedFile:
     def _hashes(self) -> NDArray[np.int64]:
         """Hash of the name of each record."""
         n_names = self.n_records if self._names in self._rows else 0
-        found = np.empty(n_names, np.int64)
+        hashes = np.empty(n_names, np.int64)
         for start in range(0, n_names, BLOCK_RECORDS):
             stop = min(start + BLOCK_RECORDS, n_names)
-            found[start:stop] = [hash(text) for text in self._texts(self._names, start, stop)]
-        return found
+            hashes[start:stop] = [hash(text) for text in self._texts(self._names, start, stop)]
+        return hashes
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
         """Read the texts of some records in a column. A missing column has "" for each."""

@@ -9,7 +9,7 @@ _elmo/tmp/               files that are not complete
 
 A part belongs to a plan by its content: its metadata has the hash of the plan and its number. A
 next plan replaces the plan of the folder in one step, when its parts are complete. The parts are
-moved afterwards. So a part of a plan is at its name, or still in the folder of the next plan.
+moved afterwards. So a part of a plan is at its name, or still in the subfolder of the next plan.
 """
 
 import os
@@ -28,7 +28,7 @@ from elmo_cli.errors import InputError, first_line, shown
 from elmo_cli.json_form import parse_json
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.folder import Folder
-from elmo_cli.outputs.plan_file import PLAN, Plan, next_place, read_plan, read_seal
+from elmo_cli.outputs.plan_file import PLAN, Plan, next_subfolder, read_plan, read_seal
 from elmo_cli.text.records import Record
 
 COMPLETE: Final = "complete.json"
@@ -42,27 +42,27 @@ _N_THREADS: Final = 16
 _AGAIN: Final = "Give the `elmo distribute` command of the folder again"
 
 
-class PartFacts(NamedTuple):
-    """Content of the metadata of a part."""
+class PartAttributes(NamedTuple):
+    """Attributes of a part, from its metadata."""
 
     plan_sha256: str
     number: int
     n_tokens: int
     skipped: dict[str, str]
     """Reason for each skipped record, by its number."""
-    place: str = ""
-    """Folder of the next plan, if the part lies there."""
+    subfolder: str = ""
+    """Subfolder of the next plan, if the part is there; else empty."""
 
 
-def part_name(number: int, place: str = "") -> str:
-    """Return the file of a part, in the folder or in the folder of a next plan."""
+def part_name(number: int, subfolder: str = "") -> str:
+    """Return the name of a part, in the folder or in the subfolder of a next plan."""
     name = f"part-{number:08d}.parquet"
-    return f"{place}/{name}" if place else name
+    return f"{subfolder}/{name}" if subfolder else name
 
 
-def complete_name(place: str = "") -> str:
-    """Return the file that says that all parts are complete."""
-    return f"{place or '_elmo'}/{COMPLETE}"
+def complete_name(subfolder: str = "") -> str:
+    """Return the name of the file that says that all parts are complete."""
+    return f"{subfolder or '_elmo'}/{COMPLETE}"
 
 
 def numbers_of_parts(names: list[str]) -> list[int]:
@@ -70,46 +70,48 @@ def numbers_of_parts(names: list[str]) -> list[int]:
     return [int(found[1]) for found in map(_PART_NAME.fullmatch, names) if found]
 
 
-def read_facts(folder: Folder, name: str) -> PartFacts | None:
-    """Read the metadata of a part. Return None if it is missing, damaged, or of another kind."""
+def read_part_attributes(folder: Folder, name: str) -> PartAttributes | None:
+    """Read the attributes of a part. Return None if it is missing, damaged, or of another kind."""
     import pyarrow
 
     with suppress(pyarrow.ArrowException, OSError):
-        return _facts_of(folder.open_parquet(name))
+        return _attributes_of(folder.open_parquet(name))
     return None
 
 
-def _facts_of(file: Any) -> PartFacts | None:
+def _attributes_of(file: Any) -> PartAttributes | None:
     with suppress(ValueError, KeyError):
-        found = parse_json(file.metadata.metadata[b"elmo"], dict[str, str], PART)
-        skipped = parse_json(found.get("skipped", "{}"), dict[str, str], PART)
-        return PartFacts(found[PLAN_SHA256], int(found[PART]), int(found["tokens"]), skipped)
+        stored = parse_json(file.metadata.metadata[b"elmo"], dict[str, str], PART)
+        skipped = parse_json(stored.get("skipped", "{}"), dict[str, str], PART)
+        return PartAttributes(
+            stored[PLAN_SHA256], int(stored[PART]), int(stored["tokens"]), skipped
+        )
     return None
 
 
-def find_done(folder: Folder, plan: Plan) -> dict[int, PartFacts]:
+def find_done(folder: Folder, plan: Plan) -> dict[int, PartAttributes]:
     """Find the complete parts of a plan, by their content."""
-    found: dict[int, PartFacts] = {}
+    done: dict[int, PartAttributes] = {}
     with ThreadPool(_N_THREADS) as pool:
-        # In the order of moves, so that a part that moves at the same time is found.
-        for place in (next_place(plan.sha256), ""):
-            numbers = numbers_of_parts(folder.names(place))
-            names = [part_name(number, place) for number in numbers]
-            read = pool.map(partial(read_facts, folder), names)
-            for number, facts in zip(numbers, read, strict=True):
-                if facts is not None and facts[:2] == (plan.sha256, number):
-                    found[number] = facts._replace(place=place)
-    return {number: found[number] for number in sorted(found) if number < len(plan.parts)}
+        # Parts move in this order. So a part is found even if it moves at the same time.
+        for subfolder in (next_subfolder(plan.sha256), ""):
+            numbers = numbers_of_parts(folder.names(subfolder))
+            names = [part_name(number, subfolder) for number in numbers]
+            read = pool.map(partial(read_part_attributes, folder), names)
+            for number, attributes in zip(numbers, read, strict=True):
+                if attributes is not None and attributes[:2] == (plan.sha256, number):
+                    done[number] = attributes._replace(subfolder=subfolder)
+    return {number: done[number] for number in sorted(done) if number < len(plan.parts)}
 
 
 def has_part(folder: Folder, plan_sha256: str, number: int) -> bool:
-    """Return whether a part of a plan is complete, at its name or in the folder of the next plan.
+    """Return whether a part is complete, at its name or in the subfolder of the next plan.
 
     A part may move from the latter to the former at the same time.
     """
-    places = ("", next_place(plan_sha256), "")
-    found = (read_facts(folder, part_name(number, place)) for place in places)
-    return any(facts is not None and facts[:2] == (plan_sha256, number) for facts in found)
+    subfolders = ("", next_subfolder(plan_sha256), "")
+    parts = (read_part_attributes(folder, part_name(number, subfolder)) for subfolder in subfolders)
+    return any(part is not None and part[:2] == (plan_sha256, number) for part in parts)
 
 
 def is_parts_folder(location: str) -> bool:
@@ -198,18 +200,18 @@ class PartsFolder:
             return self._opened(part).read_row_group(group).combine_chunks()
 
     def _open_part(self, number: int) -> Any:
-        """Open a part with pyarrow, where it belongs to the plan."""
-        found = "none"
-        # A part may move at the same time, so its name comes twice.
-        for place in ("", next_place(self._plan.sha256), ""):
+        """Open a part with pyarrow, and check that it belongs to the plan."""
+        kind = "none"
+        # A part may move at the same time, so its own name is tried twice.
+        for subfolder in ("", next_subfolder(self._plan.sha256), ""):
             with suppress(FileNotFoundError), self._damage_named(number):
-                file = self._folder.open_parquet(part_name(number, place))
-                found = _kind_of_part(file, self._plan, number)
-                if found == "":
+                file = self._folder.open_parquet(part_name(number, subfolder))
+                kind = _kind_of_part(file, self._plan, number)
+                if kind == "":
                     return file
         raise InputError(
             f"{self._folder.location}/{part_name(number)}: expected part {number} of the plan, "
-            f"found {found}. {_AGAIN}."
+            f"found {kind}. {_AGAIN}."
         )
 
     @contextmanager
@@ -234,12 +236,12 @@ def _text_of(value: object) -> str | None:
 
 
 def _kind_of_part(file: Any, plan: Plan, number: int) -> str:
-    """Return what an open part is, or "" if it is the part of this number of the plan."""
-    footer, part, facts = file.metadata, plan.parts[number], _facts_of(file)
-    if plan.stored_sha256 and (facts is None or facts.plan_sha256 != plan.sha256):
+    """Return a description of a wrong part, or "" for the part of this number of the plan."""
+    footer, part, attributes = file.metadata, plan.parts[number], _attributes_of(file)
+    if plan.stored_sha256 and (attributes is None or attributes.plan_sha256 != plan.sha256):
         return "a part of another plan"
-    if facts is not None and facts.number != number:
-        return f"part {facts.number}"
+    if attributes is not None and attributes.number != number:
+        return f"part {attributes.number}"
     # Parts of version 0.1 are known by the numbers of their records.
     column = footer.row_group(0).column(0) if footer.num_rows else None
     if column is not None and column.statistics.min != part.first:
@@ -254,16 +256,16 @@ def _read_complete(folder: Folder, plan: Plan) -> dict[str, str]:
         InputError: Parts are missing, or the run has not ended.
     """
     complete = None
-    for place in ("", next_place(plan.sha256), ""):
+    for subfolder in ("", next_subfolder(plan.sha256), ""):
         with suppress(InputError):
-            content = folder.read(complete_name(place))
-            if content is None and not place:
+            content = folder.read(complete_name(subfolder))
+            if content is None and not subfolder:
                 content = read_seal(folder, complete_name())
-            found = parse_json(content or b"", dict[str, str], complete_name(place))
-            if found.get(PLAN_SHA256, "") == plan.stored_sha256:
-                complete = found
-    # In the order of moves, so that a part that moves at the same time is found.
-    names = [*folder.names(next_place(plan.sha256)), *folder.names()]
+            attributes = parse_json(content or b"", dict[str, str], complete_name(subfolder))
+            if attributes.get(PLAN_SHA256, "") == plan.stored_sha256:
+                complete = attributes
+    # Parts move in this order. So a part is found even if it moves at the same time.
+    names = [*folder.names(next_subfolder(plan.sha256)), *folder.names()]
     there = {*numbers_of_parts(names)}
     missing = [part.number for part in plan.parts if part.number not in there]
     if complete is None or missing:
@@ -282,5 +284,5 @@ def flat_row(column: Any, row: int) -> NDArray[Any]:
     while hasattr(values.type, "value_type"):
         shape.append(getattr(values.type, "list_size", -1))
         values = values.flatten()
-    found: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
-    return found
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
+    return array

@@ -1,4 +1,4 @@
-"""The plan of a folder of parts, as a file holds it: settings and parts, known by their hash."""
+"""File with the plan of a folder of parts: settings and parts, with their hash."""
 
 import hashlib
 import json
@@ -25,10 +25,10 @@ class Part(NamedTuple):
 
     number: int
     first: int
-    """Number in the whole input of its first record, from 0."""
+    """Number of its first record in the whole input, from 0."""
     path: str
     start: int
-    """Byte of the file at which it starts, or row of Parquet."""
+    """Byte of the file at which it starts, or row of Parquet, from 0."""
     line: int
     """Line of the file at which it starts, or row, from 1."""
     n_lines: int
@@ -70,9 +70,9 @@ class Plan:
         return sum(part.n_records for part in self.parts)
 
     @property
-    def place(self) -> str:
-        """Folder of the parts while they are written."""
-        return next_place(self.sha256) if self.is_next else ""
+    def subfolder(self) -> str:
+        """Subfolder of the parts while they are written; empty for the plan of the folder."""
+        return next_subfolder(self.sha256) if self.is_next else ""
 
     def encode(self) -> bytes:
         """Return the content of the file. The hash comes first: see `read_plan_sha256`."""
@@ -92,50 +92,52 @@ class _PlanForm(NamedTuple):
     column_types: str = ""
 
 
-def next_place(sha256: str) -> str:
-    """Return the folder of the parts of a plan that replaces another one."""
+def next_subfolder(sha256: str) -> str:
+    """Return the subfolder of the parts of a plan that replaces another plan."""
     return f"_elmo/next-{sha256[:16]}"
 
 
-def plan_name(place: str = "") -> str:
-    """Return the file of a plan: of the folder, or of one that replaces it."""
-    return f"{place}/plan.json" if place else PLAN
+def plan_name(subfolder: str = "") -> str:
+    """Return the name of a plan's file, in the folder or in the subfolder of a next plan."""
+    return f"{subfolder}/plan.json" if subfolder else PLAN
 
 
-def read_plan(folder: Folder, place: str = "") -> Plan | None:
+def read_plan(folder: Folder, subfolder: str = "") -> Plan | None:
     """Read a plan. Return None if the folder has no plan.
 
     Raises:
         InputError: The file is damaged.
     """
-    content = folder.read(plan_name(place))
+    content = folder.read(plan_name(subfolder))
     if content is None:
         return None
-    content = content or read_seal(folder, plan_name(place))
-    name = f"{folder.location}/{plan_name(place)}"
-    found = parse_json(content, _PlanForm, name, _REMEDY)
+    content = content or read_seal(folder, plan_name(subfolder))
+    name = f"{folder.location}/{plan_name(subfolder)}"
+    stored = parse_json(content, _PlanForm, name, _REMEDY)
     plan = Plan(
-        *(found.settings, found.parts, found.part_mb, found.sha256),
-        column_types=found.column_types,
-        is_next=place != "",
+        *(stored.settings, stored.parts, stored.part_mb, stored.sha256),
+        column_types=stored.column_types,
+        is_next=subfolder != "",
     )
-    if found.sha256 not in ("", plan.sha256):
-        raise InputError(f"{name}: the file is damaged: its hash is another. {_REMEDY}")
+    if stored.sha256 not in ("", plan.sha256):
+        raise InputError(
+            f"{name}: the file is damaged: its content does not match its hash. {_REMEDY}"
+        )
     return plan
 
 
 def read_plan_sha256(folder: Folder) -> str | None:
-    """Read the hash of the folder's plan alone, of a file that may be large.
+    """Read only the hash of the folder's plan, because the file may be large.
 
     Return None if there is no plan, or one of version 0.1, or a damaged one.
     """
     start = folder.read(PLAN, _START_BYTES)
-    found = _START.match(read_seal(folder, PLAN) if start == b"" else start or b"")
-    return found[1].decode() if found else None
+    match = _START.match(read_seal(folder, PLAN) if start == b"" else start or b"")
+    return match[1].decode() if match else None
 
 
 def write_seal(folder: Folder, first_part: str, contents: Mapping[str, bytes]) -> None:
-    """Move files of the state of a complete folder into one file of Parquet.
+    """Move the files that describe a complete folder into one file of Parquet.
 
     It has no rows, and the columns of the parts, so that polars can read the folder. polars stops
     at other files, unless they are empty. `PLAN` stays as an empty file, because a folder has a
@@ -160,12 +162,12 @@ def write_seal(folder: Folder, first_part: str, contents: Mapping[str, bytes]) -
 
 
 def read_seal(folder: Folder, name: str) -> bytes:
-    """Read a file of the state of a complete folder; return empty bytes if it is missing."""
+    """Read a file that `write_seal` has moved. Return empty bytes if it is missing."""
     import pyarrow
 
     try:
-        found = folder.open_parquet(SEAL).metadata.metadata or {}
+        metadata = folder.open_parquet(SEAL).metadata.metadata or {}
     except (pyarrow.ArrowException, OSError):
         return b""
-    content: bytes = found.get(name.encode(), b"")
+    content: bytes = metadata.get(name.encode(), b"")
     return content

@@ -37,7 +37,7 @@ LayoutFile = AllenNlpFile | PackedFile | PartsFolder
 `is_ordered`. `values` reads as many records from the first on as are best read together."""
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "pooling", "format")
-"""Attributes that are equal in files that are read as one."""
+"""Attributes that must be equal in files that are read as one."""
 _ACTIVATIONS: Final = "HDF5 of `elmo embed` or a folder of `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
 
@@ -64,7 +64,8 @@ class Activations:
             one: the shards of an input in the order of its lines, other files one after another.
 
     Raises:
-        InputError: A file is missing or contains no activations, or the files do not fit together.
+        InputError: A file is missing or contains no activations, or the files cannot be read
+            together.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -117,9 +118,9 @@ class Activations:
             if step == 1 and len(self.files) == 1:
                 return [values for _, values in self.files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
-        file, place = self._located(which)
+        file, index = self._located(which)
         with file.reading() as layout:
-            return layout.values(place, place + 1)[0]
+            return layout.values(index, index + 1)[0]
 
     def __iter__(self) -> Iterator[Array]:
         return (values for _, values in self._pairs())
@@ -156,8 +157,8 @@ class Activations:
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """Return the file of a record, and the record's number in the input, from 0."""
-        file, place = self._located(number)
-        return file.path, shard_of(file.attributes).number_in_input(place)
+        file, index = self._located(number)
+        return file.path, shard_of(file.attributes).number_in_input(index)
 
     def tokens(self, number: SupportsIndex) -> list[str] | None:
         """Return the tokens of a record, one per vector; None if it has none, or they are unknown.
@@ -186,9 +187,9 @@ class Activations:
 
     def _known(self, which: SupportsIndex) -> Record:
         """Return a record without its activations."""
-        file, place = self._located(which)
+        file, index = self._located(which)
         with file.reading() as layout:
-            return layout.known(place, place + 1)[0]
+            return layout.known(index, index + 1)[0]
 
     def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
         streams = {
@@ -198,22 +199,22 @@ class Activations:
             yield next(streams[self._located(number)[0]])
 
     def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
-        """Return the file of a record, and the number of the record in it."""
-        number = operator.index(which)
-        place = number + len(self) if number < 0 else number
+        """Return the file of a record, and the index of the record in it."""
+        given = operator.index(which)
+        number = given + len(self) if given < 0 else given
         for file in self.files:
-            if place in file.numbers:
-                return file, file.numbers.index(place)
-        raise IndexError(f"record {number}: {self.paths[0]} has {len(self):,}")
+            if number in file.numbers:
+                return file, file.numbers.index(number)
+        raise IndexError(f"record {given}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
-        found = []
+        numbers = []
         for file in self.files:
             with file.reading() as layout:
-                place = layout.find(name)
-            if place is not None:
-                found.append(file.numbers[place])
-        return max(found, default=None)
+                index = layout.find(name)
+            if index is not None:
+                numbers.append(file.numbers[index])
+        return max(numbers, default=None)
 
 
 open_activations = Activations
@@ -237,7 +238,7 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Open the file for a block of code, in which errors of HDF5 name it as damaged."""
         if not self._handle:
-            raise InputError(f"{self.path}: the file is closed; open it again")
+            raise InputError(f"{self.path}: the file is closed. Open it again.")
         if self._process != os.getpid():  # HDF5 cannot share a file with the parent process.
             self._open()
         with _damage_named(self.path):
@@ -246,7 +247,7 @@ class ActivationsFile:
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
     ) -> Iterator[tuple[Record, Array]]:
-        """Yield some records with their activations; empty records unless `with_records`."""
+        """Yield records with their activations. The records are empty unless `with_records`."""
         while start < stop:
             with self.reading() as layout:
                 values = layout.values(start, stop)
@@ -309,16 +310,16 @@ def _damage_named(path: str | Path) -> Iterator[None]:
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
-    found: list[Path | str] = []
+    matching: list[Path | str] = []
     for path in paths:
         if "://" in str(path):  # A `Path` would lose a slash.
-            found.append(str(path))
+            matching.append(str(path))
             continue
         is_pattern = not os.path.exists(path) and glob.has_magic(str(path))
-        found += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
-    if not found:
+        matching += map(Path, sorted(glob.glob(str(path))) if is_pattern else [path])
+    if not matching:
         raise MissingInputError(f"{' '.join(map(str, paths))}: no such file of activations")
-    return found
+    return matching
 
 
 def _open_hdf5(path: Path | str) -> h5py.File:
@@ -357,8 +358,8 @@ def check_same(files: Sequence[ActivationsFile], names: Iterable[str]) -> None:
             there, here = first.attributes.get(name), file.attributes.get(name)
             if there != here:
                 raise InputError(
-                    f"{file.path} does not fit to {first.path}: {name} is {shown(here)}, not "
-                    f"{shown(there)}"
+                    f"{first.path} and {file.path} cannot be read together: {name} is "
+                    f"{shown(there)} in the first and {shown(here)} in the second."
                 )
 
 

@@ -39,22 +39,22 @@ _HEADER_BYTES: Final = 128
 
 
 class _StreamWriter(FormatWriter):
-    def facts(self, number: int, record: Record) -> dict[str, Any]:
-        """Return what the output stores of a record in addition to its activations.
+    def fields(self, number: int, record: Record) -> dict[str, Any]:
+        """Return the fields of a record that the output stores next to its activations.
 
         The index of a record counts from 0, the line of a sentence that was split from 1.
         """
-        facts: dict[str, Any] = (
+        fields: dict[str, Any] = (
             {"index": number} if record.id is None else {"id": id_value(record.id)}
         )
-        facts |= record.attributes
-        if LINE in facts:
-            facts[LINE] += 1
+        fields |= record.attributes
+        if LINE in fields:
+            fields[LINE] += 1
         if not self._format.forget_sentences:
-            facts["sentence"] = record.text
+            fields["sentence"] = record.text
         if self.keeps_tokens:
-            facts["tokens"] = record.tokens
-        return facts
+            fields["tokens"] = record.tokens
+        return fields
 
 
 class JsonlWriter(_StreamWriter):
@@ -62,8 +62,8 @@ class JsonlWriter(_StreamWriter):
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the line of a record."""
-        facts = self.facts(number, record) | kept_columns(record)
-        start = json.dumps(facts, ensure_ascii=False, default=str)[:-1]
+        fields = self.fields(number, record) | kept_columns(record)
+        start = json.dumps(fields, ensure_ascii=False, default=str)[:-1]
         line = f'{start}, "activations": {json_numbers(values)}}}\n'
         self._file.write(line.encode("utf-8", "surrogatepass"))
         self._file.flush()
@@ -99,8 +99,8 @@ class NpzWriter(_StreamWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the array of a record."""
         if self.keeps_tokens:
-            facts = json.dumps(self.facts(number, record), ensure_ascii=False)
-            self._records.append(f"{facts}\n")
+            fields = json.dumps(self.fields(number, record), ensure_ascii=False)
+            self._records.append(f"{fields}\n")
         write_array(self._archive, record.id or str(number), values)
 
     def finish(self, attributes: Attributes) -> None:
@@ -175,7 +175,7 @@ class ParquetWriter(_StreamWriter):
         """Add the row of a record."""
         kept = kept_columns(record)
         check_kept(kept, self._table.names, number)
-        self._held.append(({**self.facts(number, record), "index": number}, kept, values))
+        self._held.append(({**self.fields(number, record), "index": number}, kept, values))
         self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
@@ -195,10 +195,10 @@ class ParquetWriter(_StreamWriter):
     def _write_held(self) -> None:
         import pyarrow
 
-        facts = [facts for facts, _, _ in self._held]
-        names = {"index", *(facts[0] if facts else ()), *(["id"] if self._has_ids else [])}
+        rows = [fields for fields, _, _ in self._held]
+        names = {"index", *(rows[0] if rows else ()), *(["id"] if self._has_ids else [])}
         columns = {
-            name: self._converter.own(name, [each.get(name) for each in facts])
+            name: self._converter.own(name, [fields.get(name) for fields in rows])
             for name in _PARQUET_COLUMNS
             if name in names
         }

@@ -50,13 +50,13 @@ class TableRows:
     def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
         """Return the columns of a record's rows, without kept columns and vectors."""
         return {
-            **self.place(number, record, len(positions)),
+            **self.origin(number, record, len(positions)),
             "position": list(positions),
             "token": [record.tokens[position] for position in positions],
         }
 
-    def place(self, number: int, record: Record, n_rows: int) -> Columns:
-        """Return the columns that say where the record is in the input."""
+    def origin(self, number: int, record: Record, n_rows: int) -> Columns:
+        """Return the columns that say where the record comes from: its id and its line."""
         line = int(str(record.attributes.get(LINE, number))) + 1
         split = {"sentence_number": [number + 1] * n_rows} if self._is_split else {}
         return {"id": [id_value(record.id)] * n_rows, "line": [line] * n_rows, **split}
@@ -100,8 +100,8 @@ class JsonlTableWriter(TableWriter):
         own, kept = self._columns(number, record)
         columns = own | kept
         for index, row in enumerate(zip(*columns.values(), strict=True)):
-            facts = dict(zip(columns, row, strict=True))
-            start = json.dumps(facts, ensure_ascii=False, default=str)[:-1]
+            fields = dict(zip(columns, row, strict=True))
+            start = json.dumps(fields, ensure_ascii=False, default=str)[:-1]
             arrays = {name: json_numbers(rows[index]) for name, rows in vectors.items()}
             rest = "".join(f', "{name}": {numbers}' for name, numbers in arrays.items())
             self._file.write(f"{start}{rest}}}\n".encode("utf-8", "surrogatepass"))

@@ -210,10 +210,10 @@ class ActivationsWriter:
         """Resume from a state; if its attributes differ, raise an error that begins with `what`."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
-        found = differences(there, here)
-        if found:
+        differing = differences(there, here)
+        if differing:
             raise OutputError(
-                f"{what} differs in {shown(', '.join(found))}; --overwrite starts anew"
+                f"{what} differs in {shown(', '.join(differing))}. Use --overwrite to start over."
             )
         self.n_records, self.run_state = state["n_records"], state["run"]
 
@@ -228,9 +228,10 @@ class ActivationsWriter:
         if self._file is not None and not isinstance(error, ElmoError):
             error = self._file.error or error  # HDF5 does not see this error.
             if isinstance(error, OSError) and error.errno is None and self.run_state:
+                reason = first_line(error).rstrip(".")
                 raise OutputError(
-                    f"{self.partial}: the unfinished output is damaged: {first_line(error)}; "
-                    "remove it and its log, and the same command starts anew"
+                    f"{self.partial}: the unfinished output is damaged: {reason}. "
+                    "Remove it and its log, and run the same command again."
                 ) from None
             if isinstance(error, OSError):
                 raise output_error(self.path, error) from None
@@ -282,8 +283,8 @@ def finished_state(path: Path) -> dict[str, Any]:
         OutputError: The file does not contain it.
     """
     with suppress(InputError, KeyError), open_activations(path) as activations:
-        found = activations.attributes
-        place = Progress(int(found["input_records"]), str(found["input_sha256"]))
-        n_records = int(found["records"])
-        return {"settings": settings_of(found), "n_records": n_records, "run": {"place": place}}
+        stored = activations.attributes
+        progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
+        n_records, run = int(stored["records"]), {"place": progress}
+        return {"settings": settings_of(stored), "n_records": n_records, "run": run}
     raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")

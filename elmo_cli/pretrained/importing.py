@@ -103,7 +103,8 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
             shutil.copyfile(path, staged / path.name)
         if role != "vocabulary" and not candidates(staged, role):
             raise ModelError(
-                f"{model.name}: no {FILE_NAMES[role]}. Give it too, with another --from."
+                f"{model.name}: expected {FILE_NAMES[role]} too, found none. Give it with another "
+                "--from."
             )
 
 

@@ -277,7 +277,7 @@ def no_such_model(name: str | Path, source: str = "") -> ModelError:
     listed = ", ".join(name for name in names if not name.startswith(MANY_LANGS_PREFIX))
     return MissingModelError(
         f"{source}{text}: no such model.{question} Choose one of {listed}, "
-        f"{MANY_LANGS_PREFIX}LANGUAGE (see `elmo models`), or give the path of a folder."
+        f"{MANY_LANGS_PREFIX}CODE (see `elmo models`), or give the path of a folder."
     )
 
 

@@ -26,15 +26,15 @@ class _Script(NamedTuple):
     advice: str
 
 
-_SPACY: Final = "use --tokenizer {}"
+_SPACY: Final = "Use --tokenizer {}."
 _SCRIPTS: Final = {
     # Kana come first: Japanese has Chinese characters too.
     "Japanese": _Script(re.compile("[\u3040-\u30ff]"), 12, _SPACY.format("spacy:ja")),
     "Chinese": _Script(re.compile("[\u3400-\u4dbf\u4e00-\u9fff]"), 8, _SPACY.format("spacy:zh")),
     "Thai": _Script(re.compile("[\u0e00-\u0e7f]"), 20, _SPACY.format("spacy:th")),
-    "Lao": _Script(re.compile("[\u0e80-\u0eff]"), 20, "separate its words by spaces first"),
-    "Burmese": _Script(re.compile("[\u1000-\u109f]"), 20, "separate its words by spaces first"),
-    "Khmer": _Script(re.compile("[\u1780-\u17ff]"), 20, "separate its words by spaces first"),
+    "Lao": _Script(re.compile("[\u0e80-\u0eff]"), 20, "Separate its words by spaces first."),
+    "Burmese": _Script(re.compile("[\u1000-\u109f]"), 20, "Separate its words by spaces first."),
+    "Khmer": _Script(re.compile("[\u1780-\u17ff]"), 20, "Separate its words by spaces first."),
 }
 
 
@@ -51,14 +51,14 @@ def warn_about_tokenizer(records: Iterable[Record]) -> Iterator[Record]:
     if language := _unspaced_language(tokens):
         logger.warning(
             "Warning: the text is in %s without spaces between words, so a whole phrase becomes "
-            "one token; %s",
+            "one token. %s",
             language,
             _SCRIPTS[language].advice,
         )
     elif len(attached) > _MAX_ATTACHED * len(tokens):
         logger.warning(
             "Warning: %s of the first %s tokens end in punctuation (%s), which becomes part of the "
-            "word; --tokenizer moses splits it off",
+            "word. Use --tokenizer moses to split it off.",
             f"{len(attached):,}",
             f"{len(tokens):,}",
             " ".join(attached[:_MAX_EXAMPLES]),
@@ -124,12 +124,12 @@ class LongTokens:
     def _length(self, token: str) -> int:
         return len(token.encode("utf-8", "ignore") if self._limit.unit == "bytes" else token)
 
-    def warn(self, place: str) -> None:
-        """Log a warning if long tokens were found. Their numbers count places, such as lines."""
+    def warn(self, number_unit: str) -> None:
+        """Log a warning if long tokens were found. Their numbers count `number_unit`s."""
         if self._n_found:
             logger.warning(
-                "Warning: %s longer than the %s %s that the model reads; the rest is ignored. The "
+                "Warning: %s longer than the %s %s that the model reads. The rest is ignored. The "
                 "first is in %s %s.",
                 "1 token is" if self._n_found == 1 else f"{self._n_found:,} tokens are",
-                *(self._limit.length, self._limit.unit, place, f"{self._first:,}"),
+                *(self._limit.length, self._limit.unit, number_unit, f"{self._first:,}"),
             )

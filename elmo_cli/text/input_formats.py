@@ -74,8 +74,8 @@ class InputFormat:
     """True if the format was chosen because nothing was known about the input."""
 
     @property
-    def place(self) -> str:
-        """Word for what the numbers of records count in messages."""
+    def number_unit(self) -> str:
+        """Unit that the numbers of records count in messages, such as lines."""
         return "line" if "line" in self.read_as else self.unit
 
 
@@ -224,7 +224,7 @@ def open_records(
             entries = input_format.entries(parsed, tokenizer, fields)
         records = checked_records(
             *(entries, name, skip_errors),
-            place=input_format.place,
+            number_unit=input_format.number_unit,
             options=options,
         )
         is_split = tokenizer.tokenize is WHITESPACE.tokenize and not input_format.has_tokens

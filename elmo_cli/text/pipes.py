@@ -84,7 +84,7 @@ class Pipe(io.FileIO):
 def open_standard_input(should_stop: Callable[[], bool] = lambda: False) -> BinaryIO:
     """Return standard input as a file of bytes. It is a `Pipe` if it is no regular file."""
     if sys.stdin is None:
-        raise InputError("standard input is closed; name a file, or pipe a text into it")
+        raise InputError("standard input is closed. Name a file, or pipe a text into it.")
     file = sys.stdin.buffer
     if file.isatty():
         logger.info("Reading from the terminal; Ctrl-D ends the text.")

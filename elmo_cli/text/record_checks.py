@@ -19,7 +19,7 @@ def checked_records(
     name: str,
     skip_errors: bool,
     *,
-    place: str = "line",
+    number_unit: str = "line",
     options: ReadOptions = DEFAULT_OPTIONS,
 ) -> Iterator[Record]:
     """Yield the records of entries after checking their ids.
@@ -28,7 +28,7 @@ def checked_records(
         entries: Entries of an input.
         name: Name of the input for error messages.
         skip_errors: Yield an invalid record with its error and without tokens and id.
-        place: Word for what the numbers of entries count in error messages.
+        number_unit: Unit that the numbers of entries count in error messages.
         options: Options for ids and long tokens.
 
     Raises:
@@ -44,9 +44,9 @@ def checked_records(
             if error is None and (record.error is None or record.id is not None):
                 error = _invalid_id(record.id, names_datasets=options.ids_name_datasets)
                 if error is None and options.compares_ids:
-                    error = _other_id(record.id, number, numbers, place)
+                    error = _other_id(record.id, number, numbers, number_unit)
             if error is not None:
-                error = f"{name}, {place} {number}: {error}"
+                error = f"{name}, {number_unit} {number}: {error}"
                 if not skip_errors:
                     raise InputError(error)
                 record = Record(record.text, [], error=error)
@@ -55,7 +55,7 @@ def checked_records(
     except TableError as error:
         raise InputError(f"{name}: {error}") from None
     finally:  # Only the beginning of a text may be read.
-        counts.warn(place)
+        counts.warn(number_unit)
 
 
 class _Counts:
@@ -76,12 +76,12 @@ class _Counts:
             self._first_joined = self._first_joined or entry.line
             self._n_joined += 1
 
-    def warn(self, place: str) -> None:
-        """Log the warnings, once for all records. `place` is what the numbers count."""
+    def warn(self, number_unit: str) -> None:
+        """Log the warnings, once for all records. The numbers count `number_unit`s."""
         if self._is_quiet:
             return
         if self._long_tokens is not None:
-            self._long_tokens.warn(place)
+            self._long_tokens.warn(number_unit)
         if self._n_joined:
             warn_about_blank_lines(self._first_joined, self._n_joined)
 
@@ -106,7 +106,7 @@ def _invalid_id(identifier: str | None, *, names_datasets: bool) -> str | None:
 
 
 def _other_id(
-    identifier: str | None, number: int, numbers: dict[str | None, int], place: str
+    identifier: str | None, number: int, numbers: dict[str | None, int], number_unit: str
 ) -> str | None:
     """Return the error of an id among others, if any, and store its number in `numbers`.
 
@@ -119,7 +119,8 @@ def _other_id(
     first = numbers.setdefault(identifier, number)
     if identifier is not None and first != number:
         return (
-            f"the id {identifier[:60]!r} is that of {place} {first} already. Make the ids unique."
+            f"the id {identifier[:60]!r} is that of {number_unit} {first} already. Make the ids "
+            "unique."
         )
     return None
 

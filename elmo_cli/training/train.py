@@ -1,4 +1,4 @@
-"""Text to a model: `train_model` implements `elmo train`. Start reading here."""
+"""Training: `train_model` implements `elmo train`. Start reading here."""
 
 import ctypes
 import logging
@@ -54,7 +54,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 LOG_STEPS = 10
 """Steps between entries of log.jsonl."""
 EVALUATION_TOKENS = 20_000
-"""Tokens of the validation text that are read during training."""
+"""Number of tokens of the validation text that an evaluation during training reads."""
 
 ValidationPerplexity = dict[str, float]
 """Perplexity of the validation text; see `Report.evaluate`."""
@@ -166,10 +166,10 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
 
 
 def _is_finished(folder: Path, signature: Signature) -> bool:
-    """Return whether a folder has the model of this run, and no checkpoint any more.
+    """Return whether a folder has the finished model of this run, without a checkpoint.
 
     Raises:
-        ModelError: The folder has another model, or this run with another length.
+        ModelError: The folder has another model, or the model of a run of another length.
     """
     before = find_finished_run(folder)
     if before is None:
@@ -177,7 +177,7 @@ def _is_finished(folder: Path, signature: Signature) -> bool:
     check_same_run(before, signature, folder)
     if before.options != signature.options:
         raise ModelError(
-            f"{folder}: training is finished, and its checkpoint is removed. To train longer, "
+            f"{folder}: training is finished, and its checkpoint was removed. To train longer, "
             f"choose another folder and --init-from {folder}, or next time use --keep-checkpoint."
         )
     return True
@@ -214,8 +214,8 @@ def _start_run(
             run.resume(checkpoint)
         except (AttributeError, LookupError, ValueError) as error:
             raise damage_error(folder, first_line(error)) from None
-        end = ", the last step: nothing is left to train" if run.is_done else ""
-        logger.info("resuming after step %d%s", run.step, end)
+        end = ", the last step. Nothing is left to train." if run.is_done else ""
+        logger.info("Resuming after step %d%s", run.step, end)
     return run
 
 
@@ -279,8 +279,8 @@ def _train(
 
 
 def keep_memory() -> None:
-    """Keep freed memory for the next step, which needs as much: new pages take 12 % of a step."""
-    with suppress(AttributeError, OSError, TypeError):  # another C library than glibc
+    """Keep freed memory for the next step, because new pages take 12 % of a step."""
+    with suppress(AttributeError, OSError, TypeError):  # The C library is not glibc.
         mallopt: Any = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, 2**30)  # Tensors are allocated on the heap.
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)  # The end of the heap is not returned.

@@ -61,18 +61,23 @@ def test_find_occurrence_returns_the_position() -> None:
 @pytest.mark.parametrize(
     ("sentence", "word", "number", "message"),
     [
-        (TWICE, "bench", None, "'bench' is not a token of: bank after bank"),
-        (RIVER, "We", 2, "'We' occurs once, not 2 times, in: We sat by the river bank ."),
-        (["I", "sat"], "Sat", None, "'Sat' is not a token of: I sat. Did you mean 'sat'?"),
-        (["the", "banks"], "bank", 2, "'bank' is not a token of: the banks. Did you mean 'banks'?"),
-        ([], "bank", None, "'bank' is not a token of: an empty sentence"),
+        (TWICE, "bench", None, "'bench' is not a token of 'bank after bank'"),
+        (RIVER, "We", 2, "'We' occurs once in 'We sat by the river bank .', not 2 times."),
+        (["I", "sat"], "Sat", None, "'Sat' is not a token of 'I sat'. Did you mean 'sat'?"),
+        (
+            ["the", "banks"],
+            "bank",
+            2,
+            "'bank' is not a token of 'the banks'. Did you mean 'banks'?",
+        ),
+        ([], "bank", None, "'bank' is not a token of an empty sentence"),
         (
             TWICE,
             "bank",
             None,
-            "'bank' occurs 2 times in: bank after bank. Choose one with --occurrence1, 1 to 2.",
+            "'bank' occurs 2 times in 'bank after bank'. Choose one with --occurrence1, 1 to 2.",
         ),
-        (TWICE, "bank", 3, "'bank' occurs 2 times, not 3 times, in: bank after bank"),
+        (TWICE, "bank", 3, "'bank' occurs 2 times in 'bank after bank', not 3 times."),
     ],
 )
 def test_an_ambiguous_word_is_an_error_with_the_tokens(

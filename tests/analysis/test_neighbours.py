@@ -189,7 +189,7 @@ def test_queries_that_a_file_cannot_answer_are_refused(tmp_path: Path) -> None:
             neighbours(activations, *(vectors or (query,)), **options)
         return str(error.value).removeprefix(f"{tmp_path}/")
 
-    assert refusal("two.hdf5", layers="1") == ("two.hdf5: layers '1': the file has 0,2")
+    assert refusal("two.hdf5", layers="1") == ("two.hdf5: layers '1': the file has only layers 0,2")
     assert refusal("top.hdf5", layers="1") == "top.hdf5: layers '1': the file has only top"
     assert refusal("forgot.hdf5").startswith("forgot.hdf5: the file does not contain the tokens")
     assert refusal("odd.hdf5") == ("odd.hdf5, line 1: the sentence has 3 tokens, but 2 vectors")
@@ -204,7 +204,7 @@ def test_queries_that_a_file_cannot_answer_are_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     write(corpus([2], model="my-model", model_sha256="0" * 64), tmp_path / "v.hdf5")
-    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by another model, my-model, than .*"
+    query, message = [Occurrence(["a"], 0)], r"v\.hdf5: made by the model my-model, not by .*"
     embedder, path = ElmoEmbedder(model=TINY), tmp_path / "v.hdf5"
     with open_activations(path) as activations, pytest.raises(ElmoError, match=message):
         word_neighbours(embedder, activations, query)

@@ -121,11 +121,11 @@ def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:
     [
         (
             ("bank", MONEY, "bank to bank"),
-            "'bank' occurs 2 times in: bank to bank. Choose one with --occurrence2, 1 to 2.",
+            "'bank' occurs 2 times in 'bank to bank'. Choose one with --occurrence2, 1 to 2.",
         ),
         (
             ("bank", RIVER, MONEY, "--word2", "river"),
-            "'river' is not a token of: The bank lent us money .",
+            "'river' is not a token of 'The bank lent us money .'",
         ),
     ],
 )
@@ -138,9 +138,12 @@ def test_an_ambiguous_word_is_an_error_with_the_tokens(
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("the bank", "expected two sentences with a tab between, found 1"),
-        ("the bank\tthe bench", "'bank' is not a token of: the bench"),
-        ("bank bank\tbank", "'bank' occurs 2 times in: bank bank. Choose one with --occurrence1, "),
+        ("the bank", "expected two sentences separated by a tab, found 1"),
+        ("the bank\tthe bench", "'bank' is not a token of 'the bench'"),
+        (
+            "bank bank\tbank",
+            "'bank' occurs 2 times in 'bank bank'. Choose one with --occurrence1, ",
+        ),
         (b"the bank\tcaf\xe9 bank", "column 13: not valid UTF-8 (byte 0xe9)"),
     ],
 )

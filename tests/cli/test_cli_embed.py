@@ -116,7 +116,7 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
     result = elmo("embed", "text", "out.hdf5")
     assert result.exit_code == 0
     assert result.stderr.startswith(
-        "Model: mini (bundled, small; --model original is the published one)\n"
+        "Model: mini (bundled, small; the published model is --model original)\n"
     )
     with h5py.File("out.hdf5", "r") as file:
         assert {name: file[name].shape for name in "012"} == {
@@ -343,6 +343,6 @@ def test_ctrl_c_explains_what_a_rerun_does() -> None:
     assert (process.returncode, errors.decode()) == (
         130,
         f"{LOADED}Stopping after the current batch. Press Ctrl-C again to stop immediately.\n"
-        "Stopped after line 0; the same command starts anew\n",
+        "Stopped after line 0. The same command starts over.\n",
     )
     assert_no_output()

@@ -65,11 +65,11 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     if not says_model:
         assert_misused(
             elmo("neighbours", "bank", NEW, name),
-            f"{name} does not say which model made it; --model names it",
+            f"{name} does not say which model made it. Name it with --model.",
         )
         assert_fails(
             elmo("neighbours", "bank", NEW, name, "--model", TINY),
-            f"{name} does not say which layer it has; --layers names it",
+            f"{name} does not say which layer it has. Name it with --layers.",
             loads=True,
         )
 
@@ -155,7 +155,7 @@ def test_a_wrong_table_of_queries_is_named() -> None:
     assert "Error: q.csv: no column 'word'. The columns are 'text'.\n" in result.stderr
     Path("q.csv").write_text("word,text\ndog,a cat\n")
     result = elmo("neighbours", "--queries", "q.csv", "v.hdf5")
-    assert "Error: q.csv, row 1: 'dog' is not a token of: a cat" in result.stderr
+    assert "Error: q.csv, row 1: 'dog' is not a token of 'a cat'" in result.stderr
     result = elmo("neighbours", "--queries", "text.txt", "v.hdf5")
     assert "Error: text.txt: expected a table, found text. Name its format" in result.stderr
 
@@ -163,7 +163,7 @@ def test_a_wrong_table_of_queries_is_named() -> None:
 def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
     result = elmo("neighbours", "-q", "-", "v.hdf5", stdin=f"bank\t{NEW}\nbank {NEW}\n")
     assert result.stderr == (
-        "Error: standard input, line 2: expected a word and a sentence with a tab between, "
+        "Error: standard input, line 2: expected a word and a sentence separated by a tab, "
         "found no tab\n"
     )
     assert (result.exit_code, len(result.stdout.splitlines())) == (1, 11)
@@ -183,7 +183,7 @@ def test_layer_0_logs_a_warning() -> None:
     assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
     assert warning in elmo("neighbours", "bank", NEW, "v.hdf5", "--layers", "0").stderr
     assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
-    message = "packed.hdf5: layers '0': the file has 1,2"
+    message = "packed.hdf5: layers '0': the file has only layers 1,2"
     assert_fails(elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message)
 
 
@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     )
     assert_fails(
         elmo("neighbours", "robber", NEW, "v.hdf5"),
-        f"'robber' is not a token of: {NEW}. Did you mean 'robbed'?",
+        f"'robber' is not a token of {NEW!r}. Did you mean 'robbed'?",
     )
     assert_fails(elmo("neighbours", "bank", NEW, "no.hdf5"), "no.hdf5: no such file of activations")
     assert_fails(
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_refused_in_one_line() -> None:
     other = elmo("neighbours", "-q", "bank", NEW, "v.hdf5", "--model", "mini")
     assert_fails(
         other,
-        f"v.hdf5: made by another model, {TINY}, than mini. Embed and search with the same model.",
+        f"v.hdf5: made by the model {TINY}, not by mini. Embed and search with the same model.",
     )
 
 
@@ -231,7 +231,7 @@ def test_a_model_that_is_gone_or_not_named_is_asked_for(tmp_path: Path) -> None:
             del file.attrs[name]  # as AllenNLP writes it
     assert_misused(
         elmo("neighbours", "bank", NEW, "v.hdf5"),
-        "v.hdf5 does not say which model made it; --model names it",
+        "v.hdf5 does not say which model made it. Name it with --model.",
     )
     assert elmo("neighbours", "bank", NEW, "v.hdf5", "--model", TINY).exit_code == 0
 

@@ -136,8 +136,8 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
     elmo(*arguments, "--tokenizer", "moses")
     result = elmo(*arguments, "--tokenizer", "moses", "--language", "fr", "-q")
     message = (
-        "out.hdf5 exists already and differs in tokenizer (moses:en there, moses:fr here); "
-        "--overwrite starts anew"
+        "out.hdf5 exists already and differs in tokenizer (moses:en there, moses:fr here). "
+        "Use --overwrite to start over."
     )
     assert_fails(result, message)
     result = elmo(*arguments, "-q")
@@ -160,7 +160,7 @@ def test_the_language_can_be_set_if_the_model_has_none() -> None:
     french = elmo("cosine", "eau", *sentences, "--language", "fr", "--layer", "0", *TINY_MODEL)
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
     english = elmo("cosine", "eau", *sentences, *TINY_MODEL)
-    message = "'eau' is not a token of: L 'eau est froide .. Did you mean \"'eau\"?"
+    message = "'eau' is not a token of \"L 'eau est froide .\". Did you mean \"'eau\"?"
     assert_fails(english, message)
 
 

@@ -36,7 +36,7 @@ def run_shell(command: str, folder: Path) -> tuple[int, str]:
 @pytest.mark.parametrize("command", ["embed - out.hdf5", "perplexity -", "cosine bank -"])
 def test_a_closed_standard_input_is_reported(command: str, tmp_path: Path) -> None:
     status, printed = run_shell(f"elmo {command} --model mini <&-", tmp_path)
-    message = "Error: standard input is closed; name a file, or pipe a text into it\n"
+    message = "Error: standard input is closed. Name a file, or pipe a text into it.\n"
     assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
     assert "Traceback" not in printed
     assert not list(tmp_path.iterdir())

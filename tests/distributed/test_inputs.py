@@ -1,4 +1,4 @@
-"""Inputs cut into parts: any cut gives the records of the whole, with their numbers."""
+"""Inputs split into parts: any split gives the records of the whole, with their numbers."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from elmo_cli.distributed.inputs import cut, find_inputs, read_part
+from elmo_cli.distributed.inputs import find_inputs, read_part, split_inputs
 from elmo_cli.errors import InputError, OtherInputError
 from elmo_cli.outputs.plan_file import Part
 from elmo_cli.settings import TextSettings
@@ -49,7 +49,7 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
-    parts, has_ids, _ = cut(find_inputs((str(path),)), columns, n_tokens)
+    parts, has_ids, _ = split_inputs(find_inputs((str(path),)), columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
         found = list(read_part(part, columns, has_ids=has_ids))
@@ -112,7 +112,7 @@ def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"a b\n\xff\n c \n" * 5)
     settings = TextSettings(skip_errors=True, tokenizer="moses")
-    parts, *_ = cut(find_inputs((str(path),)), settings, 1)
+    parts, *_ = split_inputs(find_inputs((str(path),)), settings, 1)
     path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
     with pytest.raises(OtherInputError, match=r"text.txt: the lines of part \d \("):
         list(read_part(parts[2], settings, has_ids=False))
@@ -196,15 +196,15 @@ def test_inputs_with_ids_and_without_are_refused(tmp_path: Path) -> None:
     paths[2].touch()
     inputs = find_inputs(tuple(map(str, paths)))
     with pytest.raises(InputError, match=r"a.jsonl: expected records with ids, as in .*b.jsonl"):
-        cut(inputs, TextSettings(), 100)
-    assert cut(inputs[1:], TextSettings(), 100).has_ids
-    assert not cut(inputs[2:], TextSettings(), 100).has_ids
+        split_inputs(inputs, TextSettings(), 100)
+    assert split_inputs(inputs[1:], TextSettings(), 100).has_ids
+    assert not split_inputs(inputs[2:], TextSettings(), 100).has_ids
 
 
 def test_a_column_of_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(InputError, match="--text-column has no effect with text"):
-        cut(find_inputs((f"{tmp_path}/a.txt",)), TextSettings(text_column="t"), 1)
+        split_inputs(find_inputs((f"{tmp_path}/a.txt",)), TextSettings(text_column="t"), 1)
 
 
 def test_split_sentences_know_their_lines_in_every_part(tmp_path: Path) -> None:

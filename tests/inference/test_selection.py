@@ -188,5 +188,5 @@ def test_missing_layers_are_refused_with_the_existing_ones(text: str) -> None:
         Selection(text).for_model(3)
     assert str(caught.value) == (
         f"layers {text!r}: expected all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
-        "from 0 to 2 with commas between"
+        "from 0 to 2, separated by commas"
     )

@@ -219,7 +219,7 @@ def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
 
 
 def test_a_suffix_of_no_format_gives_hdf5_and_a_warning(text: Path) -> None:
-    warning = "Warning: out.dat will be HDF5; --format or the suffix names another format.\n"
+    warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
     result = elmo("embed", text, "out.dat", "--model", TINY)
     assert (result.exit_code, warning in result.stderr) == (0, True)
     assert h5py.is_hdf5("out.dat")
@@ -240,8 +240,8 @@ def test_a_name_of_text_needs_a_format(suffix: str, text: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("-",), "format hdf5 cannot go to standard output; --format jsonl can"),
-        (("out.npy",), "format npy requires --pooling: it is one array of a vector a line"),
+        (("-",), "format hdf5 cannot go to standard output. Use --format jsonl."),
+        (("out.npy",), "format npy requires --pooling: it is one array with one vector per line."),
         (("o.npz", "--layout", "packed"), "--layout requires HDF5, found the output format npz"),
         (
             ("o.jsonl", "--compression", "gzip"),

@@ -118,13 +118,15 @@ def _lose(shards: list[str]) -> str:
 
 def _other_settings(shards: list[str]) -> str:
     embed("text", "shard-2", shard="2/3", output_format="top", overwrite=True)
-    return "shard-2 does not fit to shard-1: layers is top, not all"
+    reason = "layers is all in the first and top in the second"
+    return f"shard-1 and shard-2 cannot be read together: {reason}."
 
 
 def _other_input(shards: list[str]) -> str:
     Path("text").write_text(TEXT + "more\n")
     embed("text", "shard-2", shard="2/3", overwrite=True)
-    return "shard-2 does not fit to shard-1: input_records is 11, not 10"
+    reason = "input_records is 10 in the first and 11 in the second"
+    return f"shard-1 and shard-2 cannot be read together: {reason}."
 
 
 def _unfinished(shards: list[str]) -> str:
@@ -146,7 +148,7 @@ def test_shards_that_do_not_make_one_output_are_refused(
 
 def test_a_shard_goes_on_after_an_interruption() -> None:
     asked = iter(range(100))
-    with pytest.raises(StoppedError, match=r"Stopped after line 2; .* resumes after line 2$"):
+    with pytest.raises(StoppedError, match=r"Stopped after line 2\. .* resumes after line 2\.$"):
         embed("text", "shard-2", shard="2/3", should_stop=lambda: next(asked) == 0)
     shards = embed_shards("text", 3)
     embed("text", "whole")

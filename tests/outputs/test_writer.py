@@ -223,7 +223,7 @@ def test_an_unfinished_file_that_is_damaged_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "out.partial"
     path.write_bytes(b"\0" * path.stat().st_size)
     with (
-        pytest.raises(OutputError, match=r"the unfinished output is damaged: .*; remove it"),
+        pytest.raises(OutputError, match=r"the unfinished output is damaged: .*\. Remove it"),
         open_writer(tmp_path / "out", layout="packed") as writer,
     ):
         writer.write(line_record("b"), values())
@@ -235,5 +235,5 @@ def test_many_lines_log_one_hint_at_the_packed_layout(
 ) -> None:
     monkeypatch.setattr("elmo_cli.outputs.allennlp.MANY_RECORDS", 3)
     write(tmp_path / "out", *"abcdef", layout=layout)
-    warnings = [message for message in caplog.messages if "--layout packed is made for" in message]
+    warnings = [message for message in caplog.messages if "use --layout packed" in message]
     assert len(warnings) == (layout == "allennlp")

@@ -187,8 +187,14 @@ def test_download_from_refuses_other_and_incomplete_models(
     weights_file(other / "weights.hdf5")
     for source, message in (
         (other, "expected the sha256"),
-        (TINY / "options.json", "no weights.hdf5. Give it too, with another --from."),
-        (TINY / "weights.hdf5", "no options.json. Give it too, with another --from."),
+        (
+            TINY / "options.json",
+            "expected weights.hdf5 too, found none. Give it with another --from.",
+        ),
+        (
+            TINY / "weights.hdf5",
+            "expected options.json too, found none. Give it with another --from.",
+        ),
         (TINY / "sentences.json", "unknown kind of file"),
         (tmp_path / "missing", "no such file or folder"),
     ):

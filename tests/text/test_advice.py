@@ -44,7 +44,7 @@ def test_long_tokens_are_counted_once(
 ) -> None:
     found = warnings_of(content, tmp_path / "a", caplog, limit=BYTES)
     line = 2 if URL in content else 3
-    rest = f"; the rest is ignored. The first is in line {line}."
+    rest = f". The rest is ignored. The first is in line {line}."
     assert found == ([f"Warning: {expected}{rest}"] if expected else [])
     assert warnings_of(content, tmp_path / "a", caplog) == []
 
@@ -59,10 +59,10 @@ def test_a_limit_may_count_characters(tmp_path: Path, caplog: pytest.LogCaptureF
 @pytest.mark.parametrize(
     ("language", "text", "advice"),
     [
-        ("Chinese", CHINESE, "use --tokenizer spacy:zh"),
-        ("Japanese", "今日は天気がいいので公園へ散歩に行きましょう。", "use --tokenizer spacy:ja"),
-        ("Thai", "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ", "use --tokenizer spacy:th"),
-        ("Khmer", "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន", "separate its words by spaces first"),
+        ("Chinese", CHINESE, "Use --tokenizer spacy:zh."),
+        ("Japanese", "今日は天気がいいので公園へ散歩に行きましょう。", "Use --tokenizer spacy:ja."),
+        ("Thai", "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ", "Use --tokenizer spacy:th."),
+        ("Khmer", "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន", "Separate its words by spaces first."),
     ],
 )
 def test_phrases_without_spaces_are_warned_of(
@@ -70,7 +70,7 @@ def test_phrases_without_spaces_are_warned_of(
 ) -> None:
     assert warnings_of(f"{text}\n" * 3, tmp_path / "a", caplog) == [
         f"Warning: the text is in {language} without spaces between words, so a whole phrase "
-        f"becomes one token; {advice}"
+        f"becomes one token. {advice}"
     ]
 
 

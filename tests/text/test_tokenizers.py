@@ -174,7 +174,7 @@ def test_raw_text_split_at_white_space_logs_one_warning(
     line = 'He said, "We sat by the river."\n'
     message = (
         "Warning: {} of the first {} tokens end in punctuation ({}), which becomes part of the "
-        "word; --tokenizer moses splits it off"
+        "word. Use --tokenizer moses to split it off."
     )
     once = message.format("2", "7", 'said, river."')
     assert warnings_of(path, line, caplog) == [once]

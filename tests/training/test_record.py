@@ -34,7 +34,7 @@ def test_finished_training_removes_its_checkpoint(caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"steps": 4}, "model: training is finished, and its checkpoint is removed. To train"),
+        ({"steps": 4}, "model: training is finished, and its checkpoint was removed. To train"),
         ({"dropout": 0.2}, "model: the run in this folder has dropout 0.1 (now 0.2). Repeat"),
         ({"vocabulary_size": 9}, "model: the run in this folder has vocabulary_size 40 (now 9). "),
     ],

@@ -123,7 +123,7 @@ def test_steps_replace_epochs_and_can_be_extended(
         caplog.clear()
         train("model", steps=steps)
         assert json.loads(Path("model/training.json").read_text())["step"] == taken
-    assert "resuming after step 5, the last step: nothing is left to train" in caplog.messages
+    assert "Resuming after step 5, the last step. Nothing is left to train." in caplog.messages
     assert "counting" not in caplog.text
 
 

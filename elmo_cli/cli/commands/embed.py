@@ -141,9 +141,7 @@ def embed(
         )
     check_input(input_file)  # Loading the model can take a while.
     if output_settings.file_format is None and has_unknown_suffix(output_file):
-        messages.say(
-            f"Warning: {output_file} will be HDF5; --format or the suffix names another format."
-        )
+        messages.say(f"Warning: {output_file} will be HDF5. Choose another format with --format.")
     engine = load_embedder(model_settings).engine
     if engine.state != "carry" and given("--batch-size"):
         messages.say(

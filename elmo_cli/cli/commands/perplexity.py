@@ -1,4 +1,4 @@
-"""`elmo perplexity`: how well a model predicts a text."""
+"""`elmo perplexity`: perplexity of a text under a model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -49,13 +49,13 @@ def perplexity(
 
     FILE may be compressed, a table, or - for standard input. The forward direction predicts
     every token and the end of the sentence. The backward direction predicts every token and
-    the start of the sentence. Both predict over the whole vocabulary; the average is over both log
+    the start of the sentence. Both predict over the whole vocabulary. The average is over both log
     probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank lines are not
     predicted.
 
     Log probabilities are natural. Rows begin with the id of the record, or with its line
-    number from 1. With --per-token, tokens have positions from 0; <S>, at -1, is predicted by
-    the backward direction alone, and </S> after the last token by the forward direction alone.
+    number from 1. With --per-token, tokens have positions from 0. Only the backward direction
+    predicts <S>, at -1. Only the forward direction predicts </S>, after the last token.
 
     \b
     $ elmo perplexity test.txt
@@ -80,7 +80,7 @@ def perplexity(
         if has_rows:
             columns = [*opened.columns, *own_columns]
             scores = _print_rows(scores, "json" if as_json else row_format, columns, rows_of)
-        result = rows.perplexity_of_scores(found.result for found in scores)
+        result = rows.perplexity_of_scores(score.result for score in scores)
     if has_rows:
         average = result.all_words.average
         messages.say(
@@ -98,9 +98,9 @@ def _print_rows(
 ) -> "Iterator[ScoredRecord[SentenceScore]]":
     """Print the rows of each score, and yield the score."""
     with print_rows(row_format, columns) as rows:
-        for found in scores:
-            rows.write(([*found.names, *row] for row in rows_of(found.result)), found.kept)
-            yield found
+        for score in scores:
+            rows.write(([*score.names, *row] for row in rows_of(score.result)), score.kept)
+            yield score
 
 
 def _table(found: "Perplexity") -> str:

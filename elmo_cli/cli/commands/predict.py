@@ -255,7 +255,7 @@ def _print_predictions(texts: _Texts, model: "LanguageModel", choices: _Choices)
     if shares and not choices.with_unknown:
         share = f"{sum(shares) / len(shares):.1%}{' on average' if len(shares) > 1 else ''}"
         messages.say(
-            f"<UNK>, all words outside the vocabulary, has {share}; --with-unknown shows it"
+            f"<UNK>, all words outside the vocabulary, has {share}. Use --with-unknown to show it."
         )
 
 

@@ -159,15 +159,16 @@ def neighbours(
     """Find the occurrences in FILEs nearest to WORD in SENTENCE.
 
     FILE is what `elmo embed` wrote to HDF5 or `elmo usages` in any format, a folder of `elmo
-    distribute`, or a pattern of such names; several are searched as one. SENTENCE is
-    tokenized as FILE was, and embedded by its model; --model names the model and --layers
-    the layer where FILE does not say, as npz and JSON lines. Prints the cosine of each
-    occurrence, its line number or id, and its sentence with the word marked. SENTENCE
-    itself is excluded. With - in place of WORD and SENTENCE, reads one query per line from
-    standard input, separated by a tab, and prints a table, as with --format: the number of
-    the query and the rank, from 1, the cosine, the file, the line number, from 1, the id, the
-    position, from 0, the token, and the sentence. Cosines of ELMo are high everywhere: the
-    average for two random tokens is printed on standard error.
+    distribute`, or a pattern of such names. Several files are searched as one. SENTENCE is
+    tokenized as FILE was, and embedded by its model. Files of npz and JSON lines do not name
+    their model and layers: use --model and --layers. Prints the cosine of each occurrence, its
+    line number or id, and its sentence with the word marked. SENTENCE itself is excluded.
+
+    With - in place of WORD and SENTENCE, reads one query per line from standard input: a word, a
+    tab and a sentence. Prints a table then, as with --format. Its columns are query_number, rank,
+    cosine, file, line, id, position, token and sentence. Positions count from 0, all other numbers
+    from 1. To judge a cosine, compare it with the average for two random tokens, which is printed
+    on standard error.
 
     \b
     $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
@@ -267,7 +268,7 @@ def _read_queries(
     def find_in_line(line: str) -> Occurrence:
         word, tab, text = line.partition("\t")
         if not tab:
-            raise InputError("expected a word and a sentence with a tab between, found no tab")
+            raise InputError("expected a word and a sentence separated by a tab, found no tab")
         return find(word.strip(), text)
 
     if sentence is None:
@@ -295,7 +296,7 @@ def _model_of(files: "VectorFiles", given_settings: ModelSettings) -> ModelSetti
         return replace(given_settings, state=recorded.state)
     if recorded.model is None:
         raise click.UsageError(
-            f"{files.paths[0]} does not say which model made it; --model names it"
+            f"{files.paths[0]} does not say which model made it. Name it with --model."
         )
     return replace(given_settings, model=recorded.model, state=recorded.state)
 
