@@ -123,7 +123,7 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
     text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    with pytest.raises(StoppedError, match=r"after line 9; .* resumes after line 6$"):
+    with pytest.raises(StoppedError, match=r"after line 9\. .* resumes after line 6\.$"):
         embed(text, tmp_path / "out.hdf5", "carry", should_stop=stop_after(3))
     shown: list[Summary] = []
     summary = embed(text, tmp_path / "out.hdf5", "carry", on_progress=shown.append)

@@ -78,7 +78,7 @@ def test_what_was_skipped_before_an_interruption_is_reported_too(
     path, output = tmp_path / "text", tmp_path / "out"
     path.write_bytes(b"a b\n\xff\n" + b"c d e\n" * 9)
     monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 9)
-    with pytest.raises(StoppedError, match=r"resumes after line 4$"):
+    with pytest.raises(StoppedError, match=r"resumes after line 4\.$"):
         embed(path, output, should_stop=lambda: True)
     embed(path, output)
     with open_activations(output) as found:

@@ -207,7 +207,7 @@ def test_long_tokens_are_warned_of_once() -> None:
     Path("urls.txt").write_text(f"a\nb {'x' * 49} {'y' * 99}\n{'x' * 49}\n")
     result = elmo("embed", "urls.txt", "out.hdf5", *TINY_MODEL)
     message = (
-        "Warning: 3 tokens are longer than the 48 bytes that the model reads; the rest is "
+        "Warning: 3 tokens are longer than the 48 bytes that the model reads. The rest is "
         "ignored. The first is in line 2.\n"
     )
     assert result.stderr.count(message) == 1
