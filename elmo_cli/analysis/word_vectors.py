@@ -42,7 +42,6 @@ from elmo_cli.pretrained.loading import choose_model, load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.settings import Selection, TextSettings
 from elmo_cli.text.records import Sentence
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -161,7 +160,6 @@ def write_average_vectors(
     output: str | Path,
     words_file: str | Path | None = None,
     *,
-    tokenizer: Tokenizer = WHITESPACE,
     settings: TextSettings | None = None,
     averaging: Averaging | None = None,
     overwrite: bool = False,
@@ -175,8 +173,8 @@ def write_average_vectors(
         output: As in `write_token_vectors`.
         words_file: Path of the words, one per line, that get a vector, in this order. None is all
             words, the most frequent first.
-        tokenizer: Tokenizer of the corpus; see `make_tokenizer`.
-        settings: Options for reading the corpus. `tokenizer` must agree with them.
+        settings: Options for reading the corpus. Without a language of its own, its tokenizer has
+            the language of the model.
         averaging: Occurrences and layers. None is `Averaging()`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
@@ -192,6 +190,7 @@ def write_average_vectors(
     _check_output(output, words_file, corpus, overwrite=overwrite)
     words = None if words_file is None else _read_words(words_file, output)
     settings = settings or TextSettings()
+    tokenizer = settings.make_tokenizer(embedder.files.language)
     settings.find_format(corpus, tokenizer)  # Raise an error before the model runs.
     options = settings.read_options(embedder.options.token_limit, ignores_ids=True)
 

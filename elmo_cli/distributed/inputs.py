@@ -16,6 +16,7 @@ from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from elmo_cli.distributed.column_types import ColumnTypes
 from elmo_cli.distributed.line_reader import HashingReader
 from elmo_cli.errors import InputError, MissingInputError, OtherInputError, check_choice, first_line
 from elmo_cli.outputs.folder import Folder, check_name, open_location
@@ -92,6 +93,8 @@ class SplitInputs(NamedTuple):
     parts: list[Part]
     has_ids: bool
     """True if the records have ids."""
+    column_types: str = ""
+    """Types of the ids and of the kept columns; see `ColumnTypes.encode`."""
 
 
 class _SplitFile(NamedTuple):
@@ -117,13 +120,13 @@ def split_inputs(
     """
     parts: list[Part] = []
     has_ids: dict[bool, str] = {}
-    n_records = 0
+    n_records, types = 0, ColumnTypes()
     for path, fingerprint in inputs:
         input_format = find_input_format(text, path)
         text.read_options().check(input_format.name, has_columns=input_format.has_columns)
         n_bytes = max(1, int(n_tokens * (1 if input_format.name == FASTA.name else _TOKEN_BYTES)))
         split_file = _split_rows if input_format.name == PARQUET.name else _split_lines
-        split = split_file(path, input_format, text, n_bytes)
+        split = split_file(path, input_format, text, n_bytes, types)
         for stretch in split.stretches:
             part = Part(len(parts), n_records, path, *stretch)
             parts.append(part._replace(fingerprint=fingerprint))
@@ -136,13 +139,13 @@ def split_inputs(
             f"{has_ids[False]}: expected records with ids, as in {has_ids[True]}, found none. "
             "Embed the inputs with ids and those without to two folders."
         )
-    return SplitInputs(parts, True in has_ids)
+    return SplitInputs(parts, True in has_ids, types.encode())
 
 
 def _split_lines(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
 ) -> _SplitFile:
-    """Split a file into stretches of lines."""
+    """Split a file into stretches of lines, and add its columns to `types`."""
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     tokenizer = replace(text.make_tokenizer(), tokenize=_no_tokens)
     fields = text.read_options().fields
@@ -163,6 +166,7 @@ def _split_lines(
                     n_records += 1
                     if entry.error is None and entry.record.error is None:
                         has_ids = has_ids or entry.record.id is not None
+                        types.add(entry.record)
             n_lines = lines.number - number
             stretches.append((start, number, n_lines, n_records, "", lines.take_sha256()))
     return _SplitFile(stretches, has_ids)
@@ -179,15 +183,17 @@ def _starts_record(input_format: InputFormat, line: str) -> bool:
 
 
 def _split_rows(
-    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int
+    path: str, input_format: InputFormat, text: TextSettings, n_bytes: int, types: ColumnTypes
 ) -> _SplitFile:
-    """Split a file into stretches of rows."""
+    """Split a file into stretches of rows, and add its columns to `types`."""
     with _open(path) as file:
-        n_rows, n_text_bytes, has_ids = parquet_size(file.raw, text.read_options().fields)
+        size = parquet_size(file.raw, text.read_options().fields)
+    n_rows, n_text_bytes, id_type, kept_types = size
+    types.add_schema(id_type, kept_types)
     step = max(1, n_rows * n_bytes // max(1, n_text_bytes))
     sizes = ((start, min(step, n_rows - start)) for start in range(0, n_rows, step))
     stretches = [(start, start + 1, n_here, n_here, "", "") for start, n_here in sizes]
-    return _SplitFile(stretches, has_ids)
+    return _SplitFile(stretches, id_type is not None)
 
 
 def read_part(part: Part, text: TextSettings, *, has_ids: bool) -> Iterator[Record]:

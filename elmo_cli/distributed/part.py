@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import IO, Final, NamedTuple
 
+from elmo_cli.distributed.column_types import decode_types
 from elmo_cli.distributed.inputs import check_unchanged, find_input_format, read_part
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embed_file import ReadRecord, embed_windows
@@ -44,6 +45,8 @@ class PlanKey(NamedTuple):
     """Subfolder of the parts while they are written; see `Plan.subfolder`."""
     has_ids: bool = False
     """True if the records of the inputs have ids."""
+    column_types: str = ""
+    """Types of columns; see `Plan.column_types`."""
 
 
 class PartResult(NamedTuple):
@@ -70,8 +73,8 @@ class _Written(NamedTuple):
 
 def key_of(plan: Plan) -> PlanKey:
     """Return the key of a plan."""
-    has_ids = KEYS in plan.settings
-    return PlanKey(plan.sha256, plan.settings["model_sha256"], plan.subfolder, has_ids)
+    has_ids, model_sha256 = KEYS in plan.settings, plan.settings["model_sha256"]
+    return PlanKey(plan.sha256, model_sha256, plan.subfolder, has_ids, plan.column_types)
 
 
 @lru_cache(maxsize=1)
@@ -214,8 +217,6 @@ def _write(
         record, number = embedded.record, part.first + embedded.progress.n_records - 1
         if record.error is not None:
             skipped[str(number)] = record.error
-        if key.has_ids:
-            record = record._replace(id=record.id or "")
         finite.add(embedded.activations, number + 1)
         writer.write(number, record, as_dtype(embedded.activations, settings.dtype))
         n_tokens += len(record.tokens)
@@ -250,4 +251,5 @@ def _open_writer(
     }
     writer = ParquetWriter(file, output_format, attributes)
     writer.keeps_tokens = True
+    writer.fix_columns(decode_types(key.column_types))
     return writer

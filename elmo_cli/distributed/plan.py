@@ -94,8 +94,9 @@ def open_plan(
 
     def make() -> Plan:
         n_tokens = _tokens_per_part(settings, options, part_mb)
-        parts, has_ids = split_inputs(inputs, settings.text, n_tokens)
-        return Plan({**values, **({KEYS: "True"} if has_ids else {})}, parts, part_mb)
+        parts, has_ids, types = split_inputs(inputs, settings.text, n_tokens)
+        recorded = {**values, **({KEYS: "True"} if has_ids else {})}
+        return Plan(recorded, parts, part_mb, column_types=types)
 
     names = {*folder.names()}  # Before the plan is read: a run that writes parts has a plan.
     try:
@@ -172,6 +173,7 @@ def _recorded(settings: CorpusSettings) -> tuple[dict[str, str], ModelOptions]:
         "input_format": text.input_format,
         "text_column": text.text_column,
         "key_column": text.id_column,
+        "keep_columns": json.dumps(text.keep_columns) if text.keep_columns else None,
         "skip_errors": text.skip_errors,
     }
     return {

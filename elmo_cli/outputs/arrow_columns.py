@@ -17,8 +17,8 @@ class ArrowColumns:
     def __init__(self, types: Mapping[str, Any]) -> None:
         """Convert columns, some of whose types are known."""
         # A column may have been renamed by `renamed_columns`, and always is if it is called id.
-        self._types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
-        self._types.pop("id", None)
+        self.types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
+        self.types.pop("id", None)
 
     def own(self, name: str, values: Sequence[object]) -> Any:
         """Convert a column of the output itself."""
@@ -40,9 +40,10 @@ class ArrowColumns:
         """
         import pyarrow
 
-        if name not in self._types:
-            self._types[name] = _type_of(values)
-        found = self._types[name]
+        if name not in self.types:
+            found = type_of(values)
+            self.types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
+        found = self.types[name]
         if pyarrow.types.is_string(found):
             values = list(map(_as_text, values))
         try:
@@ -55,15 +56,14 @@ class ArrowColumns:
             ) from None
 
 
-def _type_of(values: Sequence[object]) -> Any:
-    """Return the type of values; texts if they have several types, or none."""
+def type_of(values: Sequence[object]) -> Any:
+    """Return the type of values: text if they have several types, null if all are None."""
     import pyarrow
 
     try:
-        found = pyarrow.array(values).type
+        return pyarrow.array(values).type
     except (pyarrow.ArrowException, OverflowError):
         return pyarrow.string()
-    return pyarrow.string() if pyarrow.types.is_null(found) else found
 
 
 def _fits(value: object, kind: Any) -> bool:

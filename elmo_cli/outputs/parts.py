@@ -145,8 +145,9 @@ class PartsFolder:
         self.n_records = plan.n_records
         first = next((part.number for part in plan.parts if part.n_records), None)
         names = [] if first is None else self._opened(first).schema_arrow.names
-        # Version 0.1 called ids keys.
-        self._id_column = next((name for name in ("id", "key") if name in names), None)
+        # Version 0.1 called ids keys. Columns that are kept from the inputs come after the tokens.
+        own = names[: names.index("tokens")] if names else []
+        self._id_column = next((name for name in ("id", "key") if name in own), None)
         self.has_keys, self.has_sentences = self._id_column is not None, "sentence" in names
 
     def close(self) -> None:

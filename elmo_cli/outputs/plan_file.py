@@ -54,6 +54,8 @@ class Plan:
     """Size of the parts, where the user has given it."""
     stored_sha256: str = field(default="", compare=False)
     """Hash in the file; empty where version 0.1 wrote it, whose parts do not name their plan."""
+    column_types: str = field(default="", kw_only=True)
+    """Types of the ids and of the kept columns of all parts; see `ColumnTypes.encode`."""
     is_next: bool = field(default=False, compare=False)
     """True for a plan that replaces the plan of the folder when its parts are complete."""
 
@@ -78,7 +80,8 @@ class Plan:
 
     def _content(self) -> dict[str, Any]:
         parts = [part._asdict() for part in self.parts]
-        return {"part_mb": self.part_mb, "settings": self.settings, "parts": parts}
+        content = {"part_mb": self.part_mb, "settings": self.settings, "parts": parts}
+        return content | ({"column_types": self.column_types} if self.column_types else {})
 
 
 class _PlanForm(NamedTuple):
@@ -86,6 +89,7 @@ class _PlanForm(NamedTuple):
     parts: list[Part]
     sha256: str = ""
     part_mb: float | None = None
+    column_types: str = ""
 
 
 def next_subfolder(sha256: str) -> str:
@@ -110,8 +114,11 @@ def read_plan(folder: Folder, subfolder: str = "") -> Plan | None:
     content = content or read_seal(folder, plan_name(subfolder))
     name = f"{folder.location}/{plan_name(subfolder)}"
     stored = parse_json(content, _PlanForm, name, _REMEDY)
-    is_next = subfolder != ""
-    plan = Plan(stored.settings, stored.parts, stored.part_mb, stored.sha256, is_next=is_next)
+    plan = Plan(
+        *(stored.settings, stored.parts, stored.part_mb, stored.sha256),
+        column_types=stored.column_types,
+        is_next=subfolder != "",
+    )
     if stored.sha256 not in ("", plan.sha256):
         raise InputError(
             f"{name}: the file is damaged: its content does not match its hash. {_REMEDY}"

@@ -3,7 +3,7 @@
 import json
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -71,8 +71,12 @@ class JsonlWriter(_StreamWriter):
 
 def kept_columns(record: Record) -> dict[str, object]:
     """Return the columns of a record that are kept, by their names in the output."""
-    names = renamed_columns(record.columns.keys(), _OWN_COLUMNS)
-    return {new: record.columns[old] for old, new in names.items()}
+    return {new: record.columns[old] for old, new in kept_names(record.columns.keys()).items()}
+
+
+def kept_names(names: Collection[str]) -> dict[str, str]:
+    """Return the name in the output of each kept column."""
+    return renamed_columns(names, _OWN_COLUMNS)
 
 
 def json_numbers(values: Array) -> str:
@@ -163,7 +167,7 @@ class ParquetWriter(_StreamWriter):
         super().__init__(file, output_format, attributes)
         self._held: list[tuple[dict[str, Any], dict[str, object], Array]] = []
         self._kept_names: dict[str, None] = {}
-        self._n_bytes = 0
+        self._n_bytes, self._has_ids = 0, False
         self._table = ParquetTable(file, attributes)
         self._converter = ArrowColumns(output_format.column_types)
 
@@ -176,6 +180,12 @@ class ParquetWriter(_StreamWriter):
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 
+    def fix_columns(self, types: Mapping[str, Any]) -> None:
+        """Write these ids and kept columns with these types, also where no record has them."""
+        self._converter.types |= types
+        self._has_ids = "id" in types
+        self._kept_names |= dict.fromkeys(name for name in types if name != "id")
+
     def finish(self, attributes: Attributes) -> None:
         """Write the buffered rows, and add these attributes to the run's."""
         if self._held or not self._table.names:
@@ -186,7 +196,7 @@ class ParquetWriter(_StreamWriter):
         import pyarrow
 
         rows = [fields for fields, _, _ in self._held]
-        names = rows[0] if rows else ["index"]
+        names = {"index", *(rows[0] if rows else ()), *(["id"] if self._has_ids else [])}
         columns = {
             name: self._converter.own(name, [fields.get(name) for fields in rows])
             for name in _PARQUET_COLUMNS

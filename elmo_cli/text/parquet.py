@@ -23,8 +23,10 @@ class ParquetSize(NamedTuple):
     n_rows: int
     n_text_bytes: int
     """Bytes of the column with the text, before compression."""
-    has_ids: bool
-    """True if it has the column with the ids."""
+    id_type: Any
+    """Type of Arrow of the column with the ids; None without ids."""
+    kept_types: dict[str, Any]
+    """Types of Arrow of the columns that are kept."""
 
 
 def parquet_entries(
@@ -61,8 +63,8 @@ def parquet_entries(
 def parquet_size(source: Any, fields: Fields = DEFAULT_FIELDS) -> ParquetSize:
     """Return the size of a file by its footer; see `parquet_entries`."""
     with _opened(source) as file:
-        fields = choose_columns(file.schema_arrow.names, fields)
-        footer = file.metadata.to_dict()
+        schema, footer = file.schema_arrow, file.metadata.to_dict()
+    fields = choose_columns(schema.names, fields)
     leaves = (leaf for group in footer["row_groups"] for leaf in group["columns"])
     # Leaves of a list are called `column.list.element`, and a column may have dots in its name.
     n_text_bytes = sum(
@@ -70,7 +72,9 @@ def parquet_size(source: Any, fields: Fields = DEFAULT_FIELDS) -> ParquetSize:
         for leaf in leaves
         if f"{leaf['path_in_schema']}.".startswith(f"{fields.text[0]}.")
     )
-    return ParquetSize(footer["num_rows"], n_text_bytes, fields.id is not None)
+    kept_types = {name: schema.field(name).type for name in fields.kept or ()}
+    id_type = None if fields.id is None else schema.field(fields.id).type
+    return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
 
 
 def _names(fields: Fields) -> list[str]:

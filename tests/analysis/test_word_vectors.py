@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from strategies import WORDS, make_language_model, make_model, small_architecture
 
-from elmo_cli import ElmoEmbedder, write_token_vectors
+from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
 from elmo_cli.analysis.word_vectors import average_vectors
 from elmo_cli.engine import Engine
 from elmo_cli.errors import InputError, OutputError
-from elmo_cli.settings import Selection
+from elmo_cli.settings import Selection, TextSettings
 
 MODEL = ("--model", "model")
 
@@ -258,6 +259,26 @@ def test_sentences_without_the_words_are_not_computed(monkeypatch: pytest.Monkey
     found = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
     assert (found.words, found.counts) == (["dog", "cat"], [2, 2])
     assert computed == SENTENCES[:2]
+
+
+def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
+    Path("corpus.txt").write_text("L'eau est froide.\n")
+    files = ElmoEmbedder(model="model").files
+    for language, words in (("fr", ["L'", "eau"]), ("en", ["L", "'eau"])):
+        n_words = write_average_vectors(
+            ElmoEmbedder(model=replace(files, language=language)),
+            *("corpus.txt", "out.npz"),
+            settings=TextSettings(tokenizer="moses"),
+            overwrite=True,
+        )
+        with np.load("out.npz") as found:
+            assert found["words"].tolist() == [*words, "est", "froide", "."]
+            assert n_words == 5
+    command = ("word-vectors", "out.npz", "--corpus", "corpus.txt", "--min-count", "1", *MODEL)
+    moses = ("--tokenizer", "moses", "--language", "fr", "--overwrite")
+    assert elmo(*command, *moses).exit_code == 0
+    with np.load("out.npz") as found:
+        assert found["words"].tolist()[:2] == ["L'", "eau"]
 
 
 def test_the_command_averages_over_a_corpus() -> None:

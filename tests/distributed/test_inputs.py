@@ -49,7 +49,7 @@ TEXTS = st.lists(st.sampled_from([b"", b"a b", b"c", "東京 naïve".encode(), b
 
 def read_all(path: Path, columns: TextSettings, n_bytes: int) -> tuple[list[Part], list[Record]]:
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
-    parts, has_ids = split_inputs(find_inputs((str(path),)), columns, n_tokens)
+    parts, has_ids, _ = split_inputs(find_inputs((str(path),)), columns, n_tokens)
     records: list[Record] = []
     for number, part in enumerate(parts):
         found = list(read_part(part, columns, has_ids=has_ids))
@@ -112,7 +112,7 @@ def test_read_part_refuses_lines_that_have_changed(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_bytes(b"a b\n\xff\n c \n" * 5)
     settings = TextSettings(skip_errors=True, tokenizer="moses")
-    parts, _ = split_inputs(find_inputs((str(path),)), settings, 1)
+    parts, *_ = split_inputs(find_inputs((str(path),)), settings, 1)
     path.write_bytes(b"a b\n\xff\n c\n\n" * 5)
     with pytest.raises(OtherInputError, match=r"text.txt: the lines of part \d \("):
         list(read_part(parts[2], settings, has_ids=False))

@@ -4,6 +4,7 @@ Each run is a process of its own, so that Ray's warnings are not errors here.
 """
 
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from commands import TINY, start_elmo
 from distributed_runs import assert_equal_to_embed, end_of, parts_there, wait_until
+from pyarrow import parquet
 
 pytestmark = [
     pytest.mark.slow,
@@ -191,6 +193,16 @@ def test_a_part_that_ends_every_worker_is_given_up(address: str) -> None:
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
     assert (status, errors[0], len(errors)) == (0, f"Model: {TINY}", 2)
+
+
+def test_workers_of_a_cluster_keep_columns(address: str) -> None:
+    rows = [{"id": i, "text": f"The cat {i}", "year": i or None} for i in range(60)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--workers", "2", "--address", address, "--keep-columns", "all")
+    assert end_of(start_elmo(*RUN[:1], "rows.jsonl", *RUN[2:], *options))[0] == 0
+    assert len(parts_there()) > 1
+    found = parquet.read_table("out").select(["id", "year"]).to_pylist()
+    assert found == [{"id": row["id"], "year": row["year"]} for row in rows]
 
 
 def test_a_node_is_lost_and_another_joins(cluster: "subprocess.Popen[str]", address: str) -> None:

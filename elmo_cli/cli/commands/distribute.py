@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     options.text_column_option(),
     options.tokenizer_options("whitespace"),
     options.id_column_option("--key-column"),
+    options.keep_columns_option,
     flag(
         "--skip-errors",
         help="Give a record that cannot be read, or is too long for memory, no tokens.",

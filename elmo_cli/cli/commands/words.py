@@ -1,6 +1,7 @@
 """`elmo plot` and `elmo word-vectors`: all occurrences of words, drawn or averaged."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -152,7 +153,12 @@ def word_vectors(
     words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
     for source in filter(None, (words_file, corpus)):
         check_input(source)  # Loading the model can take a while.
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, corpus)
+    loading.check_language(text_settings)
+    text_settings = loading.choose_tokenizer(text_settings, model_settings, corpus)
+    language = text_settings.language or loading.model_language(model_settings)
+    text_settings = replace(text_settings, language=language)
+    with loading.usage_errors():  # An invalid tokenizer is an error before the model is loaded.
+        text_settings.make_tokenizer()
 
     from elmo_cli.analysis.word_vectors import (
         Averaging,
@@ -177,7 +183,6 @@ def word_vectors(
         write = partial(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
-            tokenizer=tokenizer,
             settings=text_settings,
             averaging=averaging,
         )

@@ -1,0 +1,154 @@
+"""`elmo distribute --keep-columns`: a folder equals a file of `elmo embed`."""
+
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from commands import TINY, elmo
+from pyarrow import parquet
+
+from elmo_cli import open_activations
+from elmo_cli.distributed import column_types
+
+RUN = ("--engine", "none", "--part-size", "0.0002", "--model", TINY)
+Row = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enter an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def write_json(name: str, rows: list[Row]) -> None:
+    """Write JSON lines."""
+    Path(name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def assert_rows_equal_embed(source: str, *options: str) -> None:
+    """Assert that a folder in several parts has the columns, types and values of one file."""
+    options = ("--layers", "top", "--pooling", "mean", *options)
+    assert elmo("embed", source, "plain.parquet", "--model", TINY, *options).exit_code == 0
+    result = elmo("distribute", source, "out", *RUN, *options)
+    assert result.exit_code == 0, result.output
+    assert len(list(Path("out").glob("part-*"))) > 1
+    plain, found = parquet.read_table("plain.parquet"), parquet.read_table("out")
+    assert found.schema.remove_metadata() == plain.schema.remove_metadata()
+    for name in found.schema.names[:-1]:
+        assert found.column(name).to_pylist() == plain.column(name).to_pylist()
+    for part in Path("out").glob("part-*"):
+        assert parquet.read_schema(part).types == found.schema.types
+
+
+@pytest.mark.parametrize("kept", ["all", "day,index", "key"])
+def test_columns_of_parquet_are_those_of_embed(kept: str) -> None:
+    n = 60
+    columns = {
+        "id": pyarrow.array(range(n), pyarrow.int32()),
+        "text": pyarrow.array([f"a b {number}" for number in range(n)]),
+        "index": pyarrow.array([None] * (n - 1) + [3], pyarrow.int8()),
+        "day": pyarrow.array([datetime.date(2020, 1, 2), *[None] * (n - 1)]),
+        "price": pyarrow.array([decimal.Decimal("1.50"), *[None] * (n - 1)]),
+        "key": pyarrow.array(["x", "y"] * (n // 2)).dictionary_encode(),
+    }
+    parquet.write_table(pyarrow.table(columns), "in.parquet", row_group_size=7)
+    assert_rows_equal_embed("in.parquet", "--keep-columns", kept)
+
+
+@pytest.mark.parametrize("kept", ["all", "late,mixed"])
+@pytest.mark.parametrize("batch_rows", [1, 1024])
+def test_columns_of_json_have_one_type_in_all_parts(
+    kept: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_types, "_BATCH_ROWS", batch_rows)
+    rows: list[Row] = [
+        {"id": f"a{i}", "text": "a b " * 9, "number": i, "mixed": i, "late": None, "none": None}
+        | {"list": [], "object": {"a": i}}
+        for i in range(60)
+    ]
+    rows[50] |= {"mixed": "x", "number": 1.5, "late": True, "list": [1], "object": {"b": "c"}}
+    write_json("in.jsonl", rows)
+    assert_rows_equal_embed("in.jsonl", "--keep-columns", kept)
+
+
+def test_a_column_of_later_rows_is_in_all_parts() -> None:
+    rows: list[Row] = [{"text": "a b " * 9} for _ in range(60)]
+    write_json("in.jsonl", [*rows, {"text": "a", "year": 7, "key": "k"}])
+    assert elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code == 0
+    found = parquet.read_table("out")
+    assert found.column("year").to_pylist() == [None] * 60 + [7]
+    with open_activations("out") as opened:  # A kept column `key` is no id.
+        assert (opened.key(60), opened.sentence(60)) == (None, "a")
+
+
+def test_ids_have_one_type_in_all_parts() -> None:
+    rows: list[Row] = [{"id": i, "text": "a b " * 9} for i in range(60)]
+    rows[7]["text"] = 8
+    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors", "--overwrite")
+    for last, kind in ((59, int), (2**63, str), ("x", str)):
+        rows[59]["id"] = last
+        write_json("in.jsonl", rows)
+        assert elmo(*command).exit_code == 0
+        ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
+        assert parquet.read_table("out").column("id").to_pylist() == ids
+        with open_activations("out") as found:
+            assert (found.key(7), found.key(59)) == (None, str(last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "ids", "expected"),
+    [
+        (pyarrow.int8(), [1, -7], pyarrow.int64()),
+        (pyarrow.uint64(), [1, 2**63], pyarrow.uint64()),
+        (pyarrow.large_string(), ["a", "b"], pyarrow.string()),
+    ],
+)
+def test_ids_of_parquet_are_integers_or_texts(kind: Any, ids: list[Any], expected: Any) -> None:
+    table = pyarrow.table({"id": pyarrow.array(ids, kind), "text": ["a", "b"]})
+    parquet.write_table(table, "in.parquet")
+    assert elmo("distribute", "in.parquet", "out", *RUN).exit_code == 0
+    column = parquet.read_table("out").column("id")
+    assert (column.to_pylist(), column.type) == (ids, expected)
+
+
+def test_other_columns_are_refused_by_name() -> None:
+    write_json("in.jsonl", [{"text": "a", "x": 1, "y": 2}] * 3)
+    command = ("distribute", "in.jsonl", "out", *RUN)
+    assert elmo(*command, "--keep-columns", "x").exit_code == 0
+    assert elmo(*command, "--keep-columns", "x").exit_code == 0
+    for options, here in (((), "none"), (("--keep-columns", "y,x"), '["y", "x"]')):
+        result = elmo(*command, *options)
+        assert result.exit_code == 1
+        assert f'differs in keep_columns (["x"] there, {here} here)' in result.stderr
+    assert elmo(*command, "--overwrite", "--keep-columns", "y,x").exit_code == 0
+    assert parquet.read_schema("out/part-00000000.parquet").names[-3:] == ["y", "x", "activations"]
+
+
+def test_columns_need_an_input_with_columns() -> None:
+    Path("in.txt").write_text("a\n")
+    result = elmo("distribute", "in.txt", "out", *RUN, "--keep-columns", "all")
+    assert result.exit_code == 1
+    assert "Error: --keep-columns has no effect with text: it has no columns\n" in result.stderr
+    table = pyarrow.table({"text": ["a"], "x": [1]})
+    parquet.write_table(table, "in.parquet")
+    result = elmo("distribute", "in.parquet", "out", *RUN, "--keep-columns", "y")
+    assert "in.parquet: no column 'y'. The columns are 'text', 'x'." in result.stderr
+
+
+def test_a_folder_whose_ids_are_called_key_is_read() -> None:
+    write_json("in.jsonl", [{"id": f"a{i}", "text": "a b " * 9} for i in range(60)])
+    assert elmo("distribute", "in.jsonl", "out", *RUN).exit_code == 0
+    for path in [*Path("out").glob("part-*"), Path("out/_elmo/complete.parquet")]:
+        file = parquet.ParquetFile(path)
+        names = ["key" if name == "id" else name for name in file.schema_arrow.names]
+        metadata = {key: value for key, value in file.metadata.metadata.items() if b":" not in key}
+        table = file.read().rename_columns(names).replace_schema_metadata(metadata)
+        parquet.write_table(table, path)
+    with open_activations("out") as found:
+        assert [found.key(number) for number in (0, 59)] == ["a0", "a59"]
+        assert found.number_of("a30") == 30
+        assert found["a30"].shape == (3, 18, 32)
