@@ -34,7 +34,7 @@ from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles, content_sha256, hash_ahead
+from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -262,7 +262,6 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
     types = compute_types(settings.precision, choose_device(settings.device))
     batch_tokens = choose_batch_tokens(settings.batch_tokens, types.device.type)
     files = files or settings.find_files()
-    hash_ahead(files)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
     options = bilm.options

@@ -7,14 +7,12 @@ bilm-tf, NLPL and ELMoForManyLangs can be used unchanged.
 import hashlib
 import json
 import os
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from threading import Thread
 from typing import Final, Literal
 
 from elmo_cli.errors import MissingModelError, ModelError
@@ -167,42 +165,10 @@ def content_sha256(files: ModelFiles) -> str:
         paths += filter(Path.exists, map(files.weights.with_name, _OTHERS))
     elif options.char_cnn is None and files.vocabulary:
         paths.append(files.vocabulary)
-    digests = [_start_hashing(path).result() for path in paths]
+    digests = list(map(sha256, paths))
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def hash_ahead(files: ModelFiles) -> None:
-    """Start to hash the weights file in a thread, while the model loads.
-
-    `content_sha256` waits for the hash. Errors are raised there.
-    """
-    with suppress(OSError):
-        _start_hashing(files.weights)
-
-
-_hashes: dict[tuple[int, Path, int, int], Future[str]] = {}
-"""Hashes of this process, by its id, the path, the size and the time of the file."""
-
-
-def _start_hashing(path: Path) -> Future[str]:
-    """Return the hash of a file, which a thread computes once per size and time of the file."""
-    status = os.stat(path)
-    key = (os.getpid(), path, status.st_size, status.st_mtime_ns)
-    future = _hashes.get(key)
-    if future is None:
-        future = _hashes[key] = Future()
-        # Python does not wait for a daemon thread at its exit.
-        Thread(target=_hash, args=(path, future), daemon=True).start()
-    return future
-
-
-def _hash(path: Path, future: Future[str]) -> None:
-    try:
-        future.set_result(sha256(path))
-    except BaseException as error:
-        future.set_exception(error)
 
 
 def sha256(path: Path) -> str:

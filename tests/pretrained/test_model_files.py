@@ -1,4 +1,3 @@
-import hashlib
 import json
 import os
 import shutil
@@ -9,9 +8,8 @@ from conftest import GOLDEN
 from website import folder_with
 
 from elmo_cli.errors import ModelError
-from elmo_cli.pretrained import model_files
 from elmo_cli.pretrained.loading import describe_model, find_model
-from elmo_cli.pretrained.model_files import ModelFiles, content_sha256, hash_ahead
+from elmo_cli.pretrained.model_files import content_sha256
 
 
 @pytest.mark.parametrize(
@@ -105,36 +103,3 @@ def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "relu", folder)
     os.mkfifo(folder / "card.md")
     assert describe_model(str(folder))["card"] == []
-
-
-@pytest.fixture
-def copy_of_mini(tmp_path: Path) -> ModelFiles:
-    folder = find_model("mini").weights.parent
-    return find_model(shutil.copytree(folder, tmp_path / "model"))
-
-
-def test_hash_ahead_reads_the_weights_once(
-    copy_of_mini: ModelFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths: list[Path] = []
-
-    def sha256(path: Path) -> str:
-        paths.append(path)
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-
-    monkeypatch.setattr(model_files, "sha256", sha256)
-    hash_ahead(copy_of_mini)
-    expected = sha256(copy_of_mini.weights)
-    paths.clear()
-    assert content_sha256(copy_of_mini) == content_sha256(copy_of_mini) == expected
-    assert len(paths) <= 1
-
-
-def test_content_sha256_raises_the_error_of_hash_ahead(copy_of_mini: ModelFiles) -> None:
-    assert copy_of_mini.parsed_options  # It is read from the folder once.
-    copy_of_mini.weights.unlink()
-    hash_ahead(copy_of_mini)
-    copy_of_mini.weights.mkdir()
-    hash_ahead(copy_of_mini)
-    with pytest.raises(IsADirectoryError):
-        content_sha256(copy_of_mini)
