@@ -106,8 +106,7 @@ def train_model(
         run = _start_run(start, text, signature, folder, options, processes)
         stack.callback(run.close)
         saver = _Saver(run, signature.identity, folder, run_options.checkpoint_seconds)
-        if run.step == 0:
-            # Nothing else may be in the folder before the first checkpoint.
+        if run.step == 0:  # Nothing else may be in the folder before the first checkpoint.
             saver.save()
         report = None
         if processes.is_first:

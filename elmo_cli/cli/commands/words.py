@@ -178,13 +178,12 @@ def word_vectors(
             device=model_settings.device,
         )
     else:
-        averaging = Averaging(layers, min_count, at_most)
         embedder = loading.load_embedder(model_settings)
         write = partial(
             write_average_vectors,
             *(embedder, corpus, output, words_file),
             settings=text_settings,
-            averaging=averaging,
+            averaging=Averaging(layers, min_count, at_most),
         )
     with progress_bar(" words" if corpus is None else " tokens") as bar:
         n_words = write(overwrite=overwrite, on_progress=bar.update)
