@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.embed_file import Summary, embed_file
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors import ModelError
 from elmo_cli.inference.changed_weights import fingerprint
@@ -41,6 +40,8 @@ from elmo_cli.text.tokenizers import make_tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from elmo_cli.embed_file import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -434,9 +435,9 @@ class ElmoEmbedder:
         rows: str = "sentences",
         keep_columns: Sequence[str] = (),
         overwrite: bool = False,
-        on_progress: Callable[[Summary], object] = lambda summary: None,
+        on_progress: "Callable[[Summary], object]" = lambda summary: None,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> Summary:
+    ) -> "Summary":
         """Embed a text file, one sentence per line, or FASTA into HDF5 or another format.
 
         A run that was interrupted resumes from its last checkpoint when it is called again. A
@@ -480,6 +481,8 @@ class ElmoEmbedder:
             ElmoError: The input cannot be read or the output cannot be written.
             StoppedError: `should_stop` returned True.
         """
+        from elmo_cli.embed_file import embed_file  # Importing the writers takes 30 ms.
+
         default = "whitespace"
         if find_format(input_file, input_format).has_tokens:
             tokenizer = tokenizer or default
