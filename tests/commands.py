@@ -2,11 +2,13 @@
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 from conftest import GOLDEN
 
@@ -29,6 +31,20 @@ class Terminal(io.StringIO):
 def elmo(*arguments: str | Path, stdin: str | bytes | None = None) -> Result:
     """Run `elmo ARGUMENTS` in this process."""
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def run_r(code: str) -> str:
+    """Run code in R, and return what it prints. Skip the test where there is no R."""
+    if shutil.which("Rscript") is None:
+        pytest.skip("needs R")
+    return subprocess.run(
+        ["Rscript", "--vanilla", "-e", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
+    ).stdout
 
 
 def start_elmo(*arguments: str | Path, **settings: Any) -> subprocess.Popen[bytes]:

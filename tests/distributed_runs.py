@@ -1,7 +1,7 @@
 """Commands and comparisons for tests of `elmo distribute`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from subprocess import Popen
 
@@ -9,6 +9,34 @@ from commands import TINY, elmo
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
+from elmo_cli.distributed.part import PartResult
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.run import run_parts
+from elmo_cli.outputs.folder import Folder
+from elmo_cli.outputs.plan_file import Part
+from elmo_cli.settings import ModelSettings
+
+ZERO = CorpusSettings(ModelSettings(str(TINY)))
+WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
+
+
+def distribute(
+    settings: CorpusSettings = ZERO,
+    before_part: Callable[[Part], object] = lambda part: None,
+    *,
+    overwrite: bool = False,
+    location: str = "out",
+) -> None:
+    """Run `elmo distribute` in this process, with something else before each part."""
+
+    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
+        for part in parts:
+            before_part(part)
+            yield embed(part)
+
+    there = Folder(location)
+    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002, overwrite=overwrite)
+    run_parts(there, plan, settings, engine)
 
 
 def parts_there() -> dict[str, int]:

@@ -4,6 +4,7 @@ It shares no line with the package, and works on the arrays of a weights file by
 their bilm-tf names. Options are the content of an options.json.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -223,6 +224,20 @@ def sentence_scores(
         forward.append(log_probabilities(top[i, :size], weight, bias)[ids[i + 1]])
         backward.append(log_probabilities(top[i + 1, size:], weight, bias)[ids[i]])
     return forward, backward
+
+
+def model_scores(
+    folder: Path, sentence: Sequence[str], words: Sequence[str], state: State | None = None
+) -> tuple[tuple[list[float], list[float]], State]:
+    """Return the scores of a sentence by the model in a folder, and the states at its end.
+
+    The scores are the log probabilities of `sentence_scores`; `state` is as in `bilm`.
+    """
+    options = json.loads((folder / "options.json").read_text())
+    softmax = read_arrays(folder / "softmax.hdf5")
+    layers, ended = bilm(sentence, options, read_arrays(folder / "weights.hdf5"), words, state)
+    weight, bias = softmax["softmax/W"], softmax["softmax/b"]
+    return sentence_scores(sentence, layers[-1], weight, bias, words), ended
 
 
 # ELMo

@@ -1,13 +1,11 @@
 """Tables of surprisal, joined with their stimuli by the readers that people use."""
 
 import csv
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import elmo
+from commands import elmo, run_r
 
 TEXTS = [
     *("the cat sat", 'the "cat" sat', '" the "', "the NA cat", "None null", "the\tcat", "the\ncat"),
@@ -46,8 +44,6 @@ def join_with_duckdb(stimuli: Path, table: Path) -> Counts:
 
 
 def join_with_r(stimuli: Path, table: Path) -> Counts:
-    if shutil.which("Rscript") is None:
-        pytest.skip("needs R")
     read = "read.csv" if table.suffix == ".csv" else "read.delim"
     code = (
         f"joined <- merge(read.csv('{stimuli}'), {read}('{table}'), by = 'id')\n"
@@ -55,15 +51,7 @@ def join_with_r(stimuli: Path, table: Path) -> Counts:
         "counts <- aggregate(surprisal ~ id + condition, joined, length)\n"
         "write.csv(counts, row.names = FALSE)\n"
     )
-    result = subprocess.run(
-        ["Rscript", "--vanilla", "-e", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
-    )
-    _, *rows = csv.reader(result.stdout.splitlines())
+    _, *rows = csv.reader(run_r(code).splitlines())
     return {(name, int(group)): int(n) for name, group, n in rows}
 
 

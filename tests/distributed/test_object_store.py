@@ -1,27 +1,26 @@
 """Runs on a store without renames, links and locks, as object stores are."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed_runs
 import pytest
 from commands import TINY, elmo
+from distributed_runs import WARM, ZERO
 from numpy.testing import assert_allclose
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
-from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.run import run_parts
+from elmo_cli.distributed.plan import open_plan
 from elmo_cli.errors import OutputError
 from elmo_cli.outputs import folder as module
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.plan_file import Part
-from elmo_cli.settings import ModelSettings
 
 OUT = "memory://bucket/out"
-ZERO = CorpusSettings(ModelSettings(str(TINY)))
-WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
+distribute = partial(distributed_runs.distribute, location=OUT)
 
 
 @pytest.fixture(autouse=True)
@@ -41,24 +40,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     found.store.clear()
     found.pseudo_dirs[:] = [""]
-
-
-def distribute(
-    settings: CorpusSettings = ZERO,
-    before_part: Callable[[Part], object] = lambda part: None,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Run `elmo distribute` on the store, with something else before each part."""
-
-    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
-        for part in parts:
-            before_part(part)
-            yield embed(part)
-
-    there = Folder(OUT)
-    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002, overwrite=overwrite)
-    run_parts(there, plan, settings, engine)
 
 
 def assert_has(state: str) -> None:

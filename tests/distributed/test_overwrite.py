@@ -9,23 +9,20 @@ from pathlib import Path
 
 import pytest
 from commands import TINY, elmo
-from distributed_runs import assert_equal_to_embed, parts_there
+from distributed_runs import WARM, ZERO, assert_equal_to_embed, distribute, parts_there
 
 from elmo_cli import open_activations
 from elmo_cli.distributed import finish
 from elmo_cli.distributed.part import PartResult, embed_part, key_of
-from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.run import run_parts
 from elmo_cli.errors import InputError, OtherInputError, OutputError
 from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.parts import find_done
 from elmo_cli.outputs.plan_file import PLAN, SEAL, Part, read_plan, read_seal
-from elmo_cli.settings import ModelSettings
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 RUN = ("distribute", "text.txt", "out", "--engine", "none", "--part-size", "0.002", "--model", TINY)
-ZERO = CorpusSettings(ModelSettings(str(TINY)))
-WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 AGAIN = "Give the `elmo distribute` command of the folder again"
 
 
@@ -35,24 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text(LINES)
     return tmp_path
-
-
-def distribute(
-    settings: CorpusSettings = ZERO,
-    before_part: Callable[[Part], object] = lambda part: None,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Run `elmo distribute` in this process, with something else before each part."""
-
-    def engine(parts: Sequence[Part], embed: Callable[..., PartResult]) -> Iterator[PartResult]:
-        for part in parts:
-            before_part(part)
-            yield embed(part)
-
-    there = Folder("out")
-    plan = open_plan(there, ("text.txt",), settings, part_mb=0.002, overwrite=overwrite)
-    run_parts(there, plan, settings, engine)
 
 
 def at_part(number: int, action: Callable[[], object]) -> Callable[[Part], None]:

@@ -1,6 +1,5 @@
 """Minimal pairs in both forms, compared with the slow reference."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,13 +46,7 @@ def row_of(identifier: object, label: object, text: str, **columns: object) -> R
 
 def expected_bits(folder: Path, tokens: list[str]) -> list[float]:
     """Return the reference's surprisals of a sentence with its boundary, forward and backward."""
-    options = json.loads((folder / "options.json").read_text())
-    arrays = reference.read_arrays(folder / "weights.hdf5")
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
-    layers, _ = reference.bilm(tokens, options, arrays, WORDS)
-    scores = reference.sentence_scores(
-        tokens, layers[-1], softmax["softmax/W"], softmax["softmax/b"], WORDS
-    )
+    scores, _ = reference.model_scores(folder, tokens, WORDS)
     return [-sum(values) / np.log(2) for values in scores]
 
 

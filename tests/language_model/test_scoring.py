@@ -1,4 +1,3 @@
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,22 +48,15 @@ def expected_scores(
     folder: Path, sentences: Sequence[Sequence[str]], *, carry: bool = False
 ) -> list[tuple[list[float], list[float]]]:
     """Return the scores of the slow reference, for carried state with one sentence per batch."""
-    options = json.loads((folder / "options.json").read_text())
-    arrays = reference.read_arrays(folder / "weights.hdf5")
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
     state = None
     scores: list[tuple[list[float], list[float]]] = []
     for sentence in sentences:
         if not sentence:
             scores.append(([], []))
             continue
-        layers, ended = reference.bilm(sentence, options, arrays, WORDS, state)
+        values, ended = reference.model_scores(folder, sentence, WORDS, state)
         state = ended if carry else None
-        scores.append(
-            reference.sentence_scores(
-                sentence, layers[-1], softmax["softmax/W"], softmax["softmax/b"], WORDS
-            )
-        )
+        scores.append(values)
     return scores
 
 

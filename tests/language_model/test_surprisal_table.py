@@ -1,6 +1,5 @@
 """Rows of tokens, words and regions, compared with the slow reference."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,13 +50,7 @@ def record_of(words: Sequence[Sequence[str]], mark: str) -> Record:
 
 def expected_bits(folder: Path, tokens: list[str]) -> tuple[list[float], list[float]]:
     """Return the reference's surprisals of the tokens of a sentence, forward and backward."""
-    options = json.loads((folder / "options.json").read_text())
-    arrays = reference.read_arrays(folder / "weights.hdf5")
-    softmax = reference.read_arrays(folder / "softmax.hdf5")
-    layers, _ = reference.bilm(tokens, options, arrays, WORDS)
-    scores = reference.sentence_scores(
-        tokens, layers[-1], softmax["softmax/W"], softmax["softmax/b"], WORDS
-    )
+    scores, _ = reference.model_scores(folder, tokens, WORDS)
     forward, backward = (-np.array(values) / np.log(2) for values in scores)
     return forward[:-1].tolist(), backward[1:].tolist()
 

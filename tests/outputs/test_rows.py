@@ -4,13 +4,12 @@ import csv
 import io
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_r
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,21 +87,12 @@ READERS: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
-@pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R")
 @pytest.mark.parametrize(("row_format", "read"), [("csv", "read.csv"), ("tsv", "read.delim")])
 def test_r_gives_every_row_and_token(row_format: str, read: str, tmp_path: Path) -> None:
     path = tmp_path / f"rows.{row_format}"
     path.write_text(table(["the", *HARD], row_format), encoding="utf-8", newline="")
     code = f"for (t in {read}('{path}')$token) cat(utf8ToInt(t), '\\n')"
-    result = subprocess.run(
-        ["Rscript", "--vanilla", "-e", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
-    )
-    found = ["".join(map(chr, map(int, line.split()))) for line in result.stdout.splitlines()]
+    found = ["".join(map(chr, map(int, line.split()))) for line in run_r(code).splitlines()]
     # R reads every line end in a text as a line feed.
     assert found == [re.sub("\r\n?", "\n", token) for token in ["the", *HARD]]
 
