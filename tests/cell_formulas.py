@@ -14,7 +14,7 @@ from elmo_cli.compiled.kernels import find_kernel
 Array = NDArray[np.float64]
 _HERE = torch.backends.cpu.get_cpu_capability()
 PROCESSORS = (
-    () if not find_kernel("step") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
+    () if not find_kernel("step_float32") else ("AVX2", "AVX512") if _HERE == "AVX512" else (_HERE,)
 )
 """The kinds of processor that this one can be taken for; none without kernels."""
 WAYS = (*PROCESSORS, "NONE")

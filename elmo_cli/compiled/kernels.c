@@ -289,13 +289,10 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 }
 #include "kernels_product.h"
 
-#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
-#include "kernels_tiles.h"
-#endif
 #endif
 
 /* Whole step of n nodes: the product of the hidden states, (n, hidden_dim), and the work of NEXT_CELLS, while
- * the sums are in the cache of a core.
+ * the sums are in the cache of a core. kernels_step_tiles.h has the step in bfloat16.
  *
  * Gates are in blocks of BLOCK values of each gate, (blocks, 4, BLOCK), with zeros to fill the last block. The
  * other fields are as in `struct cells`. */
@@ -309,11 +306,11 @@ struct step {
     float *new_cells, *out;
 };
 
-/* Return the gates of a node, or the cells before the step, from its cell `first`. */
-static inline const float *step_gates(const struct step *s, int64_t node, int64_t first)
+/* Return the index of the input gates of a node, or its cells before the step, from its cell `first`. */
+static inline int64_t step_gates(const struct step *s, int64_t node, int64_t first)
 {
     const int64_t width = (s->dim + BLOCK - 1) / BLOCK * BLOCK;
-    return s->input_gates + 4 * (width * (s->input_rows ? s->input_rows[node] : node) + first);
+    return 4 * (width * (s->input_rows ? s->input_rows[node] : node) + first);
 }
 static inline const float *step_cells(const struct step *s, int64_t node, int64_t first)
 {
@@ -324,7 +321,7 @@ static inline const float *step_cells(const struct step *s, int64_t node, int64_
 static inline __attribute__((always_inline)) void next_cells(
     const struct step *s, int64_t node, int64_t first, int count, const float *hidden_gates)
 {
-    const float *a = step_gates(s, node, first), *b = hidden_gates;
+    const float *a = s->input_gates + step_gates(s, node, first), *b = hidden_gates;
     const float *before = step_cells(s, node, first), clip = s->clip;
     float *after = s->new_cells + s->dim * node + first, *out = s->out + s->dim * node + first;
     #pragma omp simd
@@ -340,7 +337,7 @@ static inline void step_rows(const struct step *s, int64_t first, int64_t row, i
 {
     const int64_t depth = s->hidden_dim, count = least(BLOCK, s->dim - first);
     for (int64_t node = row; node < row + n_rows; node++) { /* Prefetch what is used after the product. */
-        EACH(gate, 4) __builtin_prefetch(step_gates(s, node, first) + gate * BLOCK);
+        EACH(gate, 4) __builtin_prefetch(s->input_gates + step_gates(s, node, first) + gate * BLOCK);
         __builtin_prefetch(step_cells(s, node, first));
         __builtin_prefetch(s->new_cells + s->dim * node + first);
         __builtin_prefetch(s->out + s->dim * node + first);
@@ -362,11 +359,18 @@ static inline void step_rows(const struct step *s, int64_t first, int64_t row, i
             next_cells(s, row + r, first, count, sums + 4 * BLOCK * r);
 }
 
-void step(const struct step *s)
+void step_float32(const struct step *s)
 {
     EACH_OF_SHARE(i, (s->dim + BLOCK - 1) / BLOCK)
         for (int64_t row = 0; row < s->n; row += ROWS)
             step_rows(s, i * BLOCK, row, least(ROWS, s->n - row));
 }
+
+#ifdef __AVX512F__
+#if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
+#include "kernels_tiles.h"
+#include "kernels_step_tiles.h"
+#endif
+#endif
 
 #include "kernels_training.h"

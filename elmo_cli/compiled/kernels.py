@@ -41,6 +41,16 @@ def processor_has(instructions: str) -> bool:
     return function is not None and bool(function())
 
 
+def has_tiles() -> bool:
+    """Return whether the functions for AMX were compiled, and this process may use its tiles."""
+    return find_kernel("product_bfloat16_tiles") is not None and _request_tiles()
+
+
+@cache
+def _request_tiles() -> bool:
+    return processor_has("amx_tile") and bool(torch.cpu._init_amx())
+
+
 @cache
 def _load_function(
     name: str, types: tuple[type | torch.dtype, ...], processor: str

@@ -1,13 +1,18 @@
 """Linear layers with constant weights, in C where the functions were compiled, else in torch."""
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import Kernel, find_kernel, processor_has, read_constant
+from elmo_cli.compiled.kernels import (
+    Kernel,
+    find_kernel,
+    has_tiles,
+    processor_has,
+    read_constant,
+)
 
 
 class Linear:
@@ -40,8 +45,11 @@ class CompiledLinear(Linear):
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
         """Pack the weights into panels, in the order in which C reads them."""
         self.n_outputs, self._n_inputs = weight.shape
-        panel, unit = read_constant("panel"), 4 // weight.dtype.itemsize
-        tile = 1 if weight.dtype == torch.float32 else read_constant("tile")
+        unit, tile = 4 // weight.dtype.itemsize, 1
+        panel = read_constant("panel")
+        if weight.dtype == torch.bfloat16:
+            tile = read_constant("tile")
+            panel = read_constant("tiles_panel") if has_tiles() else panel
         missing, self._padding = -len(weight) % panel, -weight.shape[1] % (unit * tile)
         if missing or self._padding:
             weight = functional.pad(weight, (0, self._padding, 0, missing))
@@ -84,11 +92,5 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
     """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
-    tiles = "_tiles" if dtype == torch.bfloat16 and _has_tiles() else ""
+    tiles = "_tiles" if dtype == torch.bfloat16 and has_tiles() else ""
     return find_kernel(f"product_{dtype}{tiles}", int, int, int, dtype, dtype, dtype, dtype)
-
-
-@cache
-def _has_tiles() -> bool:
-    """Request the AMX tiles of the processor. Return whether this process may use them."""
-    return processor_has("amx_tile") and bool(torch.cpu._init_amx())

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.compiled.kernels import Kernel, find_kernel, read_constant
+from elmo_cli.compiled.kernels import Kernel, find_kernel, has_tiles, read_constant
 from elmo_cli.compiled.linear import CompiledLinear, Linear
 from elmo_cli.inference.precision import ComputeTypes, prepare_linear
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
@@ -121,14 +121,15 @@ class TableRows(NamedTuple):
 class FastLstm:
     """LSTM layer in one direction, prepared for inference on a device, in a precision.
 
-    In float32, a kernel computes whole steps, so that the gates are still in a core's cache when
-    they become cells. For this the gates are arranged in blocks: see `_to_blocks`.
+    In float32, and in bfloat16 with AMX, a kernel computes whole steps, so that the gates are still
+    in a core's cache when they become cells. For this the gates are arranged in blocks: see
+    `_to_blocks`.
     """
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
         """Copy the weights of a layer."""
         self._types = types
-        self._dim = lstm.options.dim
+        self._dim, self._hidden_dim = lstm.options.dim, lstm.options.projection_dim
         self._cell_clip = lstm.options.cell_clip or math.inf
         self._proj_clip = lstm.options.proj_clip or math.inf
         self._output, self._project = types.values, None
@@ -154,9 +155,8 @@ class FastLstm:
         gates = values, torch.int64, values
         name = f"cells_{values}_to_{self._output}"
         self._next_cells = find_kernel(name, int, int, *gates, *_CELLS, self._output)
-        if self._types[1:] == 3 * (_FLOAT,):
-            gates = _FLOAT, torch.int64, _FLOAT
-            self._step = find_kernel("step", int, int, int, *gates, _FLOAT, *_CELLS, _FLOAT)
+        if self._types[1:] == 3 * (values,):
+            self._step = _find_step(values, self._hidden_dim)
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
         """Make the layer for the gates from weights, (4 D, P), and a bias, (4 D,), in float32."""
@@ -168,22 +168,24 @@ class FastLstm:
         return prepare_linear(arrange(weight), bias, self._types.gate_weights, self._types.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without kernels and blocks, which depend on the processor."""
+        """Return the state without kernels, blocks and panels, which depend on the processor."""
         state = {**vars(self), "_step": None, "_next_cells": None}
-        if self._step is not None:
-            for name in ("input_gates", "hidden_gates"):
-                weight, bias = cast(CompiledLinear, state[name]).unpack()
-                bias = None if bias is None else _from_blocks(bias, self._dim)
-                state[name] = Linear(_from_blocks(weight, self._dim), bias)
+        for name in ("input_gates", "hidden_gates"):
+            if isinstance(layer := state[name], CompiledLinear):
+                weight, bias = layer.unpack()
+                if self._step is not None:
+                    weight = _from_blocks(weight, self._dim)
+                    bias = None if bias is None else _from_blocks(bias, self._dim)
+                state[name] = Linear(weight, bias)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Prepare the layer for this processor."""
         vars(self).update(state)
         self._find_kernels()
-        if self._step is not None:
-            self.input_gates = self._prepare_gates(self.input_gates.weight, self.input_gates.bias)
-            self.hidden_gates = self._prepare_gates(self.hidden_gates.weight, None)
+        for name in ("input_gates", "hidden_gates"):
+            if type(layer := state[name]) is Linear:
+                setattr(self, name, self._prepare_gates(layer.weight, layer.bias))
 
     def run(
         self, input_gates: Iterator[TableRows], trie: Trie, state: LstmState
@@ -249,6 +251,17 @@ class FastLstm:
         torch.mul(cells.values(), f.sigmoid_(), out=after)
         after.addcmul_(i.sigmoid_(), j.tanh_()).clamp_(-self._cell_clip, self._cell_clip)
         out.copy_(after.tanh().mul_(o.sigmoid_()))
+
+
+def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
+    """Return the function in C for whole steps in a data type, or None."""
+    name = f"step_{dtype}"
+    if dtype == torch.bfloat16:
+        if not has_tiles() or hidden_dim % (2 * read_constant("tile")):
+            return None
+        name += "_tiles"
+    gates = dtype, torch.int64, dtype
+    return find_kernel(name, int, int, int, *gates, dtype, *_CELLS, dtype)
 
 
 def _to_blocks(values: Tensor) -> Tensor:

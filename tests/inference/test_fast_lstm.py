@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import random_tensor
+from strategies import random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference.fast_lstm import FastLstm, TableRows
+from elmo_cli.inference.fast_lstm import FastLstm, TableRows, _from_blocks
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm
 from elmo_cli.model.options import LstmOptions
@@ -29,8 +29,11 @@ TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
 WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
 """The functions in C that each way of taking a step does without."""
 needs_kernels = pytest.mark.skipif(
-    kernels.find_kernel("step") is None, reason="needs a C compiler when installed, on Linux"
+    kernels.find_kernel("step_float32") is None,
+    reason="needs a C compiler when installed, on Linux",
 )
+
+needs_tiles = pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
 
 
 def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
@@ -157,6 +160,51 @@ def test_a_step_follows_the_formulas(
     assert_allclose(double(out), projected, atol=5e-6)
 
 
+@needs_tiles
+@given(
+    n=st.integers(1, 100),
+    dim=st.integers(1, 50),
+    width=st.sampled_from([32, 64, 1056]),
+    clip=st.sampled_from([None, 3.0, 0.1]),
+    in_table=st.booleans(),
+    spread=st.sampled_from([0.01, 1, 40]),
+    seed=seeds,
+)
+def test_a_step_by_tiles_follows_the_formulas(
+    n: int, dim: int, width: int, clip: float | None, in_table: bool, spread: float, seed: int
+) -> None:
+    made = lstm(dim, width, clip, seed)
+    layer = prepared(made, SHORT, SHORT, "step")
+    n_rows = n + 3
+    gates = spread * random_tensor(n_rows, layer.input_gates.n_outputs, seed=seed + 1)
+    gates, hidden = gates.to(SHORT), random_tensor(n, width, seed=seed + 2).to(SHORT)
+    cells = random_tensor(n_rows, dim, seed=seed + 3)
+    tokens = (5 * torch.arange(n)) % n_rows if in_table else torch.arange(n)
+    parents = torch.arange(n).flip(0)
+
+    after, out = outputs(n, dim, SHORT)
+    table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
+    layer.compute_step(table, hidden, TableRows(cells, parents), after, out)
+
+    input_gates = _from_blocks(gates[tokens].t(), dim).t()
+    summed = double(input_gates) + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
+    expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
+    assert_allclose(double(after), expected, atol=1e-5)
+    assert_allclose(double(out), projected, atol=1e-5, rtol=2**-8)
+
+
+@needs_tiles
+def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
+    layer = prepared(lstm(20, 32), SHORT, SHORT, "step")
+    gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
+    gates[1, 0], gates[2, 17] = torch.nan, torch.inf
+    after, out = outputs(3, 20, SHORT)
+    before = TableRows(torch.zeros(3, 20), torch.arange(3))
+    layer.compute_step(TableRows(gates, None), torch.zeros(3, 32, dtype=SHORT), before, after, out)
+    assert after.isnan().nonzero().tolist() == out.isnan().nonzero().tolist() == [[1, 0]]
+    assert_allclose(after[2, 1], 0.5, atol=1e-5)
+
+
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
     """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
@@ -173,12 +221,17 @@ def test_small_values_keep_their_digits() -> None:
 
 @needs_kernels
 @pytest.mark.parametrize(
-    ("way", "types"), [*(("cells", types) for types in TYPES), ("step", (FLOAT, FLOAT))]
+    ("way", "types"),
+    [
+        *(("cells", types) for types in TYPES),
+        ("step", (FLOAT, FLOAT)),
+        pytest.param("step", (SHORT, SHORT), marks=needs_tiles),
+    ],
 )
 def test_a_node_does_not_depend_on_others_or_threads(
     way: str, types: tuple[torch.dtype, torch.dtype]
 ) -> None:
-    n, dim, width = 23, 80, 40
+    n, dim, width = 75, 80, 64
     layer = prepared(lstm(dim, width), *types, way)
     # Alone, a row of torch's own product is not what it is among others; of zeros it is.
     hidden = random_tensor(n, width) if way == "step" else torch.zeros(n, width)
@@ -222,7 +275,7 @@ def test_a_library_of_another_source_is_not_used(
     def found() -> object:
         kernels._load_library.cache_clear()
         kernels._load_function.cache_clear()
-        return kernels.find_kernel("step")
+        return kernels.find_kernel("step_float32")
 
     try:
         assert found() is not None

@@ -15,6 +15,7 @@ from strategies import random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import linear
+from elmo_cli.compiled.kernels import has_tiles
 from elmo_cli.compiled.linear import CompiledLinear, Linear, find_product, make_linear
 from elmo_cli.inference import int8
 from elmo_cli.inference.int8 import Int8Linear
@@ -45,7 +46,7 @@ def products(
     return Product(inputs, random_tensor(n_outputs, n, seed=seed), bias)
 
 
-BFLOAT16_WAYS = (False, True) if linear._has_tiles() else (False,)
+BFLOAT16_WAYS = (False, True) if has_tiles() else (False,)
 """Without AMX and, where the processor has it, with it."""
 
 
@@ -69,7 +70,7 @@ def test_a_product_in_c_equals_float64(
     bias = torch.zeros(1) if given_bias is None else given_bias
     some = slice(len(inputs) // 2, len(inputs) // 2 + 4)
     with processor(name), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "_has_tiles", lambda: with_tiles)
+        patch.setattr(linear, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
         found, alone = multiply(inputs), multiply(inputs[some])
     assert found.dtype == dtype

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from strategies import make_model, small_architecture
 from torch import Tensor
 
+from elmo_cli.compiled import kernels
 from elmo_cli.errors import InputError
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.inference.precision import compute_types
@@ -32,7 +33,7 @@ def make(
     folder: Path, precision: Any, initial_state: InitialState = "zero", **lstm: Any
 ) -> SentenceEncoder:
     """Make the encoder of a random model, whose layers have odd sizes."""
-    content = small_architecture(dim=21, projection_dim=7, **lstm)
+    content = small_architecture(**{"dim": 21, "projection_dim": 7, **lstm})
     content["char_cnn"]["activation"] = "tanh"
     types = compute_types(precision, torch.device("cpu"))
     return make_encoder(load_bilm(make_model(content, 1, folder)), types, initial_state)
@@ -96,6 +97,18 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
     assert_allclose(layers.float(), expected.float(), atol=tolerance)
     if precision == "float32" and {source, target} <= {*PROCESSORS}:
         assert torch.equal(layers, expected)
+
+
+@pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
+@pytest.mark.parametrize("has_tiles", [True, False])
+def test_a_bfloat16_pickle_can_go_to_a_processor_with_or_without_amx(
+    has_tiles: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: has_tiles)
+    encoder = make(tmp_path, "bfloat16", projection_dim=32)
+    expected, content = run(encoder), pickle.dumps(encoder)
+    monkeypatch.setattr(kernels, "_request_tiles", lambda: not has_tiles)
+    assert_allclose(run(pickle.loads(content)).float(), expected.float(), atol=0.05)
 
 
 @needs_int8
