@@ -33,8 +33,9 @@ from elmo_cli.inference.selection import apply_selection, empty_activations
 from elmo_cli.inference.sentence_encoder import SentenceEncoder, make_encoder
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.options import ModelOptions
+from elmo_cli.pretrained.content_hash import content_sha256
 from elmo_cli.pretrained.loading import load_bilm
-from elmo_cli.pretrained.model_files import ModelFiles, content_sha256
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.settings import (
     DEFAULT_BATCH_SIZE,
     InitialState,

@@ -7,7 +7,8 @@
 enum { TANH_SIZE = 32 };
 #define TANH_SCALE 4.5f
 
-/* Coefficients of polynomials: row i has those of d^i. Column j is for tanh((j + d) / TANH_SCALE), |d| <= 1/2. */
+/* Cubic polynomials for tanh((j + d) / TANH_SCALE) where |d| <= 1/2. Row i has the coefficients of d^i, column j those
+ * for j. */
 struct tanh_table {
     float coefficients[4][TANH_SIZE];
 };
@@ -79,7 +80,7 @@ TILES_INLINE void finish_cells(const void *work, struct group *group)
 TILES void step_bfloat16_tiles(const struct step *s)
 {
     const int64_t n = s->n, n_units = s->hidden_dim / 2, n_panels = 4 * BLOCK / T_PANEL;
-    float sums[2][GROUP * 4 * BLOCK]; /* of the group before and of this one, in turns */
+    float sums[2][GROUP * 4 * BLOCK]; /* The previous group and this one use them in turns. */
     struct between between = plan_between(n, n_units, n_panels);
     struct tiles_step work = {.step = s};
     int turn = 0;

@@ -20,7 +20,7 @@ const int64_t tiles_panel = T_PANEL;
 /* Rows whose sums are known. Those from `row` to `end` have to be finished. */
 struct group {
     int64_t row, end, output; /* `output` is the first output, or the first cell of a step. */
-    const float *sums;        /* sums of `row`, with those of the next rows behind them */
+    const float *sums;        /* sums of `row`, then of the next rows */
 };
 
 /* Function that computes the results of one row from its sums, and moves on to the next row. */
@@ -130,7 +130,7 @@ TILES void product_bfloat16_tiles(const struct product *s)
         return;
     const int64_t n_units = s->n_units, n_panels = (s->out_dim + T_PANEL - 1) / T_PANEL;
     const int64_t slice = rows_at_once(s->n, n_panels), n_slices = (s->n + slice - 1) / slice;
-    float sums[2][GROUP * T_PANEL]; /* of the group before and of this one, in turns */
+    float sums[2][GROUP * T_PANEL]; /* The previous group and this one use them in turns. */
     struct between between = plan_between(least(slice, s->n), n_units, 1);
     int turn = 0;
     configure_tiles(s->n);

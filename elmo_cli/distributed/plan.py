@@ -23,8 +23,8 @@ from elmo_cli.outputs.folder import Folder
 from elmo_cli.outputs.formats import DTYPES, KEYS
 from elmo_cli.outputs.plan_file import Plan, next_subfolder, plan_name, read_plan
 from elmo_cli.outputs.writer import differences
+from elmo_cli.pretrained.content_hash import content_sha256
 from elmo_cli.pretrained.loading import default_model
-from elmo_cli.pretrained.model_files import content_sha256
 from elmo_cli.pretrained.registry import published_model
 from elmo_cli.settings import ModelSettings, Selection, TextSettings
 from elmo_cli.version import __version__

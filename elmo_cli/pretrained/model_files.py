@@ -17,7 +17,6 @@ from typing import Final, Literal
 
 from elmo_cli.errors import MissingModelError, ModelError
 from elmo_cli.model.options import (
-    ManyLangsOptions,
     ModelOptions,
     TrainedWith,
     read_options_and_training,
@@ -35,7 +34,8 @@ _MAX_HEADER_BYTES: Final = 100_000_000
 """Maximum size of the header of a safetensors file, as its package has it."""
 TOKEN_ENCODER: Final = "token_embedder.pkl"
 """File next to encoder.pkl in a model of ELMoForManyLangs."""
-_OTHERS: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
+MANY_LANGS_FILES: Final = (TOKEN_ENCODER, "char.dic", "word.dic")
+"""Files next to the weights of a model of ELMoForManyLangs."""
 
 _PATTERNS = {
     "options": ("options.json", "*options*.json", "config.json"),
@@ -129,7 +129,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     vocabulary, softmax = only_file(folder, "vocabulary"), only_file(folder, "softmax")
     others = [path for path in (vocabulary, softmax) if path is not None]
     if by_role["weights"][0].suffix == ".pkl":
-        others += [folder / name for name in _OTHERS if os.path.exists(folder / name)]
+        others += [folder / name for name in MANY_LANGS_FILES if os.path.exists(folder / name)]
     for path in chain.from_iterable([*by_role.values(), others]):
         if not path.is_file():  # A named pipe would never end, nor would a device.
             raise ModelError(f"{path}: expected a regular file, found another kind.")
@@ -151,24 +151,6 @@ def has_tensor(path: Path, name: str) -> bool:
         with h5py.File(path, "r") as file:
             return name in file
     return False
-
-
-def content_sha256(files: ModelFiles) -> str:
-    """Return the SHA-256, in hexadecimal, of all tensors and words that a model computes with.
-
-    For character models it is the hash of the weights file. For other models it covers the hashes
-    of the weights, the vocabulary, and the other files of ELMoForManyLangs. It excludes the
-    options, which outputs record separately.
-    """
-    options, paths = files.parsed_options, [files.weights]
-    if isinstance(options, ManyLangsOptions):
-        paths += filter(Path.exists, map(files.weights.with_name, _OTHERS))
-    elif options.char_cnn is None and files.vocabulary:
-        paths.append(files.vocabulary)
-    digests = list(map(sha256, paths))
-    if len(digests) == 1:
-        return digests[0]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeGuard
 
 from elmo_cli.errors import InputError, MissingInputError, missing_if
-from elmo_cli.pretrained.model_files import content_sha256
+from elmo_cli.pretrained.content_hash import content_sha256
 from elmo_cli.training.corpus import TrainingText
 from elmo_cli.training.start import Start
 

@@ -101,7 +101,7 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
 
 @pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")
 @pytest.mark.parametrize("has_tiles", [True, False])
-def test_a_bfloat16_pickle_can_go_to_a_processor_with_or_without_amx(
+def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
     has_tiles: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "_request_tiles", lambda: has_tiles)
