@@ -21,6 +21,13 @@ void run(void (*work)(void *), void *arguments) { GOMP_parallel(work, arguments,
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Limit a value to [-clip, clip]. A value that is not a number remains. */
+static inline float limit(float value, float clip)
+{
+    value = value > clip ? clip : value;
+    return value < -clip ? -clip : value;
+}
+
 /* Return the start of this thread's share of n pieces of work. With `next` = 1, return its end. */
 static inline int64_t share(int64_t n, int next)
 {
@@ -93,9 +100,7 @@ static inline float sigmoid_times_tanh(float x, float y)
 static inline float next_cell(float i, float j, float f, float o, float before, float clip,
                               float *out)
 {
-    float cell = before / (2 + exp_minus_1(-f)) + sigmoid_times_tanh(i, j);
-    cell = cell > clip ? clip : cell;
-    cell = cell < -clip ? -clip : cell;
+    const float cell = limit(before / (2 + exp_minus_1(-f)) + sigmoid_times_tanh(i, j), clip);
     *out = sigmoid_times_tanh(o, cell);
     return cell;
 }
@@ -220,7 +225,7 @@ const int64_t block = BLOCK, panel = PANEL, tile = TILE;
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* Product of n rows: out = inputs W^T + bias.
+/* Product of n rows: out = inputs W^T + bias, at most `clip` in size.
  *
  * inputs: (n, n_units). out: (n, out_dim).
  * weights: panels, (outputs / PANEL, n_units, PANEL), with zeros to fill the last panel.
@@ -229,6 +234,7 @@ struct product {
     int64_t n, n_units, out_dim;
     const float *inputs, *weights;
     const void *bias;
+    double clip;
     void *out;
 };
 
@@ -373,4 +379,5 @@ void step_float32(const struct step *s)
 #endif
 #endif
 
+#include "kernels_steps.h"
 #include "kernels_training.h"

@@ -49,10 +49,13 @@ static void (*const NAMED(multiply_rows)[])(int64_t, const float *, int64_t, con
     NULL, NAMED(multiply_1), NAMED(multiply_2), NAMED(multiply_3),
     NAMED(multiply_4), NAMED(multiply_5), NAMED(multiply_6)};
 
-/* Store a row of `count` sums as values. */
-static inline TARGET void NAMED(store_row)(VALUE *out, const float *sums, int64_t count)
+/* Store a row of `count` sums as values, at most `clip` in size. */
+static inline TARGET void NAMED(store_row)(VALUE *out, float *sums, int64_t count, float clip)
 {
     VALUE row[PANEL];
+    #pragma omp simd
+    for (int i = 0; i < PANEL; i++)
+        sums[i] = limit(sums[i], clip);
     VALUE *values = count < PANEL ? row : out;
     EACH(g, WIDTH) NAMED(store)(values + g * LANES, *(const lanes *)(sums + g * LANES));
     if (count < PANEL)
@@ -83,7 +86,7 @@ static TARGET void NAMED(product_panel)(const struct product *s, int64_t first, 
                                          n_units, weights + k * PANEL, sums + row * PANEL, PANEL,
                                          weights + after + row / ROWS * DEPTH * next_step, next_step);
             for (int64_t j = row; is_last && j < row + n_rows; j++)
-                NAMED(store_row)(out + j * s->out_dim, sums + j * PANEL, count);
+                NAMED(store_row)(out + j * s->out_dim, sums + j * PANEL, count, s->clip);
         }
 }
 

@@ -31,8 +31,7 @@ TILES_INLINE void fill_tanh_table(struct tanh_table *table)
 TILES_INLINE lanes scaled_tanh(const struct tanh_table *table, lanes z)
 {
     const lanes to_whole = 8388608 - (lanes){0}; /* 2^23: the last bits of the sum are the nearest whole number. */
-    /* These instructions return the second value if one is not a number. So that is not lost. */
-    const lanes size = (lanes)_mm512_min_ps(_mm512_set1_ps(TANH_SIZE - 0.51f), _mm512_abs_ps((__m512)z));
+    const lanes size = limit_lanes((lanes)_mm512_abs_ps((__m512)z), TANH_SIZE - 0.51f);
     const lanes whole = size + to_whole, d = size - (whole - to_whole);
     lanes sum = {0};
     for (int i = 3; i >= 0; i--) {
@@ -61,14 +60,12 @@ TILES_INLINE void finish_cells(const void *work, struct group *group)
     const int64_t node = group->row, first = group->output, to = s->dim * node + first;
     const __mmask16 mask = (1 << least(BLOCK, s->dim - first)) - 1;
     const uint16_t *input_gates = (const uint16_t *)s->input_gates + step_gates(s, node, first);
-    const float clip = s->clip;
     lanes gates[4]; /* i, j, f, o */
     EACH(g, 4)
         gates[g] = load_bfloat16(input_gates + g * BLOCK) + *(const lanes *)(group->sums + g * BLOCK);
     lanes cell = (lanes)_mm512_maskz_loadu_ps(mask, step_cells(s, node, first)) * sigmoid_by_table(table, gates[2]);
     cell += sigmoid_by_table(table, gates[0]) * scaled_tanh(table, TANH_SCALE * gates[1]);
-    cell = (lanes)_mm512_min_ps(_mm512_set1_ps(clip), (__m512)cell);
-    cell = (lanes)_mm512_max_ps(_mm512_set1_ps(-clip), (__m512)cell);
+    cell = limit_lanes(cell, s->clip);
     const lanes out = sigmoid_by_table(table, gates[3]) * scaled_tanh(table, TANH_SCALE * cell);
     _mm512_mask_storeu_ps(s->new_cells + to, mask, (__m512)cell);
     _mm256_mask_storeu_epi16((uint16_t *)s->out + to, mask, (__m256i)_mm512_cvtneps_pbh((__m512)out));

@@ -105,6 +105,13 @@ TILES_INLINE void multiply_tiles(
     }
 }
 
+/* Limit values to [-clip, clip]. If one value is not a number, these instructions return the second. */
+TILES_INLINE lanes limit_lanes(lanes values, float clip)
+{
+    const __m512 low = _mm512_min_ps(_mm512_set1_ps(clip), (__m512)values);
+    return (lanes)_mm512_max_ps(_mm512_set1_ps(-clip), low);
+}
+
 /* Store a row of a panel. */
 TILES_INLINE void store_panel(const void *work, struct group *group)
 {
@@ -115,6 +122,7 @@ TILES_INLINE void store_panel(const void *work, struct group *group)
         sums[g] = *(const lanes *)(group->sums + g * LANES);
         if (s->bias)
             sums[g] += load_bfloat16((const uint16_t *)s->bias + output + g * LANES);
+        sums[g] = limit_lanes(sums[g], s->clip);
     }
     const __m512bh values = _mm512_cvtne2ps_pbh((__m512)sums[1], (__m512)sums[0]);
     uint16_t *out = (uint16_t *)s->out + group->row * s->out_dim + output;

@@ -1,5 +1,6 @@
 """Linear layers with constant weights, in C where the functions were compiled, else in torch."""
 
+import math
 from typing import Any
 
 import torch
@@ -68,7 +69,9 @@ class CompiledLinear(Linear):
         if workspace is None or len(workspace) < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
         out, n_units = workspace[:n_rows], self.weight.shape[1]
-        self._product(n_rows, n_units, self.n_outputs, inputs, self.weight, self.bias, out)
+        self._product(
+            n_rows, n_units, self.n_outputs, inputs, self.weight, self.bias, math.inf, out
+        )
         return out
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
@@ -93,4 +96,4 @@ def find_product(dtype: torch.dtype) -> Kernel | None:
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
     tiles = "_tiles" if dtype == torch.bfloat16 and has_tiles() else ""
-    return find_kernel(f"product_{dtype}{tiles}", int, int, int, dtype, dtype, dtype, dtype)
+    return find_kernel(f"product_{dtype}{tiles}", int, int, int, *3 * (dtype,), float, dtype)

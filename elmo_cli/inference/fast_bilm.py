@@ -1,7 +1,7 @@
 """Fast biLM: computes what `BiLm.run_bounded` computes, without gradients.
 
 Three things make it faster than the readable biLM. Equal beginnings of sentences are computed once
-(see `Trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
+(see `trie`). W_ih x of the lowest layer is computed once per distinct token. Weights and
 elementwise work are prepared for the processor (`fast_lstm`, `linear`).
 """
 
@@ -18,14 +18,18 @@ from torch import Tensor, nn
 
 from elmo_cli.compiled.linear import Linear
 from elmo_cli.inference.changed_weights import sample
-from elmo_cli.inference.fast_lstm import FastLstm, TableRows, Trie, build_trie
+from elmo_cli.inference.fast_lstm import FastLstm, StepGates
 from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
 
 MAX_ROWS: Final = 256
 """Rows of a matrix product that several steps share. A product of more rows is no faster, and its
 result takes more memory."""
+MAX_STEPS = 500
+"""Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C cannot stop:
+half a second for the original model."""
 TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and float32.
 A larger table covers more steps, which repeat more of their tokens."""
@@ -151,8 +155,8 @@ def compute_input_gates(
     tokens: NDArray[np.int64] | None,  # row of `inputs` per node; None: the nodes are the rows
     sizes: Sequence[int],  # number of nodes per step
     workspace: Tensor,  # memory for the gates of a group of steps, float, (m, 4 D)
-) -> Iterator[TableRows]:
-    """Yield W_ih x + b for the nodes of each step, computed for several steps at once."""
+) -> Iterator[StepGates]:
+    """Yield W_ih x + b for the nodes of several steps."""
     if tokens is None:
         groups = group_by_rows(sizes, MAX_ROWS)
     else:
@@ -161,28 +165,29 @@ def compute_input_gates(
     for group in groups:
         end = start + sum(group)
         if tokens is None:
-            table = layer(inputs[start:end], workspace)  # (n, 4 D)
-            steps = [TableRows(step, None) for step in torch.split(table, group)]
+            yield StepGates(group, layer(inputs[start:end], workspace), None)
         else:
             distinct, indices = np.unique(tokens[start:end], return_inverse=True)
             rows = torch.from_numpy(distinct).to(inputs.device)
-            table = layer(inputs.index_select(0, rows), workspace)  # (n, 4 D)
-            in_table = torch.from_numpy(indices).to(inputs.device)
-            steps = [TableRows(table, step) for step in torch.split(in_table, group)]
-        yield from steps
-        del table, steps
+            table = layer(inputs.index_select(0, rows), workspace)  # (V, 4 D)
+            yield StepGates(group, table, torch.from_numpy(indices).to(inputs.device))
+            del table
         start = end
 
 
 def group_by_tokens(
     tokens: NDArray[np.int64], sizes: Sequence[int], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Split steps into groups of at most `max_tokens` distinct tokens, or of one step."""
+    """Split steps into groups of at most `max_tokens` distinct tokens, or of one step.
+
+    A group has at most `MAX_STEPS` steps.
+    """
     group: list[int] = []
     seen: set[int] = set()
     for step in np.split(tokens, np.cumsum(sizes)[:-1]):
         distinct = set(step.tolist())
-        if group and len(seen) + len(distinct - seen) > max_tokens:
+        n_seen = len(seen) + len(distinct - seen)
+        if group and (n_seen > max_tokens or len(group) == MAX_STEPS):
             yield group
             group, seen = [], set()
         group.append(len(step))

@@ -4,101 +4,23 @@
     c = clip(sigmoid(i) * tanh(j) + sigmoid(f) * c)
     h = clip(W_hr (sigmoid(o) * tanh(c)))
 
-W_ih x is computed for several steps at once, before the layer runs (`fast_bilm`).
-
-A batch becomes a trie, one per direction. From equal states, equal tokens lead an LSTM to equal
-states. Therefore each distinct beginning is computed once, and the trie branches where tokens
-differ:
-
-    step            0          1            2
-    the cat sat     the ---+-- cat ------- sat
-    the dog                +-- dog
-    a dog           a -------- dog
-
-The nodes are stored step after step, without padding.
+W_ih x is computed for several steps at once, before they run (`fast_bilm`). Equal beginnings of
+sentences are computed once (`trie`).
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled.kernels import Kernel, find_kernel, has_tiles, read_constant
-from elmo_cli.compiled.linear import CompiledLinear, Linear
+from elmo_cli.compiled.linear import CompiledLinear, Linear, make_linear
 from elmo_cli.inference.precision import ComputeTypes, prepare_linear
+from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
-
-
-@dataclass(frozen=True)
-class Trie:
-    """Distinct beginnings of sentences: M nodes for B sentences of N tokens."""
-
-    sizes: list[int]
-    """Number of nodes per step. They sum to M."""
-    tokens: NDArray[np.int64]
-    """Token of each node, shape (M,)."""
-    parents: Sequence[Tensor]
-    """Per step, the index of each node's parent in the step before, or its root, shape (n,)."""
-    nodes: Tensor
-    """Node of each token, sentence after sentence, shape (N,)."""
-    n_ended: list[int]
-    """Number of sentences that end at each step. They sum to B."""
-    ends: Sequence[Tensor]
-    """Per step, the index in the step of the last node of each sentence that ends there."""
-    by_sentence: Tensor
-    """Index of each sentence in the order in which they end, shape (B,)."""
-
-
-def build_trie(
-    tokens: NDArray[np.int64], roots: NDArray[np.int64], device: torch.device, *, backward: bool
-) -> Trie:
-    """Build the trie of sentences, with int64 tensors on a device.
-
-    Args:
-        tokens: Numbers of the tokens of B sentences, none empty, shape (B, T), padded with -1.
-        roots: Index of the state in which each sentence starts, shape (B,). Sentences share nodes
-            only if they have one root.
-        device: Device of the tensors.
-        backward: Read the sentences from their end.
-    """
-    mask = tokens >= 0
-    lengths = mask.sum(axis=1)
-    steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
-    if backward:
-        steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
-        tokens = np.take_along_axis(tokens, steps, axis=1)
-    n_tokens = tokens.max(initial=0) + 1
-    nodes, n_nodes, keys = np.empty_like(tokens), 0, []
-    last = roots.copy()  # index of the last node of each sentence in its step
-    for step in range(lengths.max()):
-        running = np.flatnonzero(lengths > step)
-        distinct, last[running] = np.unique(
-            last[running] * n_tokens + tokens[running, step], return_inverse=True
-        )
-        nodes[running, step] = n_nodes + last[running]
-        n_nodes += len(distinct)
-        keys.append(distinct)
-    parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
-    ended = lengths.argsort(kind="stable")  # sentences in the order in which they end
-    sizes, n_ended = list(map(len, keys)), np.bincount(lengths)[1:].tolist()
-    to_device = partial(torch.as_tensor, device=device)
-    return Trie(
-        sizes,
-        node_tokens,
-        torch.split(to_device(parents), sizes),
-        to_device(np.take_along_axis(nodes, steps, axis=1)[mask]),
-        n_ended,
-        torch.split(to_device(last[ended]), n_ended),
-        to_device(ended.argsort()),
-    )
-
 
 _FLOAT = torch.float32
 _CELLS = _FLOAT, torch.int64, float, _FLOAT
@@ -116,6 +38,53 @@ class TableRows(NamedTuple):
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""
         return self.table if self.rows is None else self.table.index_select(0, self.rows)
+
+
+class StepGates(NamedTuple):
+    """Input gates of consecutive steps, with M nodes."""
+
+    sizes: list[int]
+    """Number of nodes per step. They sum to M."""
+    table: Tensor
+    """W_ih x + b of different nodes, float, shape (V, 4 D)."""
+    rows: Tensor | None
+    """Row of each node, int64, shape (M,). None: the rows are the nodes."""
+
+    def split(self) -> Iterator[TableRows]:
+        """Yield the gates of each step."""
+        if self.rows is None:
+            yield from (TableRows(step, None) for step in torch.split(self.table, self.sizes))
+        else:
+            yield from (TableRows(self.table, rows) for rows in torch.split(self.rows, self.sizes))
+
+
+class _Steps(NamedTuple):
+    """Consecutive steps of a trie, with M nodes. E sentences end at them."""
+
+    gates: StepGates
+    before: LstmState
+    """State before the first step."""
+    parents: Tensor
+    """See `Trie.parents`. Int64, shape (M,)."""
+    n_ended: list[int]
+    """Number of sentences that end at each step. They sum to E."""
+    ends: Tensor
+    """See `Trie.ends`. Int64, shape (E,)."""
+    hidden: Tensor
+    """Hidden states, float, shape (M, P): written."""
+    ended: LstmState
+    """State in which each sentence ends, in the order in which they end: written."""
+
+
+class _Buffers(NamedTuple):
+    """Memory for the largest step of a run, n nodes."""
+
+    cells: tuple[Tensor, Tensor]
+    """Cells, float32, shape (n, D) each. The steps write to them in turn."""
+    parents: Tensor
+    """Hidden states of the parents, float, shape (n, P)."""
+    output: Tensor
+    """Inputs of the projection, float, shape (n, D)."""
 
 
 class FastLstm:
@@ -146,7 +115,8 @@ class FastLstm:
         self.hidden_gates = self._prepare_gates(weight_hh, None)
 
     def _find_kernels(self) -> None:
-        """Find the functions in C for a step and for its cells alone."""
+        """Find the functions in C for several steps, for one, and for its cells alone."""
+        self._steps: Kernel | None = None
         self._step: Kernel | None = None
         self._next_cells: Kernel | None = None
         values = self._types.values
@@ -157,6 +127,8 @@ class FastLstm:
         self._next_cells = find_kernel(name, int, int, *gates, *_CELLS, self._output)
         if self._types[1:] == 3 * (values,):
             self._step = _find_step(values, self._hidden_dim)
+            if self._project is not None:
+                self._steps = _find_steps(values, self._hidden_dim, self._dim)
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
         """Make the layer for the gates from weights, (4 D, P), and a bias, (4 D,), in float32."""
@@ -169,7 +141,7 @@ class FastLstm:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without kernels, blocks and panels, which depend on the processor."""
-        state = {**vars(self), "_step": None, "_next_cells": None}
+        state = {**vars(self), "_steps": None, "_step": None, "_next_cells": None}
         for name in ("input_gates", "hidden_gates"):
             if isinstance(layer := state[name], CompiledLinear):
                 weight, bias = layer.unpack()
@@ -182,18 +154,20 @@ class FastLstm:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Prepare the layer for this processor."""
         vars(self).update(state)
+        if type(self._project) is Linear:
+            self._project = make_linear(self._project.weight, self._project.bias)
         self._find_kernels()
         for name in ("input_gates", "hidden_gates"):
             if type(layer := state[name]) is Linear:
                 setattr(self, name, self._prepare_gates(layer.weight, layer.bias))
 
     def run(
-        self, input_gates: Iterator[TableRows], trie: Trie, state: LstmState
+        self, input_gates: Iterator[StepGates], trie: Trie, state: LstmState
     ) -> tuple[Tensor, LstmState]:
         """Run over a trie; see `Lstm.forward`.
 
         Args:
-            input_gates: W_ih x + b per step, float, shape (n, 4 D).
+            input_gates: Gates of all steps of the trie.
             trie: M nodes.
             state: State of each root.
 
@@ -201,31 +175,68 @@ class FastLstm:
             Hidden states, float, shape (M, P), and the state in which each sentence ended, in
             the order in which they end.
         """
-        hidden, cells = state.hidden, state.cell.contiguous()
+        run_steps = self._run_in_turn if self._steps is None else self._run_at_once
+        before = LstmState(state.hidden.contiguous(), state.cell.contiguous())
         # Lasting tensors are allocated first: between temporary ones they would fragment memory.
-        hidden_states = hidden.new_empty(sum(trie.sizes), hidden.shape[1])  # (M, P)
-        n_ended, largest = sum(trie.n_ended), max(trie.sizes)
-        ended = LstmState(*(values.new_empty(n_ended, values.shape[1]) for values in state))
-        buffers = cells.new_empty(2, largest, self._dim)  # The steps write to them in turn.
-        output = hidden.new_empty(largest, self._dim, dtype=self._output)
+        hidden = before.hidden.new_empty(len(trie.parents), self._hidden_dim)  # (M, P)
+        ended = LstmState(*(values.new_empty(len(trie.ends), values.shape[1]) for values in before))
+        buffers = self._allocate(max(trie.sizes), before)
+        step = start = first = 0
+        for gates in input_gates:
+            n_ended = trie.n_ended[step : step + len(gates.sizes)]
+            end, last, size = start + sum(gates.sizes), first + sum(n_ended), gates.sizes[-1]
+            parents, ends = trie.parents[start:end], trie.ends[first:last]
+            written = hidden[start:end], LstmState(*(values[first:last] for values in ended))
+            run_steps(_Steps(gates, before, parents, n_ended, ends, *written), buffers)
+            if len(gates.sizes) % 2:
+                buffers = buffers._replace(cells=buffers.cells[::-1])
+            before = LstmState(hidden[end - size : end], buffers.cells[1][:size])
+            step, start, first = step + len(gates.sizes), end, last
+            del gates  # Its table is freed before the next is made.
+        return hidden, ended
+
+    def _allocate(self, n_nodes: int, state: LstmState) -> _Buffers:
+        """Allocate the memory of a run."""
+        cells = state.cell.new_empty(2, n_nodes, self._dim)
+        parents = state.hidden.new_empty(n_nodes, self._hidden_dim)
+        return _Buffers(
+            (cells[0], cells[1]), parents, parents.new_empty(n_nodes, self._dim, dtype=self._output)
+        )
+
+    def _run_at_once(self, steps: _Steps, buffers: _Buffers) -> None:
+        """Run steps by one call of C."""
+        assert self._steps is not None
+        assert isinstance(self._project, CompiledLinear)
+        table, rows = steps.gates.table, steps.gates.rows
+        sizes = torch.tensor(steps.gates.sizes, device="cpu")
+        n_ended = torch.tensor(steps.n_ended, device="cpu")
+        self._steps(
+            *(len(sizes), self._dim, self._hidden_dim, sizes, table, rows),
+            *(*steps.before, steps.parents, self.hidden_gates.weight, self._project.weight),
+            *(self._cell_clip, self._proj_clip, buffers.parents, buffers.output, *buffers.cells),
+            *(steps.hidden, n_ended, steps.ends, *steps.ended),
+        )
+
+    def _run_in_turn(self, steps: _Steps, buffers: _Buffers) -> None:
+        """Run steps one by one."""
+        hidden, cells = steps.before
         start = first = 0
-        steps = zip(trie.sizes, trie.n_ended, trie.parents, trie.ends, strict=True)
-        for step, (size, n_ends, parents, ends) in enumerate(steps):
-            end, after = start + size, buffers[step % 2, :size]
-            before = TableRows(cells, parents)
-            # No name refers to the gates, so that their table is freed before the next is made.
-            self.compute_step(
-                next(input_gates), hidden.index_select(0, parents), before, after, output[:size]
-            )
-            hidden, cells = hidden_states[start:end], after
-            projected = output[:size] if self._project is None else self._project(output[:size])
+        all_parents = torch.split(steps.parents, steps.gates.sizes)
+        all_ends = torch.split(steps.ends, steps.n_ended)
+        parts = zip(steps.gates.split(), all_parents, all_ends, strict=True)
+        for step, (inputs, parents, ends) in enumerate(parts):
+            size, end = len(parents), start + len(parents)
+            output, after = buffers.output[:size], buffers.cells[step % 2][:size]
+            from_parents = torch.index_select(hidden, 0, parents, out=buffers.parents[:size])
+            self.compute_step(inputs, from_parents, TableRows(cells, parents), after, output)
+            hidden, cells = steps.hidden[start:end], after
+            projected = output if self._project is None else self._project(output)
             torch.clamp(projected, -self._proj_clip, self._proj_clip, out=hidden)
             del projected
-            if n_ends:
-                for values, last in zip((hidden, cells), ended, strict=True):
-                    torch.index_select(values, 0, ends, out=last[first : first + n_ends])
-            start, first = end, first + n_ends
-        return hidden_states, ended
+            if len(ends):
+                for values, last in zip((hidden, cells), steps.ended, strict=True):
+                    torch.index_select(values, 0, ends, out=last[first : first + len(ends)])
+            start, first = end, first + len(ends)
 
     def compute_step(
         self,
@@ -255,13 +266,29 @@ class FastLstm:
 
 def _find_step(dtype: torch.dtype, hidden_dim: int) -> Kernel | None:
     """Return the function in C for whole steps in a data type, or None."""
-    name = f"step_{dtype}"
-    if dtype == torch.bfloat16:
-        if not has_tiles() or hidden_dim % (2 * read_constant("tile")):
-            return None
-        name += "_tiles"
+    name = _name_kernel("step", dtype, hidden_dim)
     gates = dtype, torch.int64, dtype
-    return find_kernel(name, int, int, int, *gates, dtype, *_CELLS, dtype)
+    return find_kernel(name, int, int, int, *gates, dtype, *_CELLS, dtype) if name else None
+
+
+def _find_steps(dtype: torch.dtype, hidden_dim: int, dim: int) -> Kernel | None:
+    """Return the function in C for several steps and their projections in a data type, or None."""
+    name = _name_kernel("steps", dtype, hidden_dim, dim)
+    state, ends = (dtype, _FLOAT), (torch.int64, torch.int64, dtype, _FLOAT)
+    before = torch.int64, dtype, torch.int64, *state, torch.int64
+    buffers = dtype, dtype, _FLOAT, _FLOAT
+    weights = dtype, dtype, float, float
+    types = *before, *weights, *buffers, dtype, *ends
+    return find_kernel(name, int, int, int, *types) if name else None
+
+
+def _name_kernel(name: str, dtype: torch.dtype, *sizes: int) -> str | None:
+    """Return the name of a function in C for inputs of these sizes, or None."""
+    if dtype != torch.bfloat16:
+        return f"{name}_{dtype}"
+    # Rows of the inputs must consist of whole tiles.
+    fits = has_tiles() and not any(size % (2 * read_constant("tile")) for size in sizes)
+    return f"{name}_{dtype}_tiles" if fits else None
 
 
 def _to_blocks(values: Tensor) -> Tensor:

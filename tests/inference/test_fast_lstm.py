@@ -13,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from strategies import random_tensor, seeds
+from strategies import padded, random_tensor, seeds
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
 from elmo_cli.inference import fast_lstm as fast_lstms
+from elmo_cli.inference.fast_bilm import compute_input_gates
 from elmo_cli.inference.fast_lstm import FastLstm, TableRows, _from_blocks
 from elmo_cli.inference.precision import ComputeTypes
-from elmo_cli.model.lstm import FORGET_BIAS, Lstm
+from elmo_cli.inference.trie import build_trie
+from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 from elmo_cli.model.options import LstmOptions
 
 CPU = torch.device("cpu")
@@ -38,7 +40,7 @@ needs_tiles = pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and 
 
 def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
     torch.manual_seed(seed)
-    options = LstmOptions(dim, width, n_layers=1, cell_clip=clip)
+    options = LstmOptions(dim, width, n_layers=1, cell_clip=clip, proj_clip=clip)
     made = Lstm(options, projects=True)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -245,6 +247,46 @@ def test_a_node_does_not_depend_on_others_or_threads(
         return after, out
 
     assert_the_same_alone(run, n)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [FLOAT, pytest.param(SHORT, marks=needs_tiles)])
+@given(
+    sentences=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=7),
+    n_roots=st.integers(1, 3),
+    n_tokens=st.integers(1, 3),
+    clip=st.sampled_from([None, 0.1]),
+    seed=seeds,
+)
+def test_steps_at_once_have_the_bits_of_single_steps(
+    dtype: torch.dtype,
+    sentences: list[list[int]],
+    n_roots: int,
+    n_tokens: int,
+    clip: float | None,
+    seed: int,
+) -> None:
+    layer = prepared(lstm(64, 32, clip, seed), dtype, dtype, "step")
+    trie = build_trie(
+        padded(sentences), np.arange(len(sentences)) % n_roots, CPU, backward=seed % 2 == 1
+    )
+    vectors = random_tensor(3, 32, seed=seed + 1).to(dtype)
+    workspace = torch.empty(n_tokens, 256, dtype=dtype)
+    state = LstmState(
+        random_tensor(n_roots, 32, seed=seed + 2).to(dtype),
+        random_tensor(n_roots, 64, seed=seed + 3),
+    )
+
+    def run() -> tuple[Tensor, Tensor, Tensor]:
+        gates = compute_input_gates(layer.input_gates, vectors, trie.tokens, trie.sizes, workspace)
+        hidden, ended = layer.run(gates, trie, state)
+        return hidden, *ended
+
+    assert layer._steps is not None
+    at_once = run()
+    layer._steps = None
+    for values, expected in zip(at_once, run(), strict=True):
+        assert torch.equal(values, expected)
 
 
 @needs_kernels

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import padded
 
-from elmo_cli.inference.fast_lstm import Trie, build_trie
+from elmo_cli.inference.trie import Trie, build_trie
 
 CPU = torch.device("cpu")
 many_sentences = st.lists(
@@ -17,7 +17,7 @@ def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
     tokens: list[int] = []
     for earlier in range(step, -1, -1):
         tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + place]))
-        place = int(trie.parents[earlier][place])
+        place = int(trie.parents[sum(trie.sizes[:earlier]) + place])
     return place, tokens
 
 
@@ -50,6 +50,7 @@ def test_trie_has_one_node_per_distinct_beginning(
     assert [paths[node] for node in trie.nodes] == expected
     # Every sentence ends in the node that is all of it.
     assert len(trie.sizes) == len(trie.n_ended)
-    ends = [(step, int(place)) for step, places in enumerate(trie.ends) for place in places]
+    steps = np.repeat(np.arange(len(trie.n_ended)), trie.n_ended)
+    ends = list(zip(steps.tolist(), trie.ends.tolist(), strict=True))
     for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
         assert path(trie, *ends[int(place)]) == (int(root), run)
