@@ -43,8 +43,8 @@ def check_output(path: str | Path, *, overwrite: bool, source: str | Path | None
         if source is not None and os.path.exists(source) and os.path.samefile(path, source):
             raise OutputError(f"{path}: the output is the input. Choose another output.")
         if not os.path.isfile(path):
-            found = "a directory" if os.path.isdir(path) else "a device or a pipe"
-            raise OutputError(f"{path}: expected an output file, found {found}")
+            kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
+            raise OutputError(f"{path}: expected an output file, found {kind}")
         if not overwrite:
             raise OutputError(f"{path}: exists already. Use --overwrite to replace it.")
     if not path.parent.is_dir():

@@ -169,10 +169,10 @@ def embed_windows(
         except InputError as error:
             errors.append(error)
 
-    def name_error(item: ReadRecord, found: Array | ComputationError) -> EmbeddedRecord:
-        if not isinstance(found, ComputationError):
-            return EmbeddedRecord(item.record, item.progress, found)
-        reason = f"{unit} {item.progress.n_records:,}: {found}"
+    def name_error(item: ReadRecord, result: Array | ComputationError) -> EmbeddedRecord:
+        if not isinstance(result, ComputationError):
+            return EmbeddedRecord(item.record, item.progress, result)
+        reason = f"{unit} {item.progress.n_records:,}: {result}"
         if not skip_errors:
             raise ComputationError(reason)
         record = item.record._replace(tokens=[], error=reason)

@@ -122,21 +122,22 @@ def install_command(extra: str) -> str:
     source, option = "elmo-cli", ""
     with suppress(metadata.PackageNotFoundError, ValueError, KeyError):
         installed_from = metadata.distribution(source).read_text("direct_url.json")
-        found = json.loads(installed_from or "{}")  # PEP 610. The file is missing after an index.
-        if found.get("url", "").startswith("file:"):
+        # PEP 610 defines the file. It is missing after an installation from an index.
+        direct_url = json.loads(installed_from or "{}")
+        if direct_url.get("url", "").startswith("file:"):
             from urllib.request import url2pathname  # It takes 18 ms.
 
-            source = url2pathname(found["url"].removeprefix("file://"))
-            option = "-e " if found.get("dir_info", {}).get("editable") else ""
-        elif found:
-            return f'pip install "elmo-cli[{extra}] @ {_vcs_url(found)}"'
+            source = url2pathname(direct_url["url"].removeprefix("file://"))
+            option = "-e " if direct_url.get("dir_info", {}).get("editable") else ""
+        elif direct_url:
+            return f'pip install "elmo-cli[{extra}] @ {_vcs_url(direct_url)}"'
     return f'pip install {option}"{source}[{extra}]"'
 
 
-def _vcs_url(found: dict[str, Any]) -> str:
+def _vcs_url(direct_url: dict[str, Any]) -> str:
     """Return the URL of an archive, or of a repository with its version control system."""
-    system = found.get("vcs_info", {}).get("vcs")
-    url = str(found["url"])
+    system = direct_url.get("vcs_info", {}).get("vcs")
+    url = str(direct_url["url"])
     return f"{system}+{url}" if system else url
 
 

@@ -142,8 +142,10 @@ class TextSettings:
 
     def find_format(self, source: object, tokenizer: Tokenizer) -> InputFormat:
         """Return the input format of a source, whose records are sentences if lines are split."""
-        found = find_format(source, self.input_format, tokenizer)
-        return found if tokenizer.splits_by is None else replace(found, unit="sentence")
+        input_format = find_format(source, self.input_format, tokenizer)
+        return (
+            input_format if tokenizer.splits_by is None else replace(input_format, unit="sentence")
+        )
 
     def read_options(
         self,
@@ -421,8 +423,8 @@ def _keep_columns(source: object, input_format: InputFormat, output: OutputForma
         InputError: The output has no rows, or the input is no readable Parquet.
     """
     if output.name not in FORMATS_WITH_ROWS:
-        found = "HDF5" if output.name == "hdf5" else output.name
-        raise InputError(f"--keep-columns requires Parquet or JSON lines, found {found}")
+        format_name = "HDF5" if output.name == "hdf5" else output.name
+        raise InputError(f"--keep-columns requires Parquet or JSON lines, found {format_name}")
     is_typed = input_format.name == PARQUET.name and output.name == PARQUET.name
     return replace(output, column_types=column_types(str(source))) if is_typed else output
 

@@ -54,11 +54,11 @@ class EmbedBatch:
             settings_from(Selection, options),
             options.get("dtype", "float32"),
         )
-        known = {
+        option_names = {
             *("dtype", *ModelSettings.__dataclass_fields__),
             *(*TextSettings.__dataclass_fields__, *Selection.__dataclass_fields__),
         }
-        if unknown := sorted(options.keys() - known):
+        if unknown := sorted(options.keys() - option_names):
             raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:

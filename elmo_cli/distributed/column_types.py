@@ -14,7 +14,7 @@ _BATCH_ROWS: Final = 1024
 class ColumnTypes:
     """Types of columns by their names in the output, from the inputs as far as they are read.
 
-    A column with values of several types gets texts, as in `ArrowColumns.kept`.
+    A column with values of several types gets texts, as in `ArrowColumns.kept_column`.
     """
 
     def __init__(self) -> None:
@@ -31,10 +31,10 @@ class ColumnTypes:
         if _BATCH_ROWS in (len(self._ids), len(self._rows)):
             self._merge_batch()
 
-    def add_schema(self, id_type: Any, kept: Mapping[str, Any]) -> None:
+    def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
         """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
         self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
-        self._merge({new: kept[old] for old, new in kept_names(kept.keys()).items()})
+        self._merge({new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()})
 
     def encode(self) -> str:
         """Return the types as a text, which is empty without columns."""
@@ -44,8 +44,8 @@ class ColumnTypes:
         if not self._types:
             return ""
         types = {
-            name: pyarrow.string() if pyarrow.types.is_null(found) else found
-            for name, found in self._types.items()
+            name: pyarrow.string() if pyarrow.types.is_null(column_type) else column_type
+            for name, column_type in self._types.items()
         }
         return base64.b64encode(pyarrow.schema(types).serialize()).decode()
 
@@ -58,8 +58,8 @@ class ColumnTypes:
         self._ids, self._rows = [], []
 
     def _merge(self, types: Mapping[str, Any]) -> None:
-        for name, found in types.items():
-            self._types[name] = _common_type(self._types.get(name, found), found)
+        for name, column_type in types.items():
+            self._types[name] = _common_type(self._types.get(name, column_type), column_type)
 
 
 def decode_types(text: str) -> dict[str, Any]:
@@ -72,14 +72,14 @@ def decode_types(text: str) -> dict[str, Any]:
     return dict(zip(schema.names, schema.types, strict=True))
 
 
-def _type_of_ids(found: Any) -> Any:
+def _type_of_ids(id_type: Any) -> Any:
     """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
     import pyarrow
 
-    found = found.value_type if pyarrow.types.is_dictionary(found) else found
-    if not pyarrow.types.is_integer(found):
+    id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
+    if not pyarrow.types.is_integer(id_type):
         return pyarrow.string()
-    return found if pyarrow.types.is_uint64(found) else pyarrow.int64()
+    return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
 
 
 def _common_type(first: Any, second: Any) -> Any:

@@ -51,17 +51,17 @@ class CorpusSettings:
 
     def for_workers(self) -> "CorpusSettings":
         """Return the settings with absolute paths, for workers that run in other folders."""
-        given = self.model
+        model = self.model
         paths: dict[str, Any] = {
-            "model": given.model or (None if given.options_file else default_model()),
-            "options_file": given.options_file,
-            "weight_file": given.weight_file,
-            "vocabulary_file": given.vocabulary_file,
+            "model": model.model or (None if model.options_file else default_model()),
+            "options_file": model.options_file,
+            "weight_file": model.weight_file,
+            "vocabulary_file": model.vocabulary_file,
         }
         for name, path in paths.items():
             if path is not None and published_model(path) is None and os.path.exists(path):
                 paths[name] = os.path.abspath(path)
-        return replace(self, model=replace(given, **paths))
+        return replace(self, model=replace(model, **paths))
 
 
 def open_plan(

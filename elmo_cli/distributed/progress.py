@@ -116,11 +116,11 @@ class Note:
 
     def text(self) -> str:
         """Return one line: speed, workers, failed parts, time left."""
-        left = "" if self.seconds_left is None else f", {_left(self.seconds_left)}"
+        time_left = "" if self.seconds_left is None else f", {_left(self.seconds_left)}"
         skipped = f", {self.n_skipped:,} skipped" if self.n_skipped else ""
         return (
             f"{self.tokens_per_second:,.0f} tokens/s, {counted(self.n_workers, 'worker')}, "
-            f"{len(self.failed):,} failed{skipped}{left}"
+            f"{len(self.failed):,} failed{skipped}{time_left}"
         )
 
 

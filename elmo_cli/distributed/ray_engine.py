@@ -84,17 +84,17 @@ class _Watch:
     part: Part
     last: _Pulse
     moved: float = field(default_factory=time.monotonic)
-    asked: Any = None
+    request: Any = None
 
     def look(self, ray: Any) -> None:
         """Take the last pulse and ask for another one. Log a warning, once, if it has not moved."""
         now = time.monotonic()
-        if self.asked is not None and ray.wait([self.asked], timeout=0)[0]:
+        if self.request is not None and ray.wait([self.request], timeout=0)[0]:
             with suppress(ray.exceptions.RayError):  # It has died, and its part is tried again.
-                self._take(ray.get(self.asked), now)
-            self.asked = None
-        if self.asked is None:
-            self.asked = self.worker.pulse.remote()
+                self._take(ray.get(self.request), now)
+            self.request = None
+        if self.request is None:
+            self.request = self.worker.pulse.remote()
         if now - self.moved > _SILENT_SECONDS:
             logger.warning(
                 "Warning: worker %s has not moved for %.0f seconds in %s. If its node is lost, Ray "
@@ -175,8 +175,8 @@ def _results(
 
 def _started(ray: Any, call: Any) -> _Pulse:
     try:
-        found: _Pulse = ray.get(call)
-        return found
+        pulse: _Pulse = ray.get(call)
+        return pulse
     except ray.exceptions.RayError as error:
         raise ElmoError(f"Ray cannot start a worker: {first_line(error)}") from None
 

@@ -137,8 +137,8 @@ def _unpack(
 ) -> tuple[Any, Sequence[int] | Tensor]:
     """Return the tokens and the lengths of TF-Hub's mapping."""
     if inputs.keys() != {"tokens", "sequence_len"}:
-        found = ", ".join(map(str, inputs)) or "none"
-        raise InputError(f"inputs: expected the keys tokens and sequence_len, found {found}.")
+        keys = ", ".join(map(str, inputs)) or "none"
+        raise InputError(f"inputs: expected the keys tokens and sequence_len, found {keys}.")
     if lengths is not None:
         raise InputError("lengths: expected none with a mapping, which has sequence_len.")
     sequence_len: Sequence[int] | Tensor = inputs["sequence_len"]

@@ -52,8 +52,8 @@ class Dropout(nn.Dropout):
         drawn = values.new_empty(values.numel() // 4 + 1, dtype=torch.int64)
         drawn.random_(-(2**63), None)
         numbers = drawn.view(torch.int16)[: values.numel()].view(values.shape)
-        kept = numbers >= round(self.p * 2**16) - 2**15
-        return values * kept.to(values.dtype).mul_(1 / (1 - self.p))
+        mask = numbers >= round(self.p * 2**16) - 2**15
+        return values * mask.to(values.dtype).mul_(1 / (1 - self.p))
 
 
 class BiLm(nn.Module):

@@ -232,11 +232,11 @@ def _open_tensors(path: Path) -> ReadTensor:
 
     def read_tensor(name: str, *shape: int) -> Tensor:
         values = tensors.get(name)
-        found = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
-        if found != shape:
+        actual_shape = tuple(values.shape) if isinstance(values, Tensor) else "no tensor"
+        if actual_shape != shape:
             raise WeightsError(
                 f"{path} does not fit the options and the lexicons: {name}: expected {shape}, "
-                f"found {found}"
+                f"found {actual_shape}"
             )
         if not values.is_floating_point():
             raise WeightsError(f"{path}: {name}: expected floats, found {values.dtype}")

@@ -195,11 +195,11 @@ def _read(
     content: Mapping[str, Any], name: str, checks: Mapping[str, _Check], errors: list[str]
 ) -> dict[str, Any]:
     """Return the values of an object of the file, and append a message per invalid value."""
-    found = content.get(name)
-    if not isinstance(found, dict):
-        errors.append(f"{name}: expected an object, found {_shown(found)}")
+    section = content.get(name)
+    if not isinstance(section, dict):
+        errors.append(f"{name}: expected an object, found {_shown(section)}")
         return {}
-    values = {key: found.get(key) for key in checks}
+    values = {key: section.get(key) for key in checks}
     values |= {key: value for key, value in _DEFAULTS.items() if values.get(key, value) is None}
     for key, (expected, accepts) in checks.items():
         if not accepts(values[key]):
@@ -296,11 +296,11 @@ def _read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
         raise OptionsError(
             f"{path}: config_path names {name!r}, which is missing in the folder. Copy it there."
         )
-    found = read_json(architecture)
+    config = read_json(architecture)
     errors: list[str] = []
-    lstm = _read(found, "encoder", _LSTM, errors)
+    lstm = _read(config, "encoder", _LSTM, errors)
     dims = {"word_dim": _whole(0), "char_dim": _whole(0)}
-    tokens = _read(found, "token_embedder", dims | _CHARACTERS, errors)
+    tokens = _read(config, "token_embedder", dims | _CHARACTERS, errors)
     if errors:
         raise OptionsError(f"{architecture}: {'; '.join(errors)}")
     char_dim = tokens["char_dim"]

@@ -85,24 +85,24 @@ class TensorFile:
     def check_kind(self, *kinds: str) -> None:
         """Raise a `WeightsError` for a file that contains no tensor of these kinds."""
         names = {name.partition("/")[0] for name in self.names}
-        found = []
+        contents = []
         if names & {"char_embed", "embedding", "RNN_0"}:
-            found.append(BILM)
+            contents.append(BILM)
         if "softmax" in names:  # One file may have both.
-            found.append(SOFTMAX)
+            contents.append(SOFTMAX)
         if names & {"sentence_to_index", "0"}:
-            found.append("activations, as `elmo embed` writes them")
-        if not set(found) & set(kinds):
-            shown = found[0] if found else ", ".join(sorted(names)[:5]) or "no tensors"
+            contents.append("activations, as `elmo embed` writes them")
+        if not set(contents) & set(kinds):
+            shown = contents[0] if contents else ", ".join(sorted(names)[:5]) or "no tensors"
             raise WeightsError(f"{self.path}: expected {kinds[0]}, found {shown}")
 
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes differ from `source`."""
-        found = {name: self._shape(name) for name in expected}
+        shapes = {name: self._shape(name) for name in expected}
         mismatches = [
-            f"{name}: expected {shape}, found {found[name]}"
+            f"{name}: expected {shape}, found {shapes[name]}"
             for name, shape in expected.items()
-            if found[name] != shape
+            if shapes[name] != shape
         ]
         if mismatches:
             raise WeightsError(f"{self.path} does not fit {source}: {'; '.join(mismatches)}")

@@ -67,8 +67,8 @@ class AllenNlpWriter(Hdf5Writer):
         self._index: dict[str, str] = {}
         self._n_records = n_records
         if not by_text:  # Blank lines have no dataset there.
-            with self._open("r") as found:
-                check_count(len(found), n_records)
+            with self._open("r") as hdf5_file:
+                check_count(len(hdf5_file), n_records)
 
     def skip(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
@@ -162,7 +162,7 @@ class AllenNlpFile:
         """Read the activations of one record."""
         return [self._dataset(start)[()]]
 
-    def known(self, start: int, stop: int) -> list[Record]:
+    def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
         records = []
         for number in range(start, stop):

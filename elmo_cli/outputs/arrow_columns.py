@@ -20,17 +20,17 @@ class ArrowColumns:
         self.types = {**{f"input_{name}": kind for name, kind in types.items()}, **types}
         self.types.pop("id", None)
 
-    def own(self, name: str, values: Sequence[object]) -> Any:
+    def own_column(self, name: str, values: Sequence[object]) -> Any:
         """Convert a column of the output itself."""
         import pyarrow
 
         if name == "id":
-            return self.kept(name, values)
+            return self.kept_column(name, values)
         if name == "tokens":
             return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
         return pyarrow.array(values, pyarrow.int64() if name in INTEGERS else pyarrow.string())
 
-    def kept(self, name: str, values: Sequence[object]) -> Any:
+    def kept_column(self, name: str, values: Sequence[object]) -> Any:
         """Convert a column that is kept from the input.
 
         Values of several types in the first rows, such as a number and a text, become texts.
@@ -41,17 +41,19 @@ class ArrowColumns:
         import pyarrow
 
         if name not in self.types:
-            found = type_of(values)
-            self.types[name] = pyarrow.string() if pyarrow.types.is_null(found) else found
-        found = self.types[name]
-        if pyarrow.types.is_string(found):
+            column_type = type_of(values)
+            self.types[name] = (
+                pyarrow.string() if pyarrow.types.is_null(column_type) else column_type
+            )
+        column_type = self.types[name]
+        if pyarrow.types.is_string(column_type):
             values = list(map(_as_text, values))
         try:
-            return pyarrow.array(values, found)
+            return pyarrow.array(values, column_type)
         except (pyarrow.ArrowException, OverflowError):
-            wrong = next(value for value in values if not _fits(value, found))
+            wrong = next(value for value in values if not _fits(value, column_type))
             raise InputError(
-                f"column {name!r}: expected {found}, as in the first rows, found "
+                f"column {name!r}: expected {column_type}, as in the first rows, found "
                 f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
             ) from None
 
@@ -82,16 +84,16 @@ def _as_text(value: object) -> str | None:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def check_kept(names: Iterable[str], known: Collection[str], number: int) -> None:
+def check_kept(names: Iterable[str], columns: Collection[str], number: int) -> None:
     """Raise an `InputError` if a later record has a column that the first rows do not have.
 
     Args:
         names: Kept columns of a record.
-        known: Columns of the file; none before the first rows are written.
+        columns: Columns of the file; none before the first rows are written.
         number: Number of the record, from 0.
     """
     for name in names:
-        if known and name not in known:
+        if columns and name not in columns:
             raise InputError(
                 f"column {name!r}: record {number + 1:,} has it, but none of the first records. "
                 "Name the columns with --keep-columns, or write JSON lines (.jsonl)."

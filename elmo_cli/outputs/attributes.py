@@ -54,8 +54,8 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
         with suppress(ValueError):  # An `InputError` is one.
             if isinstance(value, str) and check.accepts(value):
                 continue
-        found = "none" if value is None else shown(repr(value))
-        one_line = " ".join(found.split())
+        text = "none" if value is None else shown(repr(value))
+        one_line = " ".join(text.split())
         raise InputError(
             f"{path}: the file is damaged: attribute {name}: expected {check.expected}, found "
             f"{one_line}"

@@ -199,8 +199,8 @@ class Folder:
 
         selector = FileSelector(self._path(folder), allow_not_found=True)
         with self._errors_named():
-            found: list[Any] = self._file_system.get_file_info(selector)
-            return found
+            infos: list[Any] = self._file_system.get_file_info(selector)
+            return infos
 
     def remove(self, name: str) -> None:
         """Remove a file, if there is one."""

@@ -79,13 +79,13 @@ def checked_dataset(group: h5py.Group, name: str, kind: str, n_axes: tuple[int, 
         DamagedError: The dataset is missing or has another kind or shape.
     """
     try:
-        found = group[name]
+        dataset = group[name]
     except (KeyError, RuntimeError) as error:  # The name is missing, or its link is broken.
         raise DamagedError(f"{name}: {first_line(error)}") from None
-    is_dataset = isinstance(found, h5py.Dataset) and found.dtype.str[1:].startswith(kind)
-    if not is_dataset or found.ndim not in n_axes:
-        raise DamagedError(f"{name}: expected {kind} of {n_axes} axes, found {found}")
-    return found
+    is_dataset = isinstance(dataset, h5py.Dataset) and dataset.dtype.str[1:].startswith(kind)
+    if not is_dataset or dataset.ndim not in n_axes:
+        raise DamagedError(f"{name}: expected {kind} of {n_axes} axes, found {dataset}")
+    return dataset
 
 
 def check_count(n_found: int, n_expected: int) -> None:

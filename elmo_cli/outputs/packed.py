@@ -55,11 +55,11 @@ class PackedWriter(Hdf5Writer):
     ) -> None:
         """Begin the file, or resume it; raise a `DamagedError` unless it has `n_records`."""
         super().__init__(file, output_format, attributes)
-        with self._open("r") as found:
+        with self._open("r") as hdf5_file:
             if n_records:
-                check_count(PackedFile(found).n_records, n_records)
+                check_count(PackedFile(hdf5_file).n_records, n_records)
             # End of the rows of the last record in each dataset.
-            self._ends = {name: len(found[name]) for name in PREFIXES if name in found}
+            self._ends = {name: len(hdf5_file[name]) for name in PREFIXES if name in hdf5_file}
         self._held: dict[str, list[Array]] = {}  # rows that are not written yet
         self._n_bytes, self._n_records = 0, n_records
         if not output_format.forget_sentences:
@@ -169,7 +169,7 @@ class PackedFile:
             for part in parts
         ]
 
-    def known(self, start: int, stop: int) -> list[Record]:
+    def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
         names = ("sentences", "keys", "attributes", "tokens")
         columns = [self._texts(name, start, stop) for name in names]

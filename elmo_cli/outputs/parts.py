@@ -67,7 +67,7 @@ def complete_name(subfolder: str = "") -> str:
 
 def numbers_of_parts(names: list[str]) -> list[int]:
     """Return the numbers of those names that are names of parts."""
-    return [int(found[1]) for found in map(_PART_NAME.fullmatch, names) if found]
+    return [int(match[1]) for match in map(_PART_NAME.fullmatch, names) if match]
 
 
 def read_part_attributes(folder: Folder, name: str) -> PartAttributes | None:
@@ -160,11 +160,12 @@ class PartsFolder:
         column = self._rows(start, stop).column("activations").chunk(0)
         return [flat_row(column, row) for row in range(len(column))]
 
-    def known(self, start: int, stop: int) -> list[Record]:
+    def records(self, start: int, stop: int) -> list[Record]:
         """Return some records of one row group, without their values."""
         table = self._rows(start, stop)
-        wanted = ("sentence", "tokens", self._id_column)
-        rows = table.select([name for name in table.column_names if name in wanted]).to_pylist()
+        record_columns = ("sentence", "tokens", self._id_column)
+        names = [name for name in table.column_names if name in record_columns]
+        rows = table.select(names).to_pylist()
         return [
             Record(row.get("sentence") or "", row["tokens"], _text_of(row.get(self._id_column)))
             for row in rows

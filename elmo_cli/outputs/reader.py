@@ -147,13 +147,13 @@ class Activations:
 
         AllenNLP's layout contains only the last of equal sentences.
         """
-        text = self._known(number).text
+        text = self._record(number).text
         is_whole = self.has_sentences and not isinstance(self.files[0].layout_file, AllenNlpFile)
         return text if text or is_whole else None
 
     def key(self, number: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
-        return self._known(number).id
+        return self._record(number).id
 
     def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
         """Return the file of a record, and the record's number in the input, from 0."""
@@ -165,7 +165,7 @@ class Activations:
 
         They are stored in the file, or separated by white space in the sentence.
         """
-        return self._known(number).tokens or None
+        return self._record(number).tokens or None
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """Yield all records in order with their activations, with little in memory."""
@@ -185,11 +185,11 @@ class Activations:
     def __reduce__(self) -> tuple[type["Activations"], tuple[Path | str, ...]]:
         return Activations, tuple(self.paths)
 
-    def _known(self, which: SupportsIndex) -> Record:
+    def _record(self, which: SupportsIndex) -> Record:
         """Return a record without its activations."""
         file, index = self._located(which)
         with file.reading() as layout:
-            return layout.known(index, index + 1)[0]
+            return layout.records(index, index + 1)[0]
 
     def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
         streams = {
@@ -200,12 +200,12 @@ class Activations:
 
     def _located(self, which: SupportsIndex) -> tuple["ActivationsFile", int]:
         """Return the file of a record, and the index of the record in it."""
-        given = operator.index(which)
-        number = given + len(self) if given < 0 else given
+        index = operator.index(which)
+        number = index + len(self) if index < 0 else index
         for file in self.files:
             if number in file.numbers:
                 return file, file.numbers.index(number)
-        raise IndexError(f"record {given}: {self.paths[0]} has {len(self):,}")
+        raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
         numbers = []
@@ -252,7 +252,7 @@ class ActivationsFile:
             with self.reading() as layout:
                 values = layout.values(start, stop)
                 end = start + len(values)
-                records = layout.known(start, end) if with_records else [_UNKNOWN] * len(values)
+                records = layout.records(start, end) if with_records else [_UNKNOWN] * len(values)
             yield from zip(records, values, strict=True)
             start = end
 

@@ -61,30 +61,31 @@ class RowWriter:
         """
         self._write, self._columns = write, columns
         self._delimiter = {"tsv": "\t", "csv": ",", "json": None}[row_format]
-        self._kept: list[str] | None = None
+        self._input_names: list[str] | None = None
         self.like_missing: Counter[str] = Counter()
         """Computed texts that pandas or R reads as missing, with their numbers."""
 
     def write(
-        self, rows: Iterable[Sequence[object]], kept: Mapping[str, object] = _NO_COLUMNS
+        self, rows: Iterable[Sequence[object]], input_columns: Mapping[str, object] = _NO_COLUMNS
     ) -> None:
         """Write rows, and before the first one the header.
 
         Args:
             rows: Values of the computed columns.
-            kept: Columns of the input, which each of these rows repeats: see `renamed_columns`.
+            input_columns: Columns of the input, which each of these rows repeats; see
+                `renamed_columns`.
 
         Raises:
             InputError: CSV or TSV cannot hold a column that the first rows do not have.
         """
         if self._delimiter is None:
-            names = renamed_columns(kept, self._columns)
-            last = {names[name]: value for name, value in kept.items()}
+            names = renamed_columns(input_columns, self._columns)
+            last = {names[name]: value for name, value in input_columns.items()}
             lines = [
                 json_line(dict(zip(self._columns, row, strict=True)) | last) + "\n" for row in rows
             ]
         else:
-            lines = list(self._table_lines(rows, kept, self._delimiter))
+            lines = list(self._table_lines(rows, input_columns, self._delimiter))
         if lines:
             self._write("".join(lines))
 
@@ -93,18 +94,18 @@ class RowWriter:
         self.write([])
 
     def _table_lines(
-        self, rows: Iterable[Sequence[object]], kept: Mapping[str, object], delimiter: str
+        self, rows: Iterable[Sequence[object]], input_columns: Mapping[str, object], delimiter: str
     ) -> Iterator[str]:
-        if self._kept is None:
-            self._kept = list(kept)
-            names = [*self._columns, *renamed_columns(kept, self._columns).values()]
+        if self._input_names is None:
+            self._input_names = list(input_columns)
+            names = [*self._columns, *renamed_columns(input_columns, self._columns).values()]
             yield delimiter.join(map(quoted, names)) + "\n"
-        if other := kept.keys() - set(self._kept):
+        if other := input_columns.keys() - set(self._input_names):
             raise InputError(
                 f"column {min(other)!r}: the first record does not have it. Use --format json, or "
                 "name the columns with --keep-columns."
             )
-        last = [_exact(kept.get(name)) for name in self._kept]
+        last = [_exact(input_columns.get(name)) for name in self._input_names]
         for row in rows:
             self.like_missing.update(
                 value for value in row if isinstance(value, str) and value in LIKE_MISSING

@@ -173,9 +173,9 @@ class ParquetWriter(_StreamWriter):
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the row of a record."""
-        kept = kept_columns(record)
-        check_kept(kept, self._table.names, number)
-        self._held.append(({**self.fields(number, record), "index": number}, kept, values))
+        columns = kept_columns(record)
+        check_kept(columns, self._table.names, number)
+        self._held.append(({**self.fields(number, record), "index": number}, columns, values))
         self._n_bytes += values.nbytes + _ROW_BYTES + _TOKEN_BYTES * len(record.tokens)
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
@@ -198,14 +198,16 @@ class ParquetWriter(_StreamWriter):
         rows = [fields for fields, _, _ in self._held]
         names = {"index", *(rows[0] if rows else ()), *(["id"] if self._has_ids else [])}
         columns = {
-            name: self._converter.own(name, [fields.get(name) for fields in rows])
+            name: self._converter.own_column(name, [fields.get(name) for fields in rows])
             for name in _PARQUET_COLUMNS
             if name in names
         }
-        kept = [kept for _, kept, _ in self._held]
-        self._kept_names |= dict.fromkeys(name for each in kept for name in each)
+        kept_values = [values for _, values, _ in self._held]
+        self._kept_names |= dict.fromkeys(name for each in kept_values for name in each)
         for name in self._kept_names:
-            columns[name] = self._converter.kept(name, [each.get(name) for each in kept])
+            columns[name] = self._converter.kept_column(
+                name, [each.get(name) for each in kept_values]
+            )
         # Activations get no statistics: minimum and maximum of float16 take as long as compression.
         settings: dict[str, Any] = {"write_statistics": [*columns]}
         if self._held:

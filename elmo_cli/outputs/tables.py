@@ -87,8 +87,10 @@ class TableWriter(FormatWriter):
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
         taken = {*columns, "sentence_number", VECTOR, *like_layers}
         new_names = renamed_columns(record.columns.keys(), taken)
-        kept = {new: [record.columns[old]] * len(positions) for old, new in new_names.items()}
-        return columns, kept
+        kept_columns = {
+            new: [record.columns[old]] * len(positions) for old, new in new_names.items()
+        }
+        return columns, kept_columns
 
 
 class JsonlTableWriter(TableWriter):
@@ -97,8 +99,8 @@ class JsonlTableWriter(TableWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Write the rows of a record."""
         vectors = self._rows.vectors(values)
-        own, kept = self._columns(number, record)
-        columns = own | kept
+        own_columns, kept_columns = self._columns(number, record)
+        columns = own_columns | kept_columns
         for index, row in enumerate(zip(*columns.values(), strict=True)):
             fields = dict(zip(columns, row, strict=True))
             start = json.dumps(fields, ensure_ascii=False, default=str)[:-1]
@@ -123,18 +125,19 @@ class ParquetTableWriter(TableWriter):
     def write(self, number: int, record: Record, values: Array) -> None:
         """Collect the rows of a record, and write a group of rows when it is large enough."""
         vectors = self._rows.vectors(values)
-        own, kept = self._columns(number, record)
-        check_kept(kept, self._table.names, number)
-        n_rows = len(own["position"])
-        for name, column in own.items():
+        own_columns, kept_columns = self._columns(number, record)
+        check_kept(kept_columns, self._table.names, number)
+        n_rows = len(own_columns["position"])
+        for name, column in own_columns.items():
             self._held_own.setdefault(name, []).extend(column)
-        for name in {**self._held_kept, **kept}:
+        for name in {**self._held_kept, **kept_columns}:
             held = self._held_kept.setdefault(name, [None] * self._n_held)
-            held.extend(kept.get(name, [None] * n_rows))
+            held.extend(kept_columns.get(name, [None] * n_rows))
         for name, rows in vectors.items():
             self._held_vectors.setdefault(name, []).append(rows)
         self._n_held += n_rows
-        self._n_bytes += values.nbytes + _CELL_BYTES * n_rows * (len(own) + len(kept))
+        n_cells = n_rows * (len(own_columns) + len(kept_columns))
+        self._n_bytes += values.nbytes + _CELL_BYTES * n_cells
         if self._n_bytes >= ROW_GROUP_BYTES:
             self._write_held()
 
@@ -148,8 +151,12 @@ class ParquetTableWriter(TableWriter):
         import pyarrow
 
         convert = self._converter
-        columns = {name: convert.own(name, column) for name, column in self._held_own.items()}
-        columns |= {name: convert.kept(name, column) for name, column in self._held_kept.items()}
+        columns = {
+            name: convert.own_column(name, column) for name, column in self._held_own.items()
+        }
+        columns |= {
+            name: convert.kept_column(name, column) for name, column in self._held_kept.items()
+        }
         # Dictionaries and statistics of vectors would take time and save nothing.
         settings = {"use_dictionary": [*columns], "write_statistics": [*columns]}
         for name, parts in self._held_vectors.items():

@@ -223,8 +223,8 @@ class ActivationsWriter:
         error: BaseException | None = None
         try:
             yield
-        except Exception as found:
-            error = found
+        except Exception as exception:
+            error = exception
         if self._file is not None and not isinstance(error, ElmoError):
             error = self._file.error or error  # HDF5 does not see this error.
             if isinstance(error, OSError) and error.errno is None and self.run_state:

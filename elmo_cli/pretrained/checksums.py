@@ -56,8 +56,8 @@ def known_sums(folder: Path) -> dict[str, str]:
 
 def record_sums(folder: Path, replaced: Collection[str] = ()) -> None:
     """Record the sums of all files. Only missing sums and sums of replaced files are computed."""
-    known = {name: digest for name, digest in known_sums(folder).items() if name not in replaced}
-    sums = {path.name: known.get(path.name) or sha256(path) for path in model_files(folder)}
+    old_sums = {name: digest for name, digest in known_sums(folder).items() if name not in replaced}
+    sums = {path.name: old_sums.get(path.name) or sha256(path) for path in model_files(folder)}
     if sums == known_sums(folder):
         return
     try:

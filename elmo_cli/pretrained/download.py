@@ -79,10 +79,10 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
     if model.name != BUNDLED:
         _try_mirror(model, folder, with_softmax=with_softmax)
     if with_softmax and not model.softmax and not candidates(folder, "softmax"):
-        known = [known.name for known in MODELS if known.softmax or known.name == BUNDLED]
+        names = [each.name for each in MODELS if each.softmax or each.name == BUNDLED]
         raise ModelError(
             f"{model.name}: no softmax is published for this model. Choose one of "
-            f"{', '.join(known)}, or a folder that `elmo train` wrote."
+            f"{', '.join(names)}, or a folder that `elmo train` wrote."
         )
     if model.name != BUNDLED:
         if model.archive:
@@ -165,7 +165,7 @@ def _published_file(model: PublishedModel, role: str) -> Path:
     """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
     check = partial(
-        check_file, role=role, known=model.weights_sha256 if role == "weights" else None
+        check_file, role=role, expected_sha256=model.weights_sha256 if role == "weights" else None
     )
     target, advice = folder / FILE_NAMES[role], _advice(model, folder / FILE_NAMES[role])
     _fill_published(
@@ -226,10 +226,10 @@ def _get_archive(model: PublishedModel, folder: Path) -> None:
         logger.info("%s Trying its single files.", error)
 
 
-def check_file(path: Path, role: str, known: str | None = None) -> None:
-    """Raise an error unless a file can be read in its role, and has the known SHA-256."""
-    if known is not None and (found := sha256(path)) != known:
-        raise ModelError(f"expected the sha256 {known}, found {found}")
+def check_file(path: Path, role: str, expected_sha256: str | None = None) -> None:
+    """Raise an error unless a file can be read in its role, and has the expected SHA-256."""
+    if expected_sha256 is not None and (digest := sha256(path)) != expected_sha256:
+        raise ModelError(f"expected the sha256 {expected_sha256}, found {digest}")
     if role == "options":
         read_options(path)
     elif role == "vocabulary":
@@ -271,9 +271,9 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
                     shutil.copyfileobj(source, target, PIECE_BYTES)
             weights = candidates(temporary, "weights")
             if not (weights and candidates(temporary, "options")):
-                found = ", ".join(file.namelist()[:5]) or "no files"
+                names = ", ".join(file.namelist()[:5]) or "no files"
                 raise ModelError(
-                    f"{archive}: expected options.json and a .hdf5 file, found {found}"
+                    f"{archive}: expected options.json and a .hdf5 file, found {names}"
                 )
             # The weights come last: a model counts as downloaded when they exist.
             for path in sorted(temporary.iterdir(), key=lambda path: path in weights):
@@ -290,8 +290,8 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
 
 def _check_size(archive: Path, n_bytes: int, model: PublishedModel | None) -> None:
     """Raise a `ModelError` for an archive that is too large when it is unpacked."""
-    known = model.download_bytes if model is not None else None
-    limit = _MAX_UNPACKED_BYTES if known is None else _MAX_RATIO * known
+    download_bytes = model.download_bytes if model is not None else None
+    limit = _MAX_UNPACKED_BYTES if download_bytes is None else _MAX_RATIO * download_bytes
     if n_bytes > limit:
         raise ModelError(
             f"{archive}: expected at most {size_text(limit)} when it is unpacked, found "

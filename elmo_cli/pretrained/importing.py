@@ -111,13 +111,13 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
 def _check(model: PublishedModel, files: ModelFiles) -> None:
     """Raise an error if files do not fit each other, or belong to another model."""
     is_hdf5 = files.weights.suffix == ".hdf5"
-    known = model.weights_sha256 if is_hdf5 else None
+    expected_sha256 = model.weights_sha256 if is_hdf5 else None
     options = read_options(files.options)
     if isinstance(options, ManyLangsOptions):
         if not files.weights.with_name(TOKEN_ENCODER).exists():
             raise ModelError(f"{model.name}: no {TOKEN_ENCODER}. Give the whole folder.")
     else:
-        check_file(files.weights, "weights", known)
+        check_file(files.weights, "weights", expected_sha256)
         n_parameters = sum(parameters_by_part(options, None).values()) if options.char_cnn else None
         if n_parameters and model.parameters and n_parameters != model.parameters:
             raise ModelError(

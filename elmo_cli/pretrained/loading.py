@@ -312,10 +312,10 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
     """
     name_or_path = name or default_model()
     published = published_model(name_or_path)
-    known = {"name": name_or_path} if published is None else _describe_published(published)
-    if known.get("state") == "available":
-        return known
-    return known | _describe_files(find_model(name or None))
+    description = {"name": name_or_path} if published is None else _describe_published(published)
+    if description.get("state") == "available":
+        return description
+    return description | _describe_files(find_model(name or None))
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:

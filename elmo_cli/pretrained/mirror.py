@@ -50,13 +50,15 @@ def fetch_from_mirror(
         role = role_of(name)
         if (folder / name).exists() or (role == "softmax" and not with_softmax):
             continue
-        known = model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
-        check = partial(check_sum, expected=known or sums[name])
+        published_sha256 = (
+            model.weights_sha256 if role == "weights" and name.endswith(".hdf5") else None
+        )
+        check = partial(check_sum, expected=published_sha256 or sums[name])
         url = f"{base}/{quote(name)}"
         download_file([url], folder / name, check, advice=advice, allow_file=True)
 
 
 def check_sum(path: Path, expected: str) -> None:
     """Raise a `ModelError` if a file has another SHA-256 sum than expected."""
-    if (found := sha256(path)) != expected:
-        raise ModelError(f"expected the sha256 {expected}, found {found}")
+    if (digest := sha256(path)) != expected:
+        raise ModelError(f"expected the sha256 {expected}, found {digest}")

@@ -93,8 +93,8 @@ def _receive(url: str, path: Path, name: str, *, allow_file: bool) -> None:
         bar = {"desc": name, "total": total or None, "disable": hides_bars()}
         with open(path, "wb") as file, tqdm.wrapattr(response, "read", **bar) as body:
             shutil.copyfileobj(body, file, PIECE_BYTES)
-    if total and (found := path.stat().st_size) != total:
-        raise ModelError(f"the connection ended after {found:,} of {total:,} bytes")
+    if total and (n_bytes := path.stat().st_size) != total:
+        raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
 
 
 def _check_scheme(url: str, *, allow_file: bool) -> None:

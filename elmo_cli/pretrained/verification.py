@@ -39,8 +39,8 @@ def _verify(model: PublishedModel, path: Path, recorded: str | None) -> FileChec
     try:
         if expected := published or recorded:
             basis = f"has the sha256 {'published' if published else 'recorded at its download'}"
-            if (found := sha256(path)) != expected:
-                problem = f"damaged: expected the sha256 {expected}, found {found}"
+            if (digest := sha256(path)) != expected:
+                problem = f"damaged: expected the sha256 {expected}, found {digest}"
         elif role is not None and path.suffix != ".pkl":
             check_file(path, role)
     except (ElmoError, OSError) as error:

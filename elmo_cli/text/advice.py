@@ -86,10 +86,12 @@ def _unspaced_language(tokens: Sentence) -> str | None:
     shortest = min(script.max_length for script in _SCRIPTS.values())
     long = [token for token in tokens if len(token) > shortest and not token.isascii()]
     for language, script in _SCRIPTS.items():
-        found = [each for each in long if len(script.characters.findall(each)) * 2 > len(each)]
+        phrases = [each for each in long if len(script.characters.findall(each)) * 2 > len(each)]
         if language == "Japanese":
-            found = [each for each in long if len(script.characters.findall(each)) * 5 > len(each)]
-        if sum(len(each) > script.max_length for each in found) > _MAX_ATTACHED * len(tokens):
+            phrases = [
+                each for each in long if len(script.characters.findall(each)) * 5 > len(each)
+            ]
+        if sum(len(each) > script.max_length for each in phrases) > _MAX_ATTACHED * len(tokens):
             return language
     return None
 

@@ -25,10 +25,10 @@ DECOMPRESSORS: Final = {"gzip": "zcat", "bzip2": "bzcat", "xz": "xzcat", "zstd":
 
 def compression_of(content: bytes) -> str | None:
     """Return the compression of a file by its first bytes, or None if it is not compressed."""
-    found = next((name for magic, name in _MAGICS.items() if content.startswith(magic)), None)
-    if found == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS:
+    compression = next((name for magic, name in _MAGICS.items() if content.startswith(magic)), None)
+    if compression == "bzip2" and content[4:_MAGIC_BYTES] not in _BZIP2_BLOCKS:
         return None
-    return found
+    return compression
 
 
 def decompressed(file: BinaryIO) -> BinaryIO:
@@ -55,16 +55,16 @@ def decompressed(file: BinaryIO) -> BinaryIO:
 
 def peek(file: BinaryIO, n_bytes: int) -> bytes:
     """Return the next bytes of a file without reading them; empty for a pipe."""
-    found: bytes = b""
+    content: bytes = b""
     if hasattr(file, "peek"):
-        found = file.peek(n_bytes)[:n_bytes]
-        if len(found) == n_bytes:
-            return found
+        content = file.peek(n_bytes)[:n_bytes]
+        if len(content) == n_bytes:
+            return content
     if file.seekable():
         position = file.tell()
-        found = file.read(n_bytes)
+        content = file.read(n_bytes)
         file.seek(position)
-    return found
+    return content
 
 
 def _load_zstd() -> Any:

@@ -65,7 +65,7 @@ class Fields(NamedTuple):
     id: str | None = "id"
     is_id_required: bool = False
     """True if a row without the id is an error."""
-    kept: tuple[str, ...] | None = ()
+    kept_columns: tuple[str, ...] | None = ()
     """Columns that go into `Record.columns`; None for all others."""
     has_integer_ids: bool = False
     """True if the ids are the texts of integers."""
@@ -129,8 +129,8 @@ def _conllu_entry(lines: _NumberedLines) -> Iterator[Entry]:
         if isinstance(line, InvalidLine):
             unreadable = unreadable or line.error
         elif line.startswith("#"):
-            found = _SENT_ID.match(line)
-            identifier = found[1] if found else identifier
+            match = _SENT_ID.match(line)
+            identifier = match[1] if match else identifier
         elif not unreadable and not wrong:
             columns = line.split("\t")
             error = _conllu_error(columns, len(tokens))
@@ -223,14 +223,14 @@ def row_record(
     if type(identifier) is int or (fields.has_integer_ids and isinstance(identifier, str)):
         identifier = NumericId(identifier)
     if identifier is not None and not _is_text(identifier):
-        found = repr(identifier)[:60]
-        return Record("", []), f"field {fields.id!r}: expected a text, found {found}"
+        error = f"field {fields.id!r}: expected a text, found {repr(identifier)[:60]}"
+        return Record("", []), error
     if identifier is None and fields.is_id_required:
         return Record("", []), f"field {fields.id!r}: expected an id, found none"
     name = next((name for name in fields.text if name in row), None)
     if name is None:
-        wanted = " or ".join(map(repr, fields.text))
-        error = f"expected a field {wanted}, found {', '.join(map(repr, row))[:60] or 'none'}"
+        names = " or ".join(map(repr, fields.text))
+        error = f"expected a field {names}, found {', '.join(map(repr, row))[:60] or 'none'}"
         return Record("", [], identifier), error
     text = row[name]
     if text is None or _is_text(text):
@@ -240,11 +240,11 @@ def row_record(
     else:
         error = f"field {name!r}: expected a text or a list of tokens, found {repr(text)[:60]}"
         return Record("", [], identifier), error
-    if fields.kept == ():
+    if fields.kept_columns == ():
         return record, None
-    kept = [each for each in row if each not in (name, fields.id)]
-    kept = kept if fields.kept is None else list(fields.kept)
-    return record._replace(columns={each: row.get(each) for each in kept}), None
+    columns = [each for each in row if each not in (name, fields.id)]
+    columns = columns if fields.kept_columns is None else list(fields.kept_columns)
+    return record._replace(columns={each: row.get(each) for each in columns}), None
 
 
 def _is_text(value: object) -> bool:

@@ -139,15 +139,15 @@ def find_format(
             effect with the format.
     """
     if name is None:
-        found = _guess_format(source)
+        input_format = _guess_format(source)
     else:
         check_choice("format", name, tuple(FORMATS))
-        found = FORMATS[name]
-    if tokenizer != WHITESPACE and found.has_tokens:
-        raise InputError(f"--tokenizer has no effect with {found.name}, which has tokens")
-    if tokenizer.splits_by is not None and found.name != TEXT.name:
-        raise InputError(f"--split-sentences requires text, found {found.name}")
-    return found
+        input_format = FORMATS[name]
+    if tokenizer != WHITESPACE and input_format.has_tokens:
+        raise InputError(f"--tokenizer has no effect with {input_format.name}, which has tokens")
+    if tokenizer.splits_by is not None and input_format.name != TEXT.name:
+        raise InputError(f"--split-sentences requires text, found {input_format.name}")
+    return input_format
 
 
 def _guess_format(source: object) -> InputFormat:
@@ -279,8 +279,8 @@ def _read_chunks(
     position = n_chunks = 0
     while True:
         chunk = stream.readline(_CHUNK_BYTES)
-        if not n_chunks and (found := binary_type(chunk)):
-            raise InputError(f"{name_of(path)}: {found[0]}, not UTF-8 text. {found[1]}")
+        if not n_chunks and (file_type := binary_type(chunk)):
+            raise InputError(f"{name_of(path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
         try:
             yield decoder.decode(chunk, final=not chunk)
         except UnicodeDecodeError as error:
@@ -304,10 +304,12 @@ def _refuse_other_formats(lines: Iterable[str], name: str) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         if is_first and line:
             is_first = False
-            found = "fasta" if begins_fasta(line) else text_type(line.encode("utf-8", "replace"))
-            if found:
+            content = line.encode("utf-8", "replace")
+            other_format = "fasta" if begins_fasta(line) else text_type(content)
+            if other_format:
                 raise InputError(
-                    f"{name}, line {number}: it seems to be {found}, not text. Use --input-format "
-                    f"{found}, or --input-format text to read one sentence per line."
+                    f"{name}, line {number}: it seems to be {other_format}, not text. Use "
+                    f"--input-format {other_format}, or --input-format text to read one sentence "
+                    "per line."
                 )
         yield line

@@ -153,8 +153,10 @@ class LineReader:
         """Find the line ends of a file by its beginning. Refuse data that is no text."""
         self._is_at_start = False
         self._rest = self._readline(_HEAD_BYTES)
-        if found := binary_type(self._rest):
-            raise InputError(f"{name_of(self.path)}: {found[0]}, not UTF-8 text. {found[1]}")
+        if file_type := binary_type(self._rest):
+            raise InputError(
+                f"{name_of(self.path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}"
+            )
         if b"\n" not in self._rest and b"\r" in self._rest:
             self._splits_at_cr = True
 
@@ -177,8 +179,8 @@ class LineReader:
         except Exception as error:
             if not is_damage(error):
                 raise
-            place = f"{name_of(self.path)}, line {self.number + 1}"
-            raise InputError(f"{place}: cannot read on: {first_line(error)}") from None
+            location = f"{name_of(self.path)}, line {self.number + 1}"
+            raise InputError(f"{location}: cannot read on: {first_line(error)}") from None
 
 
 def _split_text(text: str) -> list[str]:
@@ -238,8 +240,8 @@ def open_lines(
             lines = read_lines(reader, on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
             yield lines, reader.is_ready
     elif not hasattr(source, "read"):
-        found = type(source).__name__
-        raise InputError(f"the input: expected a path or an open text file, found a {found}.")
+        type_name = type(source).__name__
+        raise InputError(f"the input: expected a path or an open text file, found a {type_name}.")
     else:
         lines = _lines_of_open_file(source, splits_at_cr)
         yield (lines if keep_ends else map(str.strip, lines)), lambda: True
@@ -289,9 +291,9 @@ def not_utf8(path: str | Path, error: UnicodeDecodeError, number: int = 1) -> In
     start = content.rfind(b"\n", 0, error.start) + 1
     line = number + content.count(b"\n", 0, start)
     column = len(content[start : error.start].decode("utf-8")) + 1
-    found = binary_type(content) if number == 1 else None
-    if found:
-        return InputError(f"{name_of(path)}: {found[0]}, not UTF-8 text. {found[1]}")
+    file_type = binary_type(content) if number == 1 else None
+    if file_type:
+        return InputError(f"{name_of(path)}: {file_type[0]}, not UTF-8 text. {file_type[1]}")
     advice = "If it is Latin-1, convert it with `iconv -f latin1 -t utf-8`."
     if any(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in content):
         advice = "It has control characters, so it seems to be no text."
@@ -307,9 +309,9 @@ def check_source(source: object) -> None:
     is_binary = isinstance(source, (io.RawIOBase, io.BufferedIOBase))
     has_lines = hasattr(source, "__iter__") and not isinstance(source, (bytes, Mapping))
     if is_binary or not (is_path or has_lines):
-        found = "a binary file" if is_binary else kind_of(source)
+        kind = "a binary file" if is_binary else kind_of(source)
         raise InputError(
-            f"the input: expected a path or a file that is open as text, found {found}."
+            f"the input: expected a path or a file that is open as text, found {kind}."
         )
 
 

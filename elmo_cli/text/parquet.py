@@ -72,14 +72,14 @@ def parquet_size(source: Any, fields: Fields = DEFAULT_FIELDS) -> ParquetSize:
         for leaf in leaves
         if f"{leaf['path_in_schema']}.".startswith(f"{fields.text[0]}.")
     )
-    kept_types = {name: schema.field(name).type for name in fields.kept or ()}
+    kept_types = {name: schema.field(name).type for name in fields.kept_columns or ()}
     id_type = None if fields.id is None else schema.field(fields.id).type
     return ParquetSize(footer["num_rows"], n_text_bytes, id_type, kept_types)
 
 
 def _names(fields: Fields) -> list[str]:
     """Return the columns that are read, each once."""
-    names = [*fields.text, *([fields.id] if fields.id else []), *(fields.kept or ())]
+    names = [*fields.text, *([fields.id] if fields.id else []), *(fields.kept_columns or ())]
     return list(dict.fromkeys(names))
 
 

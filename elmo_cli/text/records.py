@@ -49,13 +49,13 @@ def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str,
         names: Names of the kept columns.
         taken: Names of the output's own columns.
     """
-    found: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     for name in names:
         new = name
         while new in taken or (new != name and new in names):
             new = f"input_{new}"
-        found[name] = new
-    return found
+        new_names[name] = new
+    return new_names
 
 
 class Progress(NamedTuple):
@@ -67,13 +67,13 @@ class Progress(NamedTuple):
 
 
 def check_sentence(
-    sentence: object, place: str = "sentence", expected: str = "a list of tokens"
+    sentence: object, name: str = "sentence", expected: str = "a list of tokens"
 ) -> Sentence:
     """Return the tokens of a sentence, a sequence of strings.
 
     Args:
         sentence: List, array or other sequence of tokens.
-        place: Name of the sentence for error messages, such as `batch[3]`.
+        name: Name of the sentence for error messages, such as `batch[3]`.
         expected: Description of valid values for error messages.
 
     Raises:
@@ -85,11 +85,11 @@ def check_sentence(
     if isinstance(sentence, (str, bytes)) or not is_sequence:
         ending = _SPLIT if isinstance(sentence, str) else ""
         ending = _DECODE if isinstance(sentence, bytes) else ending
-        raise InputError(f"{place}: expected {expected}, found {kind_of(sentence)}.{ending}")
+        raise InputError(f"{name}: expected {expected}, found {kind_of(sentence)}.{ending}")
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
         if not isinstance(token, str):
-            raise InputError(f"{place}[{position}]: expected a string, found {kind_of(token)}.")
+            raise InputError(f"{name}[{position}]: expected a string, found {kind_of(token)}.")
     return tokens
 
 

@@ -54,8 +54,8 @@ def _delimited_entries(
         elif unreadable:
             yield Entry(line, Record("", [], error=unreadable))
         elif error or len(values) != len(names):
-            found = f"expected {len(names)} fields, as in the header, found {len(values)}"
-            yield Entry(line, Record("", []), error or found)
+            mismatch = f"expected {len(names)} fields, as in the header, found {len(values)}"
+            yield Entry(line, Record("", []), error or mismatch)
         else:
             row = dict(zip(names, values, strict=True))
             yield Entry(line, *row_record(row, fields, tokenizer))
@@ -106,23 +106,23 @@ def choose_columns(names: Sequence[str], fields: Fields) -> Fields:
     """
     text = next((name for name in fields.text if name in names), None)
     shown = ", ".join(map(repr, names[:_MAX_NAMES])) + (", ..." if names[_MAX_NAMES:] else "")
-    found = f"The columns are {shown or 'missing'}."
+    listing = f"The columns are {shown or 'missing'}."
     if text is None:
-        wanted = " or ".join(map(repr, fields.text))
-        raise TableError(f"no column {wanted}. {found} Name the text with --text-column.")
+        text_names = " or ".join(map(repr, fields.text))
+        raise TableError(f"no column {text_names}. {listing} Name the text with --text-column.")
     has_id = fields.id in names
     if fields.is_id_required and not has_id:
-        raise TableError(f"no column {fields.id!r}. {found} Name the ids with --id-column.")
-    kept = fields.kept
-    if kept is None:
-        kept = tuple(name for name in names if name not in (text, fields.id))
-    for name in (text, *([fields.id] if has_id else []), *kept):
+        raise TableError(f"no column {fields.id!r}. {listing} Name the ids with --id-column.")
+    kept_columns = fields.kept_columns
+    if kept_columns is None:
+        kept_columns = tuple(name for name in names if name not in (text, fields.id))
+    for name in (text, *([fields.id] if has_id else []), *kept_columns):
         if name not in names:
-            raise TableError(f"no column {name!r}. {found}")
+            raise TableError(f"no column {name!r}. {listing}")
         if names.count(name) > 1:
-            raise TableError(f"several columns {name!r}. {found} Rename all but one of them.")
+            raise TableError(f"several columns {name!r}. {listing} Rename all but one of them.")
     identifier = fields.id if has_id else None
-    return Fields((text,), identifier, fields.is_id_required, kept, fields.has_integer_ids)
+    return Fields((text,), identifier, fields.is_id_required, kept_columns, fields.has_integer_ids)
 
 
 def has_integer_ids(lines: Iterable[str], delimiter: str, fields: Fields) -> bool:
@@ -194,11 +194,11 @@ class _JsonText:
     def _read_more(self) -> bool:
         """Read as much again as is left, so that a long value is parsed only a few times."""
         text = [self._text[self._position :]]
-        wanted = max(_CHUNK, len(text[0]))
+        n_to_read = max(_CHUNK, len(text[0]))
         for chunk in self._chunks:
             text.append(chunk)
-            wanted -= len(chunk)
-            if wanted <= 0:
+            n_to_read -= len(chunk)
+            if n_to_read <= 0:
                 break
         self._text, self._position = "".join(text), 0
         return len(text) > 1
@@ -224,5 +224,5 @@ def _json_values(text: _JsonText) -> Iterator[Any]:
         if separator == "]":
             return
         if separator != ",":
-            found = repr(separator) if separator else "the end of the file"
-            raise TableError(f"record {number}: expected `,` or `]` after it, found {found}")
+            description = repr(separator) if separator else "the end of the file"
+            raise TableError(f"record {number}: expected `,` or `]` after it, found {description}")

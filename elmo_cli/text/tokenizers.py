@@ -49,8 +49,8 @@ class Tokenizer:
         """
         if self.splits_by is None:
             return [text]
-        found = (sentence.strip() for sentence in _load_sentencex().segment(self.splits_by, text))
-        return [sentence for sentence in found if sentence]
+        sentences = map(str.strip, _load_sentencex().segment(self.splits_by, text))
+        return [sentence for sentence in sentences if sentence]
 
     def tokenize_sentences(self, text: str) -> list[Sentence]:
         """Split a text into sentences, and each sentence into tokens."""

@@ -107,9 +107,9 @@ def describe_words(before: Sequence[str], now: Sequence[str]) -> list[str]:
     """Describe the first difference between two vocabularies."""
     for number, (old, new) in enumerate(zip_longest(before, now), start=1):
         if old != new:
-            found = "no word" if old is None else repr(old)
-            given = "no word" if new is None else repr(new)
-            return [f"another vocabulary: {found} in line {number} (now {given})"]
+            old_word = "no word" if old is None else repr(old)
+            new_word = "no word" if new is None else repr(new)
+            return [f"another vocabulary: {old_word} in line {number} (now {new_word})"]
     return []
 
 

@@ -192,10 +192,10 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
 
-def complete_options(given: GivenOptions, content: Mapping[str, Any]) -> TrainingOptions:
+def complete_options(options: GivenOptions, content: Mapping[str, Any]) -> TrainingOptions:
     """Complete given options from the content of an options.json and from the defaults."""
-    values = {name: value for name, value in asdict(given).items() if value is not None}
-    optimizer = given.optimizer or TrainingOptions.optimizer
+    values = {name: value for name, value in asdict(options).items() if value is not None}
+    optimizer = options.optimizer or TrainingOptions.optimizer
     defaults = {**_DEFAULTS_BY_OPTIMIZER[optimizer], **_read_published(content, optimizer)}
     return TrainingOptions(**{**defaults, **values})
 

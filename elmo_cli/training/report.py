@@ -69,7 +69,7 @@ class Report:
         self._write(numbers)
         if now - self._last_message >= LOG_SECONDS:
             self._last_message = now
-            left = timedelta(seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1)))
+            time_left = timedelta(seconds=round(run.seconds * (1 / max(run.share_done, 1e-9) - 1)))
             logger.info(
                 "step %d, %.1f %%, %.2fM tokens, training loss %.3f, %s tokens/s, %s left",
                 run.step,
@@ -77,7 +77,7 @@ class Report:
                 run.n_tokens / 1e6,
                 loss,
                 f"{speed:,.0f}",
-                left,
+                time_left,
             )
 
     def evaluate(self, max_tokens: float = float("inf")) -> dict[str, float] | None:

@@ -56,8 +56,8 @@ def choose_start(options: StartOptions) -> Start:
 
     Together with a model, an options.json is allowed only for a single file of weights.
     """
-    given = options.vocabulary_file
-    vocabulary = None if given is None else _read_words(given)
+    vocabulary_file = options.vocabulary_file
+    vocabulary = None if vocabulary_file is None else _read_words(vocabulary_file)
     if options.preset is not None:
         name, content, files = options.preset, PRESETS[options.preset], None
     else:
@@ -76,10 +76,10 @@ def choose_start(options: StartOptions) -> Start:
     if vocabulary is not None and options.vocabulary_size is not None:
         logger.warning(
             "Warning: --vocabulary-size has no effect: the words to predict are those of %s.",
-            given or name,
+            vocabulary_file or name,
         )
     n_words = None if vocabulary else options.vocabulary_size or _VOCABULARY_SIZE
-    return Start(content, name, files, vocabulary, given, n_words)
+    return Start(content, name, files, vocabulary, vocabulary_file, n_words)
 
 
 def _read_words(path: str | Path) -> Vocabulary:
@@ -222,9 +222,9 @@ def _copy_rows(path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabu
     """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])
     [(_, weight, bias)] = read_rows(path, len(old))
-    known = [row for row, word in enumerate(vocabulary.words) if word in old]
-    rows = old.indices([vocabulary.words[row] for row in known])
-    softmax.weight[known] = weight[rows]
-    softmax.bias[known] = bias[rows]
-    if len(known) < len(vocabulary):
-        logger.info("%s: %d of %d words", path, len(known), len(vocabulary))
+    rows = [row for row, word in enumerate(vocabulary.words) if word in old]
+    old_rows = old.indices([vocabulary.words[row] for row in rows])
+    softmax.weight[rows] = weight[old_rows]
+    softmax.bias[rows] = bias[old_rows]
+    if len(rows) < len(vocabulary):
+        logger.info("%s: %d of %d words", path, len(rows), len(vocabulary))

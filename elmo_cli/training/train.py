@@ -64,7 +64,7 @@ def train_model(
     text_options: TextOptions,
     folder: str | Path,
     start_options: StartOptions,
-    given: GivenOptions,
+    training_options: GivenOptions,
     run_options: RunOptions,
     *,
     should_stop: Callable[[], bool] = lambda: False,
@@ -86,7 +86,7 @@ def train_model(
     folder = Path(folder)
     start = choose_start(start_options)
     _check_other_folder(start, folder)
-    options = complete_options(given, start.content)
+    options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
     with ExitStack() as stack:
         processes = stack.enter_context(join_processes(run_options.device))
