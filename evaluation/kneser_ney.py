@@ -46,9 +46,9 @@ def main() -> None:
         sentences = read_sentences(options.train)
         train(options, mapped_lines(sentences, vocabulary, distinct=options.distinct), model)
         heldout = list(mapped_lines(read_sentences(options.heldout), vocabulary))
-        found = perplexities(heldout, query(options.kenlm, model, heldout))
+        figures = perplexities(heldout, query(options.kenlm, model, heldout))
     settings = {"order": options.order, "distinct": options.distinct}
-    print(json.dumps({**settings, **found}))
+    print(json.dumps({**settings, **figures}))
 
 
 def mapped_lines(
