@@ -127,12 +127,12 @@ def file_component(path: Path, kind: str, root: Path) -> dict[str, Any]:
 
 def requirement_component(requirement: str) -> dict[str, Any]:
     """Return the entry of a package that pip installs next to the wheel."""
-    found = re.match(r"[\w.-]+", requirement)
-    assert found is not None
-    purl = f"pkg:pypi/{found[0].lower().replace('_', '-')}"
+    match = re.match(r"[\w.-]+", requirement)
+    assert match is not None
+    purl = f"pkg:pypi/{match[0].lower().replace('_', '-')}"
     properties = [{"name": "requirement", "value": requirement}]
     reference = {"bom-ref": purl, "purl": purl}
-    return {"type": "library", "name": found[0], **reference, "properties": properties}
+    return {"type": "library", "name": match[0], **reference, "properties": properties}
 
 
 def compile_kernels(folder: Path, processor: str, flags: list[str]) -> None:

@@ -46,14 +46,14 @@ def processes_of(pid: int) -> Iterator[int]:
 
 def memory_of(pid: int) -> Counter[str]:
     """Return the bytes of a process and its children, by kind."""
-    found: Counter[str] = Counter()
+    n_bytes: Counter[str] = Counter()
     for process in processes_of(pid):
         with suppress(OSError, IndexError):
             name = Path(f"/proc/{process}/cmdline").read_bytes()
             kind = "workers" if b"_Worker" in name else "driver" if process == pid else "Ray"
             pages = Path(f"/proc/{process}/smaps_rollup").read_text()
-            found[kind] += 1024 * int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
-    return found
+            n_bytes[kind] += 1024 * int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
+    return n_bytes
 
 
 def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
@@ -110,8 +110,8 @@ def measure_speed(corpus: str, output: Path, part_size: str, options: list[str])
         if arguments is None:
             plain = [*ELMO, "embed", corpus, f"{output}.h5", "--overwrite", *options]
             seconds, peak, log = run(plain, n_threads)
-            found = re.findall(r"([\d,]+) tokens", log.splitlines()[-1])
-            n_tokens, speed = (int(number.replace(",", "")) for number in found)
+            numbers = re.findall(r"([\d,]+) tokens", log.splitlines()[-1])
+            n_tokens, speed = (int(number.replace(",", "")) for number in numbers)
             speeds[n_cores] = speed
         else:
             seconds, peak, _ = run([*distribute, *arguments], n_threads)

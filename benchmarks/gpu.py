@@ -62,8 +62,8 @@ def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
         shares.append(write_seconds(output, n_bytes) / turns[-1]["embed_seconds"])
         output.unlink()
     share = statistics.median(shares)
-    found = f"{median(turns, 'tokens_per_second'):,.0f} tokens/s, {share:.0%}"
-    return Row(*WRITING, found, share >= WRITE_TARGET, {"turns": turns, "shares": shares})
+    measured = f"{median(turns, 'tokens_per_second'):,.0f} tokens/s, {share:.0%}"
+    return Row(*WRITING, measured, share >= WRITE_TARGET, {"turns": turns, "shares": shares})
 
 
 def shuffled(lines: Sequence[str]) -> list[str]:

@@ -45,13 +45,13 @@ def _waiting_rows(setting: Setting, embed: Sequence[str]) -> Iterator[Row]:
 
 
 def _waiting_row(what: str, target: float, turns: Mapping[str, list[dict[str, float]]]) -> Row:
-    found = statistics.median(ratios(*turns.values()))
+    ratio = statistics.median(ratios(*turns.values()))
     speeds = (f"{median(each, 'tokens_per_second'):,.0f}" for each in turns.values())
     return Row(
         what,
         f"{target} times OpenMP's default",
-        f"{' tokens/s over '.join(speeds)}: {found:.2f} times",
-        found >= target,
+        f"{' tokens/s over '.join(speeds)}: {ratio:.2f} times",
+        ratio >= target,
         dict(turns),
     )
 
@@ -78,9 +78,9 @@ def _core_rows(setting: Setting, command: list[str]) -> list[Row]:
         Row(
             f"threads: {name}",
             "",
-            f"{median(found, 'tokens_per_second'):,.0f} tokens/s "
-            f"({median(found, 'tokens_per_second') / one:.2f})",
-            figures={"turns": found},
+            f"{median(runs, 'tokens_per_second'):,.0f} tokens/s "
+            f"({median(runs, 'tokens_per_second') / one:.2f})",
+            figures={"turns": runs},
         )
-        for name, found in turns.items()
+        for name, runs in turns.items()
     ]

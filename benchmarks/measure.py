@@ -88,9 +88,9 @@ def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
         [
             "; ".join(f"{name} {value}" for name, value in machine.items()),
             "",
-            "| | target | found | met |",
+            "| | target | measured | met |",
             "|---|---|---|---|",
-            *(f"| {row.what} | {row.target} | {row.found} | {marks[row.met]} |" for row in rows),
+            *(f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |" for row in rows),
         ]
     )
 

@@ -33,13 +33,13 @@ def neighbour_rows(setting: Setting) -> list[Row]:
         turns = [figures_of(command) for _ in range(setting.repeats)]
         figures[f"{n_tokens:,}"] = min(turns, key=lambda turn: turn["seconds"])
         path.unlink()
-    found = [
+    measured = [
         f"{n_tokens}: {each['seconds']:.2f} s, {each['peak_memory_mb']:,.0f} MB"
         for n_tokens, each in figures.items()
     ]
     what = f"neighbours by number of tokens, float16, packed, {WIDTH} wide, the fastest turn"
     is_met = figures[f"{setting.many_lines:,}"]["seconds"] <= TARGET
-    return [Row(what, f"{TARGET:.0f} s per million", "; ".join(found), is_met, {**figures})]
+    return [Row(what, f"{TARGET:.0f} s per million", "; ".join(measured), is_met, {**figures})]
 
 
 def write_random(path: Path, n_tokens: int) -> None:

@@ -58,18 +58,18 @@ def check(folder: Path) -> int:
     """Compare the two outputs and the input row by row. Return the number of rows."""
     names = ["out-text.parquet", "out-table.parquet", "in.parquet"]
     files = [parquet.ParquetFile(folder / name) for name in names]
-    wanted = [["activations"], ["id", "year", "note", "sentence", "activations"], None]
+    column_lists = [["activations"], ["id", "year", "note", "sentence", "activations"], None]
     batches = [
         file.iter_batches(_BATCH_ROWS, columns=columns)
-        for file, columns in zip(files, wanted, strict=True)
+        for file, columns in zip(files, column_lists, strict=True)
     ]
     n_rows = 0
     for text, table, source in zip(*map(_same_sizes, batches), strict=True):
         for name in ("id", "year", "note"):
             assert table.column(name).to_pylist() == source.column(name).to_pylist(), name
         assert table.column("sentence").to_pylist() == source.column("text").to_pylist()
-        found, expected = map(_vectors, (table, text))
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        actual, expected = map(_vectors, (table, text))
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
         n_rows += table.num_rows
     return n_rows
 
@@ -109,26 +109,26 @@ def main() -> None:
         short.mkdir()
         write_inputs(folder, arguments.rows)
         write_inputs(short, arguments.rows // 10)
-        kept = [*options, "--keep-columns", "all"]
+        table_options = [*options, "--keep-columns", "all"]
         for _ in range(arguments.repeats):
             output = folder / "out-text.parquet"
             turns["text"].append(measure(folder / "in.txt", output, options))
             output = folder / "out-table.parquet"
-            turns["table"].append(measure(folder / "in.parquet", output, kept))
+            turns["table"].append(measure(folder / "in.parquet", output, table_options))
             output = short / "out-table.parquet"
-            turns["short table"].append(measure(short / "in.parquet", output, kept))
+            turns["short table"].append(measure(short / "in.parquet", output, table_options))
         n_checked = check(folder)
     ratios = [
         table["seconds"] / text["seconds"]
         for table, text in zip(turns["table"], turns["text"], strict=True)
     ]
-    found = {"rows": n_checked, "seconds of table over text": statistics.median(ratios)}
+    figures = {"rows": n_checked, "seconds of table over text": statistics.median(ratios)}
     for name, each in turns.items():
         for figure in ("seconds", "peak_memory_mb"):
-            found[f"{figure}, {name}"] = statistics.median(turn[figure] for turn in each)
-    print(json.dumps(found, indent=1))
+            figures[f"{figure}, {name}"] = statistics.median(turn[figure] for turn in each)
+    print(json.dumps(figures, indent=1))
     if arguments.output:
-        arguments.output.write_text(json.dumps({"figures": found, "turns": turns}, indent=1))
+        arguments.output.write_text(json.dumps({"figures": figures, "turns": turns}, indent=1))
 
 
 if __name__ == "__main__":

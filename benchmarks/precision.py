@@ -72,25 +72,25 @@ def _row(
         other: ratios(turns[precision], turns[other]) for other in (EXACT, PEER) if other in turns
     }
     medians = {other: statistics.median(values) for other, values in times.items()}
-    found = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
-    found += "".join(f", {value:.1f} times {other}" for other, value in medians.items())
-    found += ", error " + ", ".join(f"{error:.1%}" for error in errors)
+    measured = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
+    measured += "".join(f", {value:.1f} times {other}" for other, value in medians.items())
+    measured += ", error " + ", ".join(f"{error:.1%}" for error in errors)
     met = None
     if target.other in medians:
         met = medians[target.other] >= target.times and max(errors) <= target.error
-    return Row(what, aim, found, met, {"turns": turns, "ratios": times, "errors": errors})
+    return Row(what, aim, measured, met, {"turns": turns, "ratios": times, "errors": errors})
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:
     """Compute the relative error of each layer over all lines, in the Frobenius norm."""
-    with h5py.File(low) as found, h5py.File(exact) as expected:
+    with h5py.File(low) as low_file, h5py.File(exact) as expected:
         keys = [key for key in expected if key.isdigit()]
 
         def layers(file: h5py.File) -> NDArray[np.float32]:
             return np.concatenate([file[key][:] for key in keys], axis=1)  # (L, N, W)
 
         exact_layers = layers(expected)
-        difference = layers(found) - exact_layers
+        difference = layers(low_file) - exact_layers
     return [
         float(np.linalg.norm(one) / np.linalg.norm(other))
         for one, other in zip(difference, exact_layers, strict=True)

@@ -45,7 +45,7 @@ class Row:
 
     what: str
     target: str
-    found: str
+    measured: str
     met: bool | None = None
     """None if the row was not measured, or has no target."""
     figures: dict[str, Any] = field(default_factory=dict)

@@ -40,15 +40,15 @@ def measure_with_allennlp(
 
 def speed_row(what: str, target: float, ours: list[Figures], peers: list[Figures]) -> Row:
     """Return a row with tokens per second, and their ratio to AllenNLP's if it was measured."""
-    found = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
+    measured = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
     if times:
-        found += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
-        found += f"{statistics.median(times):.1f} times"
+        measured += f", AllenNLP {median(peers, 'tokens_per_second'):,.0f}: "
+        measured += f"{statistics.median(times):.1f} times"
     return Row(
         what,
         f"{target} times AllenNLP",
-        found,
+        measured,
         statistics.median(times) >= target if times else None,
         {"ours": ours, "peer": peers, "ratios": times},
     )
@@ -69,12 +69,12 @@ def _agreement(ours: Path, peer: Path) -> Row:
 
 
 def _loading(ours: list[Figures], peers: list[Figures]) -> Row:
-    found, met = f"{median(ours, 'load_seconds'):.1f} s", None
+    measured, met = f"{median(ours, 'load_seconds'):.1f} s", None
     if peers:
-        found += f", AllenNLP {median(peers, 'load_seconds'):.1f} s"
+        measured += f", AllenNLP {median(peers, 'load_seconds'):.1f} s"
         ratio = median(ours, "load_seconds") / median(peers, "load_seconds")
         met = ratio <= LOADING_TARGET
-    return Row("loading, files in the disk cache", "half of AllenNLP's", found, met)
+    return Row("loading, files in the disk cache", "half of AllenNLP's", measured, met)
 
 
 def _memory(ours: list[Figures], model: Path) -> Row:

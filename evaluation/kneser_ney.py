@@ -46,9 +46,9 @@ def main() -> None:
         sentences = read_sentences(options.train)
         train(options, mapped_lines(sentences, vocabulary, distinct=options.distinct), model)
         heldout = list(mapped_lines(read_sentences(options.heldout), vocabulary))
-        found = perplexities(heldout, query(options.kenlm, model, heldout))
+        figures = perplexities(heldout, query(options.kenlm, model, heldout))
     settings = {"order": options.order, "distinct": options.distinct}
-    print(json.dumps({**settings, **found}))
+    print(json.dumps({**settings, **figures}))
 
 
 def mapped_lines(
@@ -100,7 +100,7 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
         answers: For each line, `word=id length log10_probability` for each word and `</s>`, and
             a total, which is ignored.
     """
-    logs, known = [], []
+    logs, flags = [], []
     for line, answer in zip(lines, answers, strict=True):
         words = [*line.split(" "), "</s>"]
         fields = answer.split("\t")[:-1]
@@ -109,8 +109,8 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
             if not name.startswith(f"{word}="):
                 raise ValueError(f"expected {word!r}, found {field!r}")
             logs.append(float(value))
-            known.append(word != UNKNOWN)
-    log10, is_known = np.array(logs), np.array(known)
+            flags.append(word != UNKNOWN)
+    log10, is_known = np.array(logs), np.array(flags)
     return {
         "perplexity": float(10 ** -log10.mean()),
         "known_words_perplexity": float(10 ** -log10[is_known].mean()),

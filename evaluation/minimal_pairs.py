@@ -1,6 +1,6 @@
 """Minimal pairs: BLiMP (Warstadt et al., 2020), for a language model with its softmax.
 
-A pair is right if the acceptable sentence is more probable than the other one, by the forward
+A pair is correct if the acceptable sentence is more probable than the other one, by the forward
 direction, the backward direction, or the sum of both log probabilities. A tie counts as half.
 The end of each sentence is predicted too. Sentences are tokenized by the Moses rules.
 """
@@ -77,11 +77,11 @@ def read_pairs(paths: Iterable[Path], n_pairs: int | None = None) -> Iterator[Pa
 
 def evaluate(scorer: Scorer, pairs: Sequence[Pair]) -> Table:
     """Return the table of accuracies: a row per phenomenon, a column per direction."""
-    right, known = score_pairs(scorer, pairs)
+    correct, are_known = score_pairs(scorer, pairs)
     phenomena = np.array([pair.phenomenon for pair in pairs])
-    rows: dict[str, Sequence[Cell]] = {"all": _summarize(right, known)}
+    rows: dict[str, Sequence[Cell]] = {"all": _summarize(correct, are_known)}
     for name in np.unique(phenomena).tolist():
-        rows[name] = _summarize(right[phenomena == name], known[phenomena == name])
+        rows[name] = _summarize(correct[phenomena == name], are_known[phenomena == name])
     for title, value in PUBLISHED.items():
         rows[title] = [Figure(value), *[None] * (len(_COLUMNS) - 1)]
     note = f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same sets."
@@ -98,13 +98,13 @@ _COLUMNS = [
 ]
 
 
-def _summarize(right: Floats, known: NDArray[np.bool_]) -> list[Cell]:
-    numbers = np.arange(len(right))
-    columns = [right, ~known[:, None], right[:, [2]] - right[:, [0]]]
+def _summarize(correct: Floats, are_known: NDArray[np.bool_]) -> list[Cell]:
+    numbers = np.arange(len(correct))
+    columns = [correct, ~are_known[:, None], correct[:, [2]] - correct[:, [0]]]
     *accuracies, unknown, difference = figures(mean_of_groups(np.hstack(columns), numbers))
     of_known: Figure | None = None
-    if known.any():
-        of_known = figures(mean_of_groups(right[known][:, [2]], numbers[known]))[0]
+    if are_known.any():
+        of_known = figures(mean_of_groups(correct[are_known][:, [2]], numbers[are_known]))[0]
     return [*accuracies, unknown, of_known, difference]
 
 
@@ -117,12 +117,12 @@ def score_pairs(scorer: Scorer, pairs: Sequence[Pair]) -> tuple[Floats, NDArray[
     """
     # Equal sentences are scored once: it is faster, and their scores are equal to the last bit.
     numbers = {text: n for n, text in enumerate(dict.fromkeys(t for p in pairs for t in p[:2]))}
-    totals, known = [], []
+    totals, are_known = [], []
     for score in scorer.score(tokenize(text) for text in numbers):
         forward, backward = float(score.forward.sum()), float(score.backward.sum())
         totals.append([forward, backward, forward + backward])
-        known.append(bool(score.known.all()))
+        are_known.append(bool(score.known.all()))
     good, bad = (np.array([numbers[pair[side]] for pair in pairs]) for side in (0, 1))
-    log_p, all_known = np.array(totals), np.array(known)
-    right = (log_p[good] > log_p[bad]) + 0.5 * (log_p[good] == log_p[bad])
-    return right, all_known[good] & all_known[bad]
+    log_p, all_known = np.array(totals), np.array(are_known)
+    correct = (log_p[good] > log_p[bad]) + 0.5 * (log_p[good] == log_p[bad])
+    return correct, all_known[good] & all_known[bad]

@@ -1,7 +1,7 @@
 """Parts of speech by a linear classifier on each layer, as in Peters et al. (2018), Table 6.
 
 A classifier is one linear layer and a softmax over the tags, trained on the vectors of about
-100,000 tokens and tested on 50,000 tokens of other documents. The figure is the share of right
+100,000 tokens and tested on 50,000 tokens of other documents. The figure is the share of correct
 tags.
 """
 
@@ -54,13 +54,13 @@ def classify_layers(embedder: Embedder, split: Split) -> Estimate:
         torch.tensor([number.get(tag, -1) for s in part for tag in s.tags]) for part in split
     )
     train_layers, test_layers = embed(embedder, split.train), embed(embedder, split.test)
-    right = [torch.from_numpy(most_frequent_tag(split))]
+    correct = [torch.from_numpy(most_frequent_tag(split))]
     for vectors, others in zip(train_layers, test_layers, strict=True):  # (N, W)
         classifier = fit(vectors.float(), train_tags, len(tags))
-        right.append((classifier.predict(others.float()) == test_tags).double())
-    right.append(right[-1] - right[min(2, len(right) - 1)])
+        correct.append((classifier.predict(others.float()) == test_tags).double())
+    correct.append(correct[-1] - correct[min(2, len(correct) - 1)])
     sentences = np.repeat(np.arange(len(split.test)), [len(s.tags) for s in split.test])
-    return mean_of_groups(torch.stack(right, dim=1).numpy(), sentences)
+    return mean_of_groups(torch.stack(correct, dim=1).numpy(), sentences)
 
 
 def embed(embedder: Embedder, sentences: list[Tagged]) -> torch.Tensor:

@@ -87,14 +87,14 @@ def read_test_sets(path: Path) -> Iterator[SenseSentence]:
     """
     gold = path.with_name(path.name.replace(".data.xml", ".gold.key.txt"))
     lines = map(str.split, gold.read_text(encoding="utf-8").splitlines())
-    right = {name: tuple(senses) for name, *senses in lines if senses}
+    senses_by_id = {name: tuple(senses) for name, *senses in lines if senses}
     for sentence in ElementTree.parse(path).iter("sentence"):
         tags = []
         for index, element in enumerate(sentence):
             if element.tag == "instance":
                 attributes = element.attrib
                 word = (attributes["lemma"].lower(), _PARTS_OF_SPEECH[attributes["pos"]])
-                tags.append((index, word, right[attributes["id"]]))
+                tags.append((index, word, senses_by_id[attributes["id"]]))
         words = [element.text or "" for element in sentence]
         yield _make_sentence(words, tags, sentence.attrib["id"].partition(".")[0])
 

@@ -70,8 +70,8 @@ def score(model: str, start: str, sentences: Sequence[list[str]], stretch: int) 
         [sentences[number] for number in order], batch_size
     )
     log_p = np.empty(len(sentences))
-    for number, found in zip(order, scores, strict=True):
-        log_p[number] = (found.forward.sum() + found.backward.sum()) / 2
+    for number, sentence_score in zip(order, scores, strict=True):
+        log_p[number] = (sentence_score.forward.sum() + sentence_score.backward.sum()) / 2
     return log_p
 
 

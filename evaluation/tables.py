@@ -84,9 +84,9 @@ def to_markdown(header: dict[str, str], tables: Iterable[Table]) -> str:
         header: What was evaluated, such as the model, by name.
         tables: The tables, in their order.
     """
-    facts = "".join(f"- {name}: {value}\n" for name, value in header.items())
+    header_lines = "".join(f"- {name}: {value}\n" for name, value in header.items())
     remark = "Figures are in percent; in brackets are intervals of 95 % (bootstrap).\n"
-    return "\n".join(["# Evaluation\n", facts, remark, *map(Table.to_markdown, tables)])
+    return "\n".join(["# Evaluation\n", header_lines, remark, *map(Table.to_markdown, tables)])
 
 
 def to_json(header: dict[str, str], tables: Iterable[Table]) -> str:

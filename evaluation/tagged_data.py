@@ -77,7 +77,7 @@ def parse_brown(line: str) -> Tagged:
         words.append(word)
         tags.append(tag if tag == "*" else tag.removesuffix("*"))
     tokens, positions = to_tokens(words)
-    tagged = [(found[0], tag) for found, tag in zip(positions, tags, strict=True) if found]
+    tagged = [(indices[0], tag) for indices, tag in zip(positions, tags, strict=True) if indices]
     return Tagged(tokens, [position for position, _ in tagged], [tag for _, tag in tagged])
 
 

@@ -35,8 +35,8 @@ class Guesses:
     """Answers of K methods for N targets."""
 
     methods: list[str]
-    right: Floats
-    """1 for a right answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
+    correct: Floats
+    """1 for a correct answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
     in_semcor: NDArray[np.bool_]
     """True for each word that SemCor has, shape (N,)."""
     several: NDArray[np.bool_]
@@ -54,13 +54,13 @@ class Guesses:
             fallback: Whether words that SemCor lacks get WordNet's first sense. Without it,
                 only the method `FIRST` answers them.
         """
-        answered = np.ones_like(self.right)
+        answered = np.ones_like(self.correct)
         if not fallback:
             is_first = np.array([method == FIRST for method in self.methods])
             answered[~self.in_semcor[:, None] & ~is_first] = 0
-        right, answered = (self.right * answered)[chosen], answered[chosen]
-        # F1 = 2 P R / (P + R) = 2 right / (answered + all)
-        return ratio_of_groups(2 * right, answered + 1, self.sentences[chosen])
+        correct, answered = (self.correct * answered)[chosen], answered[chosen]
+        # F1 = 2 P R / (P + R) = 2 correct / (answered + all)
+        return ratio_of_groups(2 * correct, answered + 1, self.sentences[chosen])
 
 
 def evaluate(
@@ -71,13 +71,13 @@ def evaluate(
 ) -> list[Table]:
     """Return the tables of F1 with and without WordNet's first sense for words SemCor lacks."""
     guesses = guess(embedder, semcor, tests, numbers)
-    sets = {"all": np.ones(len(guesses.right), bool)}
+    sets = {"all": np.ones(len(guesses.correct), bool)}
     for name in dict.fromkeys(guesses.sources.tolist()):
         sets[name] = guesses.sources == name
     if guesses.several.any():
         sets["several senses in SemCor"] = guesses.several
     note = (
-        f"F1 on {len(guesses.right):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
+        f"F1 on {len(guesses.correct):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
         f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. Intervals draw "
         "sentences. "
     )
@@ -145,19 +145,19 @@ def guess(
     sums = sum_vectors(embedder, semcor, rows)  # (S, F, W)
     vectors = embed_targets(embedder, tests)  # (N, F, W)
     choices = choose_features(vectors.shape[1])
-    right = []
+    correct = []
     for vector, (_, target) in zip(vectors, targets, strict=True):
-        known = senses.get(target.word, [])
+        ranked_senses = senses.get(target.word, [])
         answers = [first.get(target.word)] * (len(choices) + 2)
-        if known:
-            candidates = sums[[rows[sense] for sense in known]]
+        if ranked_senses:
+            candidates = sums[[rows[sense] for sense in ranked_senses]]
             nearest = [find_nearest(candidates, vector, chosen) for chosen in choices.values()]
-            answers[1:] = [known[0], *(known[index] for index in nearest)]
-        right.append([float(answer in target.senses) for answer in answers])
+            answers[1:] = [ranked_senses[0], *(ranked_senses[index] for index in nearest)]
+        correct.append([float(answer in target.senses) for answer in answers])
     n_senses = np.array([len(senses.get(target.word, [])) for _, target in targets])
     return Guesses(
         [FIRST, MOST_FREQUENT, *choices],
-        np.array(right),
+        np.array(correct),
         n_senses > 0,
         n_senses > 1,
         np.array([s for s, _ in targets]),

@@ -60,8 +60,8 @@ def build_wheel(sdist: Path, folder: Path, environment: dict[str, str]) -> None:
 
 def commit_time() -> str:
     """Return the time of the last commit, in seconds, or what SOURCE_DATE_EPOCH says."""
-    if given := os.environ.get("SOURCE_DATE_EPOCH"):
-        return given
+    if timestamp := os.environ.get("SOURCE_DATE_EPOCH"):
+        return timestamp
     command = ["git", "log", "-1", "--format=%ct"]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True

@@ -63,10 +63,10 @@ def golden_difference() -> float:
     """Return the largest difference from what AllenNLP computed for the golden sentences."""
     sentences = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
     embedder = ElmoEmbedder(GOLDEN / "options.json", GOLDEN / "weights.hdf5")
-    found = list(embedder.embed_sentences(sentences))
+    actual = list(embedder.embed_sentences(sentences))
     with h5py.File(GOLDEN / "expected.hdf5") as file:
         expected = [file[f"stateless/{i}"][:] for i in range(len(sentences))]
-    return largest_difference(found, expected)
+    return largest_difference(actual, expected)
 
 
 def alice_difference() -> float:
@@ -89,9 +89,9 @@ def alice_difference() -> float:
             return max(largest_difference([here[i]], [plain[i]]) for i in range(len(here)))
 
 
-def largest_difference(found: list[np.ndarray], expected: list[np.ndarray]) -> float:
+def largest_difference(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
     """Return the largest absolute difference between activations of the same sentences."""
-    pairs = zip(found, expected, strict=True)
+    pairs = zip(actual, expected, strict=True)
     return max(float(np.abs(a - b).max(initial=0)) for a, b in pairs)
 
 

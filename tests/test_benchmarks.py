@@ -29,7 +29,7 @@ def test_every_row_is_measured(
     rows = [setting.Row(**row) for row in content["rows"]]
     printed = capsys.readouterr().out
     for row in rows:
-        assert f"| {row.what} | {row.target} | {row.found} |" in printed
+        assert f"| {row.what} | {row.target} | {row.measured} |" in printed
     assert {row.what for row in rows} >= {"`Elmo`, fine-tuned", "threads: 1", "all lines equal"}
     speed = next(row for row in rows if row.what.startswith("CPU, float32"))
     (turn,) = speed.figures["ours"]
@@ -54,7 +54,9 @@ def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
         assert file["0"].dtype == np.float16
         assert file["0"].shape == (7, 8)
     assert all(share > 0 for share in writing.figures["shares"])
-    assert writing.found.startswith(f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}")
+    assert writing.measured.startswith(
+        f"{median(writing.figures['turns'], 'tokens_per_second'):,.0f}"
+    )
 
 
 @pytest.mark.parametrize("n_bytes", [0, 1, gpu.BLOCK_BYTES, gpu.BLOCK_BYTES + 5])

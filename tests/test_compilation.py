@@ -42,9 +42,9 @@ def test_compiled_model_with_elmo_gives_equal_values(requires_grad: bool) -> Non
     compiled: Any = torch.compile(tagger, backend="aot_eager")
     for batch in BATCHES:
         ids = batch_to_ids(batch)
-        found = compiled(ids)
-        assert_allclose(found.detach(), tagger(ids).detach(), atol=1e-6)
-        found.sum().backward()
+        scores = compiled(ids)
+        assert_allclose(scores.detach(), tagger(ids).detach(), atol=1e-6)
+        scores.sum().backward()
     gradients = [parameter.grad for parameter in tagger.elmo.bilm.parameters()]
     assert requires_grad == any(gradient is not None for gradient in gradients)
 
@@ -75,6 +75,8 @@ def test_compiled_hub_elmo_gives_equal_values() -> None:
 
 def test_elmo_does_not_import_the_compiler() -> None:
     code = "import sys, elmo_cli; elmo_cli.Elmo, elmo_cli.HubElmo; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "torch" in found.stdout.split()
-    assert "torch._dynamo" not in found.stdout.split()
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "torch" in process.stdout.split()
+    assert "torch._dynamo" not in process.stdout.split()

@@ -45,11 +45,11 @@ def test_embedder_ignores_the_default_device(settings: dict[str, Any]) -> None:
     expected = list(ElmoEmbedder(model=TINY, **settings).embed_sentences(TOKENS))
     with default_device("meta"):
         embedder = ElmoEmbedder(model=TINY, **settings)
-        found = list(embedder.embed_sentences(TOKENS))
+        activations = list(embedder.embed_sentences(TOKENS))
         tensor, mask = embedder.batch_to_embeddings(TOKENS)
         embedder.encode(["a b", "c"], mix=[0.1, 0.2, 0.3], pooling="max")
     assert (tensor.device.type, mask.device.type) == ("cpu", "cpu")
-    for values, others in zip(found, expected, strict=True):
+    for values, others in zip(activations, expected, strict=True):
         assert_array_equal(values, others)
 
 
@@ -72,8 +72,8 @@ def test_modules_are_on_the_device_of_their_bilm() -> None:
 def test_language_model_ignores_the_default_device() -> None:
     expected = list(LanguageModel(model="mini").score(TOKENS))
     with default_device("meta"):
-        found = list(LanguageModel(model="mini").score(TOKENS))
-    assert str(found) == str(expected)
+        scores = list(LanguageModel(model="mini").score(TOKENS))
+    assert str(scores) == str(expected)
 
 
 COMMANDS = [

@@ -97,13 +97,13 @@ def test_representations_are_allennlps(golden: Golden, layer_norm: int, boundari
     assert output["mask"].dtype == torch.int64
     assert output["mask"].tolist() == mask.tolist()
     # The padding is compared too: it is not zero with layer norm and boundaries.
-    for sentence, found, expected in zip(
+    for sentence, actual, expected in zip(
         golden.sentences, first(output), group["representation"][()], strict=True
     ):
         # Rounding errors grow in the longest sentence, in AllenNLP's figures (5e-5 from
         # float64's) more than in ours (2e-5), and layer norm divides by a small number.
         atol = 1e-4 if len(sentence) == LONGEST and layer_norm else 1e-5
-        assert_allclose(found.detach().numpy(), expected, atol=atol)
+        assert_allclose(actual.detach().numpy(), expected, atol=atol)
 
 
 @pytest.mark.parametrize("layer_norm", [False, True])
@@ -182,8 +182,8 @@ def test_a_word_level_model_takes_the_indices_of_words(tmp_path: Path) -> None:
     assert_allclose(first(elmo(ids)).detach(), expected, atol=1e-6)
     cached = Elmo(module=bilm, dropout=0.0, vocab_to_cache=WORDS)
     for inputs in (ids, torch.zeros_like(ids)):
-        found = cached(inputs, torch.tensor([[3, 4]]))
-        assert_allclose(first(found).detach(), expected, atol=1e-6)
+        output = cached(inputs, torch.tensor([[3, 4]]))
+        assert_allclose(first(output).detach(), expected, atol=1e-6)
     with pytest.raises(ElmoError, match=r"expected shape \(B, T, 1\), found \(3, 4, 50\)"):
         elmo(IDS)
 
@@ -292,13 +292,13 @@ class Waits(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.calls: list[str] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         if func.__name__ in WAITS:
-            self.found.append(func.__name__)
+            self.calls.append(func.__name__)
         return func(*args, **(kwargs or {}))
 
 
@@ -308,7 +308,7 @@ def test_a_call_waits_twice_for_a_gpu(files: ModelFiles, monkeypatch: pytest.Mon
     with Waits() as waits:
         elmo(IDS)
     # For the lengths, with all that is checked, and for the longest token.
-    assert waits.found == ["tolist", "__int__"]
+    assert waits.calls == ["tolist", "__int__"]
 
 
 # State, modes, precisions
@@ -374,9 +374,9 @@ def test_a_step_changes_the_bilm_and_not_its_file(
     optimizer(elmo.parameters(), lr=0.1).step()  # type: ignore[call-arg]
     elmo.bilm.requires_grad_(False)
     elmo.bilm.zero_grad()
-    found = first(elmo(IDS)).detach()  # by a copy of the LSTMs' weights
-    assert_allclose(found, first(copy.deepcopy(elmo).double()(IDS)).detach(), atol=1e-5)
-    assert not torch.allclose(found, before, atol=1e-2)
+    after = first(elmo(IDS)).detach()  # by a copy of the LSTMs' weights
+    assert_allclose(after, first(copy.deepcopy(elmo).double()(IDS)).detach(), atol=1e-5)
+    assert not torch.allclose(after, before, atol=1e-2)
     assert_same(frozen, small_elmo(files))
     assert files.weights.read_bytes() == content
 
@@ -448,10 +448,10 @@ def changed(files: ModelFiles) -> Elmo:
     return elmo
 
 
-def assert_same(found: Elmo, expected: Elmo) -> None:
+def assert_same(actual: Elmo, expected: Elmo) -> None:
     for arguments in ((IDS,), (IDS, WORD_INPUTS)):
         for one, other in zip(
-            found(*arguments)["elmo_representations"],
+            actual(*arguments)["elmo_representations"],
             expected(*arguments)["elmo_representations"],
             strict=True,
         ):
@@ -500,9 +500,9 @@ def test_the_cache_changes_no_value(
     words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
     if absent == 100:  # Padding stays 0: an index outside the list would count as a word.
         words_of_ids[~ids.any(dim=2)] = 0
-    found, expected = elmo(ids, words_of_ids), elmo(ids)
-    assert_allclose(first(found).detach(), first(expected).detach(), atol=1e-5)
-    assert torch.equal(found["mask"], expected["mask"])
+    cached, expected = elmo(ids, words_of_ids), elmo(ids)
+    assert_allclose(first(cached).detach(), first(expected).detach(), atol=1e-5)
+    assert torch.equal(cached["mask"], expected["mask"])
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 50), (4, 3, 50), (4, 3, 1, 50)])
@@ -556,5 +556,5 @@ def test_the_cache_follows_the_module_to_a_gpu(files: ModelFiles) -> None:
     elmo = changed(files)
     expected = first(elmo(IDS, WORD_INPUTS)).detach()
     elmo.cuda()
-    found = first(elmo(IDS.cuda(), WORD_INPUTS.cuda())).detach().cpu()
-    assert_allclose(found, expected, atol=1e-3)  # some GPUs round products to TF32
+    actual = first(elmo(IDS.cuda(), WORD_INPUTS.cuda())).detach().cpu()
+    assert_allclose(actual, expected, atol=1e-3)  # some GPUs round products to TF32

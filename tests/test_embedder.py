@@ -44,18 +44,18 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
     return ElmoEmbedder(files.options, files.weights, **settings)
 
 
-def assert_close(found: Array, expected: Array) -> None:
+def assert_close(actual: Array, expected: Array) -> None:
     # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until the
     # golden figures themselves, in float32, are 1.4e-5 from figures in float64.
-    assert_allclose(found, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    assert_allclose(actual, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
 # Golden figures
 
 
 def test_sentences_from_the_zero_state_get_allennlps_activations(golden: Golden) -> None:
-    found = load(golden.files).embed_batch(golden.sentences)
-    for i, activations in enumerate(found):
+    actual = load(golden.files).embed_batch(golden.sentences)
+    for i, activations in enumerate(actual):
         assert_close(activations, golden.expected[f"stateless/{i}"][()])
 
 
@@ -65,8 +65,8 @@ def test_carried_state_gives_allennlps_activations(
 ) -> None:
     carrying = load(golden.files, state="carry", batch_tokens=batch_tokens)
     for number, batch in enumerate(GOLDEN_BATCHES):
-        found = carrying.embed_batch([golden.sentences[i] for i in batch])
-        for i, activations in zip(batch, found, strict=True):
+        actual = carrying.embed_batch([golden.sentences[i] for i in batch])
+        for i, activations in zip(batch, actual, strict=True):
             expected = golden.expected[f"stateful/{number}/{i}"][()]
             assert_allclose(activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE)
 
@@ -77,10 +77,10 @@ def test_carried_state_of_empty_sentences_is_allennlps(
 ) -> None:
     batches = json.loads(golden.with_empty.attrs["batches"])
     carrying = load(golden.files, state="carry", batch_tokens=batch_tokens)
-    found = [carrying.embed_batch(batch) for batch in batches]
+    actual = [carrying.embed_batch(batch) for batch in batches]
     for number, batch in enumerate(batches):
         for slot in range(len(batch)):
-            activations = found[number][slot]
+            activations = actual[number][slot]
             if not batch[slot]:
                 assert activations.shape[1] == 0
             else:
@@ -93,10 +93,10 @@ def test_carried_state_of_blank_lines_is_allennlps(golden: Golden, tmp_path: Pat
     carrying = load(golden.files, state="carry")
     carrying.embed_file(text, tmp_path / "out", batch_size=3)
     assert content(tmp_path / "out")[2]["4"].shape[1] == 0
-    (*_, found) = carrying.embed_batch([["q"], ["q"]])
+    (*_, actual) = carrying.embed_batch([["q"], ["q"]])
     again = load(golden.files, state="carry")
     (*_, expected) = [again.embed_batch(each) for each in (batch[:3], batch[3:], [["q"], ["q"]])]
-    assert np.array_equal(found, expected[1])
+    assert np.array_equal(actual, expected[1])
 
 
 @pytest.mark.cuda
@@ -131,8 +131,8 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
         )
         other = load(model.files, state=state, batch_tokens=data.draw(st.integers(1, 20), "tokens"))
         again = other.embed_sentences([batch[i] for i in order])
-        for i, found in zip(order, again, strict=True):
-            assert_close(found, together[i])
+        for i, activations in zip(order, again, strict=True):
+            assert_close(activations, together[i])
         alone = data.draw(st.sampled_from(range(len(batch))), "alone")
         assert_close(other.embed_sentence(batch[alone]), together[alone])
 
@@ -148,10 +148,10 @@ def test_equal_sentences_of_a_window_are_computed_once(
         return run(sentences, slots)
 
     monkeypatch.setattr(tiny.engine.encoder, "run", counting)
-    found = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
+    activations = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
     assert sorted(computed) == [["a", "b"], ["c"]]
-    found[0][:] = 0  # an array is its sentence's own
-    assert found[2].all()
+    activations[0][:] = 0  # an array is its sentence's own
+    assert activations[2].all()
 
 
 @settings(max_examples=10)
@@ -159,10 +159,10 @@ def test_equal_sentences_of_a_window_are_computed_once(
 def test_results_equal_the_readable_bilm(model: RandomModel, batch: list[list[str]]) -> None:
     fast = load(model.files)
     readable = fast.elmo_bilm
-    for sentence, found in zip(batch, fast.embed_batch(batch), strict=True):
+    for sentence, activations in zip(batch, fast.embed_batch(batch), strict=True):
         if sentence:
             expected = readable(readable.token_encoder.token_ids(sentence)[None]).layers[:, 0, 1:-1]
-            assert_close(found, expected.numpy())
+            assert_close(activations, expected.numpy())
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
 
 
 @pytest.mark.parametrize(
-    ("sentence", "found"),
+    ("sentence", "message"),
     [
         (None, "list of tokens, found None"),
         (iter(["The"]), "list of tokens, found a value of type list_iterator"),
@@ -198,9 +198,9 @@ def test_a_string_is_not_taken_for_a_list_of_letters(
         ([b"The"], r"\[0\]: expected a string, found bytes"),
     ],
 )
-def test_what_is_no_sentence_is_reported(sentence: Any, found: str, tiny: ElmoEmbedder) -> None:
+def test_what_is_no_sentence_is_reported(sentence: Any, message: str, tiny: ElmoEmbedder) -> None:
     for call in (tiny.embed_sentence, lambda sentence: batch_to_ids([sentence])):
-        with pytest.raises(InputError, match=found):
+        with pytest.raises(InputError, match=message):
             call(sentence)
 
 
@@ -237,14 +237,14 @@ def test_a_batch_without_tokens_becomes_empty_tensors(
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
 def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) -> None:
-    found = ElmoEmbedder(OPTIONS, WEIGHTS, state=state)
-    empty = found.embed_sentence([])
+    embedder = ElmoEmbedder(OPTIONS, WEIGHTS, state=state)
+    empty = embedder.embed_sentence([])
     assert (empty.shape, empty.dtype) == ((3, 0, 32), np.dtype(np.float32))
-    assert [array.shape for array in found.embed_batch([[], ["a"], []])] == [
+    assert [array.shape for array in embedder.embed_batch([[], ["a"], []])] == [
         *((3, 0, 32), (3, 1, 32), (3, 0, 32)),
     ]
-    assert found.embed_batch([]) == []
-    assert list(found.embed_sentences([])) == []
+    assert embedder.embed_batch([]) == []
+    assert list(embedder.embed_sentences([])) == []
 
 
 # Streams
@@ -306,9 +306,9 @@ def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> 
     beside = ElmoEmbedder(files.options, files.weights)
     assert files.vocabulary is not None
     elsewhere = files.vocabulary.rename(tmp_path / "other" / "words.txt")
-    named = ElmoEmbedder(files.options, files.weights, vocabulary_file=str(elsewhere))
-    assert np.array_equal(beside.embed_sentence(["cat"]), named.embed_sentence(["cat"]))
-    assert not np.array_equal(named.embed_sentence(["cat"]), named.embed_sentence(["dog"]))
+    with_file = ElmoEmbedder(files.options, files.weights, vocabulary_file=str(elsewhere))
+    assert np.array_equal(beside.embed_sentence(["cat"]), with_file.embed_sentence(["cat"]))
+    assert not np.array_equal(with_file.embed_sentence(["cat"]), with_file.embed_sentence(["dog"]))
 
 
 @pytest.mark.parametrize(
@@ -317,9 +317,9 @@ def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> 
 def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
     exact = np.concatenate(load(golden.files).embed_batch(golden.sentences), axis=1)
     lower = load(golden.files, precision=precision).embed_batch(golden.sentences)
-    found = np.concatenate(lower, axis=1)
-    assert found.dtype == np.float32
-    difference = np.linalg.norm(found - exact) / np.linalg.norm(exact)
+    approximate = np.concatenate(lower, axis=1)
+    assert approximate.dtype == np.float32
+    difference = np.linalg.norm(approximate - exact) / np.linalg.norm(exact)
     assert 1e-5 < difference < 0.03
 
 
@@ -429,15 +429,16 @@ def test_a_run_that_fails_leaves_the_old_file_as_it_was(overwrites: bool, tmp_pa
 def test_on_progress_gets_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT, encoding="utf-8")
-    told: list[Summary] = []
-    summary = tiny.embed_file(text, tmp_path / "out", on_progress=told.append)
-    assert (told[-1].n_bytes, told[-1].n_sentences, told[-1].n_tokens) == (len(TEXT), 4, 7)
+    summaries: list[Summary] = []
+    summary = tiny.embed_file(text, tmp_path / "out", on_progress=summaries.append)
+    last = summaries[-1]
+    assert (last.n_bytes, last.n_sentences, last.n_tokens) == (len(TEXT), 4, 7)
     assert (summary.n_sentences, summary.n_tokens, summary.resumed_from) == (4, 7, 0)
     assert summary.seconds > 0
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "description"),
     [
         (io.BytesIO(b"a b\n"), "a binary file"),
         (None, "None"),
@@ -447,9 +448,9 @@ def test_on_progress_gets_bytes_sentences_and_tokens(tiny: ElmoEmbedder, tmp_pat
 )
 @pytest.mark.parametrize("input_format", [None, "fasta"])
 def test_embed_file_rejects_other_sources(
-    tiny: ElmoEmbedder, tmp_path: Path, source: Any, found: str, input_format: str | None
+    tiny: ElmoEmbedder, tmp_path: Path, source: Any, description: str, input_format: str | None
 ) -> None:
-    message = f"^the input: expected a path or a file that is open as text, found {found}.$"
+    message = f"^the input: expected a path or a file that is open as text, found {description}.$"
     with pytest.raises(InputError, match=message):
         tiny.embed_file(source, tmp_path / "out", input_format=input_format)
     assert not list(tmp_path.iterdir())
@@ -460,11 +461,11 @@ def test_a_batch_of_another_kind_is_named(tiny: ElmoEmbedder) -> None:
         ({"tokens": [["a"]]}, "a value of type dict"),
         (None, "None"),
     ]
-    for batch, found in batches:
+    for batch, description in batches:
         for call in (tiny.embed_batch, tiny.batch_to_embeddings, batch_to_ids):
-            with pytest.raises(InputError, match=f"^batch: expected a list, found {found}. "):
+            with pytest.raises(InputError, match=f"^batch: expected a list, found {description}. "):
                 call(batch)
-        with pytest.raises(InputError, match=f"^sentences: expected a list, found {found}. "):
+        with pytest.raises(InputError, match=f"^sentences: expected a list, found {description}. "):
             list(tiny.embed_sentences(batch))
     sentences: Any = [["a"], ["b", float("nan")]]
     with pytest.raises(InputError, match=r"^batch\[1\]\[1\]: expected a string, found nan\.$"):
@@ -472,8 +473,8 @@ def test_a_batch_of_another_kind_is_named(tiny: ElmoEmbedder) -> None:
 
 
 def test_a_batch_may_be_an_array(tiny: ElmoEmbedder) -> None:
-    (found,) = tiny.embed_batch(np.array([["The", "cat"]]))  # type: ignore[arg-type]
-    assert np.array_equal(found, tiny.embed_sentence(["The", "cat"]))
+    (activations,) = tiny.embed_batch(np.array([["The", "cat"]]))  # type: ignore[arg-type]
+    assert np.array_equal(activations, tiny.embed_sentence(["The", "cat"]))
 
 
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,8 +484,8 @@ def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> 
     embedder = ElmoEmbedder(OPTIONS, WEIGHTS)
     expected = [embedder.embed_sentence(sentence) for sentence in sentences]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(embedder.embed_sentence, sentences))
-    for one, other in zip(found, expected, strict=True):
+        actual = list(pool.map(embedder.embed_sentence, sentences))
+    for one, other in zip(actual, expected, strict=True):
         assert_allclose(one, other, atol=1e-5)
 
 

@@ -30,10 +30,10 @@ def layers(embedder: ElmoEmbedder) -> list[np.ndarray[Any, Any]]:
 def test_a_text_is_the_mean_of_the_average_of_its_layers(
     embedder: ElmoEmbedder, layers: list[np.ndarray[Any, Any]]
 ) -> None:
-    found = embedder.encode(TEXTS)
-    assert isinstance(found, np.ndarray)
-    assert (found.shape, str(found.dtype)) == ((3, 32), "float32")
-    for vector, values in zip(found, layers, strict=True):
+    vectors = embedder.encode(TEXTS)
+    assert isinstance(vectors, np.ndarray)
+    assert (vectors.shape, str(vectors.dtype)) == ((3, 32), "float32")
+    for vector, values in zip(vectors, layers, strict=True):
         expected = values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32)
         assert_allclose(vector, expected, atol=1e-6)
 
@@ -51,27 +51,27 @@ def test_layers_are_an_axis_of_their_own(
     embedder: ElmoEmbedder, choice: str, shape: tuple[int, ...]
 ) -> None:
     for texts in (TEXTS, []):
-        found = embedder.encode(texts, layers=choice)
-        assert isinstance(found, np.ndarray)
-        assert found.shape == (len(texts), *shape)
+        vectors = embedder.encode(texts, layers=choice)
+        assert isinstance(vectors, np.ndarray)
+        assert vectors.shape == (len(texts), *shape)
 
 
 def test_without_pooling_a_text_has_a_vector_a_token(
     embedder: ElmoEmbedder, layers: list[np.ndarray[Any, Any]]
 ) -> None:
-    found = embedder.encode(TEXTS, layers="all", pooling=None)
-    assert isinstance(found, list)
-    for values, expected in zip(found, layers, strict=True):
+    activations = embedder.encode(TEXTS, layers="all", pooling=None)
+    assert isinstance(activations, list)
+    for values, expected in zip(activations, layers, strict=True):
         assert_allclose(values, expected, atol=1e-6)
     assert embedder.encode([], pooling=None) == []
     assert_allclose(embedder.encode(TEXTS[2], pooling=None, layers="all"), layers[2], atol=1e-6)
 
 
 def test_vectors_may_have_length_one(embedder: ElmoEmbedder) -> None:
-    plain, found = embedder.encode(TEXTS), embedder.encode(TEXTS, normalize_embeddings=True)
+    plain, normalized = embedder.encode(TEXTS), embedder.encode(TEXTS, normalize_embeddings=True)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
-    assert_allclose(found, plain / np.maximum(lengths, 1e-12), atol=1e-6)
-    assert_array_equal(found[1], np.zeros(32))
+    assert_allclose(normalized, plain / np.maximum(lengths, 1e-12), atol=1e-6)
+    assert_array_equal(normalized[1], np.zeros(32))
 
 
 def test_tensors_and_a_bar_may_be_had(
@@ -79,9 +79,9 @@ def test_tensors_and_a_bar_may_be_had(
 ) -> None:
     expected = embedder.encode(TEXTS)
     assert capsys.readouterr().err == ""
-    found = embedder.encode(TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu")
-    assert isinstance(found, torch.Tensor)
-    assert_array_equal(found.numpy(), expected)
+    vectors = embedder.encode(TEXTS, convert_to_tensor=True, show_progress_bar=True, device="cpu")
+    assert isinstance(vectors, torch.Tensor)
+    assert_array_equal(vectors.numpy(), expected)
     assert "3/3" in capsys.readouterr().err
 
 
@@ -115,24 +115,27 @@ def test_what_cannot_be_encoded_is_an_error(embedder: ElmoEmbedder) -> None:
         embedder.encode(TEXTS, device="tpu")
 
 
-@pytest.mark.parametrize("given", [7, None])
+@pytest.mark.parametrize("batch_tokens", [7, None])
 def test_another_device_has_the_same_settings(
-    given: int | None, monkeypatch: pytest.MonkeyPatch
+    batch_tokens: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedder = ElmoEmbedder(model=TINY, state="warm", precision="bfloat16", batch_tokens=given)
+    embedder = ElmoEmbedder(
+        model=TINY, state="warm", precision="bfloat16", batch_tokens=batch_tokens
+    )
     monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0))
     monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # default of the other device
     other = embedder.engine.on_device("another")
     assert other is not embedder.engine
-    assert (other.state, other.precision, other.batch_tokens) == ("warm", "bfloat16", given or 9)
+    expected = ("warm", "bfloat16", batch_tokens or 9)
+    assert (other.state, other.precision, other.batch_tokens) == expected
 
 
 @pytest.mark.cuda
 def test_another_device_gives_equal_vectors(embedder: ElmoEmbedder) -> None:
-    found = embedder.encode(TEXTS, device="cuda", convert_to_tensor=True)
-    assert isinstance(found, torch.Tensor)
-    assert found.device.type == "cuda"
-    assert_allclose(found.cpu(), embedder.encode(TEXTS), atol=1e-5)
+    vectors = embedder.encode(TEXTS, device="cuda", convert_to_tensor=True)
+    assert isinstance(vectors, torch.Tensor)
+    assert vectors.device.type == "cuda"
+    assert_allclose(vectors.cpu(), embedder.encode(TEXTS), atol=1e-5)
 
 
 def test_an_embedder_shows_its_model_and_how_it_runs() -> None:

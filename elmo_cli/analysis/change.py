@@ -106,8 +106,8 @@ def read_occurrences(
     matrices = [*first.values(), *second.values()]
     widths = sorted({matrix.shape[1] for matrix in matrices if len(matrix)})
     if len(widths) > 1:
-        found = " and ".join(map(str, widths))
-        raise InputError(f"{old} and {new}: expected vectors of one width, found {found}")
+        numbers = " and ".join(map(str, widths))
+        raise InputError(f"{old} and {new}: expected vectors of one width, found {numbers}")
     return first, second
 
 

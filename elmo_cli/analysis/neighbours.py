@@ -72,11 +72,11 @@ def neighbour_rows(
     query_number: int, nearest: Sequence[Neighbour], *, pooled: bool
 ) -> Iterator[list[object]]:
     """Yield a row per neighbour; numbers, ranks and lines count from 1, positions from 0."""
-    for rank, found in enumerate(nearest, start=1):
-        path, line, identifier = found.location
-        token = [] if pooled else [found.index, found.token]
-        sentence = " ".join(found.sentence)
-        yield [query_number, rank, found.cosine, str(path), line, identifier, *token, sentence]
+    for rank, neighbour in enumerate(nearest, start=1):
+        path, line, identifier = neighbour.location
+        token = [] if pooled else [neighbour.index, neighbour.token]
+        sentence = " ".join(neighbour.sentence)
+        yield [query_number, rank, neighbour.cosine, str(path), line, identifier, *token, sentence]
 
 
 def neighbours(
@@ -86,7 +86,7 @@ def neighbours(
     *,
     layers: str | None = None,
     device: Device = "cpu",
-    is_excluded: Callable[[int, Neighbour], bool] = lambda query, found: False,
+    is_excluded: Callable[[int, Neighbour], bool] = lambda query, candidate: False,
 ) -> Neighbours:
     """Find the tokens whose vectors have the largest cosines with query vectors.
 
@@ -196,11 +196,11 @@ def word_neighbours(
                 f"not by {embedder.files.name}. Embed and search with the same model."
             )
 
-    def is_excluded(number: int, found: Neighbour) -> bool:
+    def is_excluded(number: int, neighbour: Neighbour) -> bool:
         query = queries[number]
-        is_same = found.token.casefold() == query.token.casefold()
-        is_same = is_same or found.word == _target_word(sources, query.token)
-        return (other_words and is_same) or found.sentence == query.sentence
+        is_same = neighbour.token.casefold() == query.token.casefold()
+        is_same = is_same or neighbour.word == _target_word(sources, query.token)
+        return (other_words and is_same) or neighbour.sentence == query.sentence
 
     return neighbours(
         *(files, _embed(embedder, sources, queries, layers), top),
@@ -212,8 +212,8 @@ def word_neighbours(
 
 def _target_word(sources: Sequence[Source], token: str) -> str:
     """Return the target word of a form, or the token itself if it is no form."""
-    found = (forms_of(source).get(token) for source in sources)
-    return next(filter(None, found), token)
+    words = (forms_of(source).get(token) for source in sources)
+    return next(filter(None, words), token)
 
 
 def _embed(

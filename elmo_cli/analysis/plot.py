@@ -118,12 +118,12 @@ def _check_number(
     """Raise an `InputError` if there are too few occurrences for a picture."""
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences < minimum:
-        found = counted(n_occurrences, "occurrence") if n_occurrences else "none"
+        number = counted(n_occurrences, "occurrence") if n_occurrences else "none"
         files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
         is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
         advice = ". --method pca needs 3." if is_enough else ""
         raise InputError(
-            f"{word!r}: expected {minimum} or more occurrences, found {found} in {files}{advice}"
+            f"{word!r}: expected {minimum} or more occurrences, found {number} in {files}{advice}"
         )
 
 

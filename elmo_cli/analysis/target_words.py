@@ -45,20 +45,23 @@ def read_targets(
     Returns:
         The word of each form. A word is a form of itself.
     """
-    found = find_format(path, input_format)
-    is_table = found.has_columns
+    file_format = find_format(path, input_format)
+    is_table = file_format.has_columns
     if is_table and input_format is None and column is None:
-        is_table = found.name not in (CSV.name, TSV.name) or _has_header(path, found)
+        is_table = file_format.name not in (CSV.name, TSV.name) or _has_header(path, file_format)
     if column is not None and not is_table:
-        raise InputError(f"{path}: expected a table with a column {column!r}, found {found.name}.")
-    rows = _read_rows(path, found, column or _WORD) if is_table else _read_lines(path)
+        raise InputError(
+            f"{path}: expected a table with a column {column!r}, found {file_format.name}."
+        )
+    rows = _read_rows(path, file_format, column or _WORD) if is_table else _read_lines(path)
     targets: dict[str, str] = {}
-    for place, forms in rows:
+    for location, forms in rows:
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
                 raise InputError(
-                    f"{path}, {place}: {form!r} is a form of {word!r} already. Name each form once."
+                    f"{path}, {location}: {form!r} is a form of {word!r} already. "
+                    "Name each form once."
                 )
     if not targets:
         raise InputError(f"{path}: no words. Write one word per line, or lemma,form,form.")
@@ -66,7 +69,7 @@ def read_targets(
 
 
 _Forms = tuple[str, list[str]]
-"""A place in a file, and a word with its forms."""
+"""Number of a line or row, as `line 3`, and a word with its forms."""
 
 
 def _read_lines(path: str | Path) -> Iterator[_Forms]:
@@ -78,10 +81,10 @@ def _read_lines(path: str | Path) -> Iterator[_Forms]:
 
 
 def _read_rows(path: str | Path, table: InputFormat, column: str) -> Iterator[_Forms]:
-    kept: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
     if table.name == PARQUET.name:  # The table may have large columns of vectors.
-        kept = (_FORM,) if _FORM in column_types(str(path)) else ()
-    options = ReadOptions(text_column=column, keep_columns=kept, ignores_ids=True, is_quiet=True)
+        columns = (_FORM,) if _FORM in column_types(str(path)) else ()
+    options = ReadOptions(text_column=column, keep_columns=columns, ignores_ids=True, is_quiet=True)
     with open_records(path, table, options=options) as (records, *_):
         for number, record in enumerate(records, start=1):
             form = record.columns.get(_FORM)

@@ -364,9 +364,9 @@ def _write_binary(path: Path, words: Sequence[str], vectors: Array, _counts: obj
 def _write_npz(
     path: Path, words: Sequence[str], vectors: Array, counts: Sequence[int] | None
 ) -> None:
-    known: dict[str, Any] = {} if counts is None else {"counts": counts}
+    optional: dict[str, Any] = {} if counts is None else {"counts": counts}
     with replaced(path) as partial, open(partial, "wb") as file:
-        np.savez(file, words=words, vectors=vectors, **known)
+        np.savez(file, words=words, vectors=vectors, **optional)
 
 
 def _write_tsv(

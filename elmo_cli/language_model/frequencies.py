@@ -79,6 +79,6 @@ def sum_frequencies(words: list[str], frequencies: Mapping[str, float]) -> float
 
     A word that is missing has the log frequency of its lower case.
     """
-    found = [frequencies.get(word, frequencies.get(word.lower())) for word in words]
-    known = [value for value in found if value is not None]
-    return sum(known) if len(known) == len(found) else None
+    values = [frequencies.get(word, frequencies.get(word.lower())) for word in words]
+    present = [value for value in values if value is not None]
+    return sum(present) if len(present) == len(values) else None

@@ -110,13 +110,13 @@ class PairTable:
     @property
     def reading(self) -> TextSettings:
         """Settings to read the records by. If they are rows, their ids are no ids of records."""
-        kept = self.settings.keep_columns
-        if kept != ALL_COLUMNS:
-            names = [*kept, self.group, self.columns[-1], self._id if self.are_rows else None]
-            kept = tuple(dict.fromkeys(name for name in names if name is not None))
+        columns = self.settings.keep_columns
+        if columns != ALL_COLUMNS:
+            names = [*columns, self.group, self.columns[-1], self._id if self.are_rows else None]
+            columns = tuple(dict.fromkeys(name for name in names if name is not None))
         if self.are_rows:
-            return replace(self.settings, id_column=None, keep_columns=kept)
-        return replace(self.settings, text_column=self.columns[0], keep_columns=kept)
+            return replace(self.settings, id_column=None, keep_columns=columns)
+        return replace(self.settings, text_column=self.columns[0], keep_columns=columns)
 
     def measure(
         self,
@@ -161,7 +161,7 @@ class PairTable:
         bad = self.columns[1]
         for number, record in enumerate(records, start=1):
             names, text = record_names(number, record), record.columns[bad]
-            columns = self._kept(record)
+            columns = self._kept_columns(record)
             yield PairSentence(names, True, columns), record.tokens
             tokens = [*map(str, text)] if isinstance(text, list) else tokenize(str(text or ""))
             yield PairSentence(names, False, columns), tokens
@@ -182,9 +182,9 @@ class PairTable:
                     f"record {number}, column {self._id!r}: expected an id, found none"
                 )
             name = identifier if isinstance(identifier, int) else str(identifier)
-            yield PairSentence((name,), is_good, self._kept(record)), record.tokens
+            yield PairSentence((name,), is_good, self._kept_columns(record)), record.tokens
 
-    def _kept(self, record: Record) -> dict[str, object]:
+    def _kept_columns(self, record: Record) -> dict[str, object]:
         """Return the columns of a record that the row of its pair repeats."""
         chosen = self.settings.keep_columns
         if chosen == ALL_COLUMNS:
@@ -207,17 +207,17 @@ _Measured = tuple[PairSentence, DirectedSurprisals]
 def _join(measured: Iterable[_Measured]) -> Iterator[Pair]:
     """Join the sentences of each pair, in any order."""
     waiting: dict[tuple[str | int, ...], _Measured] = {}
-    for sentence, found in measured:
+    for sentence, surprisals in measured:
         other = waiting.pop(sentence.names, None)
         if other is None:
-            waiting[sentence.names] = sentence, found
+            waiting[sentence.names] = sentence, surprisals
         elif other[0].is_good == sentence.is_good:
             label = _label(sentence)
             raise InputError(f"pair {sentence.names[0]}: expected one {label} sentence, found two")
         elif sentence.is_good:
-            yield _pair((sentence, found), other)
+            yield _pair((sentence, surprisals), other)
         else:
-            yield _pair(other, (sentence, found))
+            yield _pair(other, (sentence, surprisals))
     if waiting:
         [(alone, _), *_] = waiting.values()
         label = _label(alone)
@@ -234,8 +234,8 @@ def _pair(good: _Measured, bad: _Measured) -> Pair:
     return Pair(
         good[0].names,
         good[0].columns,
-        *(found.surprisal.sum(axis=1).tolist() for _, found in (good, bad)),
-        *(int((~found.known).sum()) for _, found in (good, bad)),
+        *(surprisals.surprisal.sum(axis=1).tolist() for _, surprisals in (good, bad)),
+        *(int((~surprisals.known).sum()) for _, surprisals in (good, bad)),
     )
 
 

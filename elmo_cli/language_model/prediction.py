@@ -85,8 +85,8 @@ def predict_words(
     check_at_least("top", top, 1)
     return [
         prediction
-        for some in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
-        for prediction in _predict(model, some, top, backward, with_unknown)
+        for batch in split_by_size(map(check_text, texts), BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE)
+        for prediction in _predict(model, batch, top, backward, with_unknown)
     ]
 
 
@@ -148,11 +148,11 @@ def substitute_words(
 
 def check_text(text: Sentence) -> Sentence:
     """Return a list of tokens; raise an `InputError` if it has more than one gap."""
-    found = check_sentence(text, "the text")
-    n_gaps = found.count(GAP)
+    tokens = check_sentence(text, "the text")
+    n_gaps = tokens.count(GAP)
     if n_gaps > 1:
-        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(found)}")
-    return found
+        raise InputError(f"expected one gap ({GAP}), found {n_gaps}, in: {' '.join(tokens)}")
+    return tokens
 
 
 def cut_around_gaps(text: str, cut: Callable[[str], Sentence]) -> Sentence:
@@ -246,11 +246,11 @@ def _sample(
             _draw(model, _without(model, log_p, never, UNKNOWN_TOKEN), random[index], temperature)
             for index, log_p in zip(running, model.softmax.of_words(contexts), strict=True)
         ]
-        going = [place for place, word in enumerate(drawn) if word != end]
-        running = [running[place] for place in going]
+        going = [row for row, word in enumerate(drawn) if word != end]
+        running = [running[row] for row in going]
         if not running:
             break
-        words = [drawn[place] for place in going]
+        words = [drawn[row] for row in going]
         for index, word in zip(running, words, strict=True):
             samples[index].insert(0 if backward else len(samples[index]), word)
         starts = select_state(state, torch.tensor(going, device=contexts.device))

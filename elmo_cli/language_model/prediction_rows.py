@@ -14,12 +14,12 @@ SAMPLE_COLUMNS: Final = ("sample_number", "text")
 """Columns of a sampled sentence; numbers are from 1, and spaces separate the tokens."""
 
 
-def rows_of(found: Prediction | Substitutes, vocabulary: Vocabulary) -> Iterator[list[object]]:
+def rows_of(prediction: Prediction | Substitutes, vocabulary: Vocabulary) -> Iterator[list[object]]:
     """Yield the rows of predicted words, the most probable word first."""
-    if isinstance(found, Prediction):
-        yield from _candidate_rows(found.candidates)
+    if isinstance(prediction, Prediction):
+        yield from _candidate_rows(prediction.candidates)
         return
-    tokens = zip(found.tokens, found.candidates, strict=True)
+    tokens = zip(prediction.tokens, prediction.candidates, strict=True)
     for position, (token, candidates) in enumerate(tokens):
         known = token in vocabulary and token != UNKNOWN_TOKEN
         for row in _candidate_rows(candidates):

@@ -114,14 +114,14 @@ class FullSoftmax:
         """
         contexts, targets = contexts.float(), targets.to(self._device)
         logs = torch.full((len(targets),), float("-inf"), dtype=torch.float64, device=self._device)
-        found, means = torch.zeros_like(logs), torch.zeros_like(logs)
+        target_logits, means = torch.zeros_like(logs), torch.zeros_like(logs)
         for first, weight, bias in self._rows():
             for start in range(0, len(targets), PREDICTIONS):
                 piece = slice(start, start + PREDICTIONS)
                 logits = functional.linear(contexts[piece], weight, bias)  # (n, R)
                 columns = targets[piece] - first
                 here = ((columns >= 0) & (columns < len(bias))).nonzero()[:, 0]
-                found[start + here] = logits[here, columns[here]].double()
+                target_logits[start + here] = logits[here, columns[here]].double()
                 mean = torch.linalg.vecdot(logits.softmax(dim=1), logits) if with_entropy else None
                 before, added = logs[piece], _log_sum_exp_(logits).double()
                 after = torch.logaddexp(before, added)
@@ -129,7 +129,7 @@ class FullSoftmax:
                     means[piece] *= (before - after).exp()
                     means[piece] += mean * (added - after).exp()
                 logs[piece] = after
-        scores = [found - logs, logs - means][: 1 + with_entropy]
+        scores = [target_logits - logs, logs - means][: 1 + with_entropy]
         return torch.stack(scores).cpu()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:

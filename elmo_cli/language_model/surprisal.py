@@ -65,9 +65,9 @@ def measure_surprisal(
     """
     direction: Direction = "backward" if backward else "forward"
     measure = partial(measure_directions, model, direction=direction, with_entropy=with_entropy)
-    for found in measure(sentences, batch_size=batch_size, is_ready=is_ready):
-        entropy = found.entropy[0] if with_entropy else None
-        yield Surprisals(found.tokens, found.known, found.surprisal[0], entropy)
+    for surprisals in measure(sentences, batch_size=batch_size, is_ready=is_ready):
+        entropy = surprisals.entropy[0] if with_entropy else None
+        yield Surprisals(surprisals.tokens, surprisals.known, surprisals.surprisal[0], entropy)
 
 
 def measure_directions(
@@ -92,21 +92,21 @@ def measure_directions(
     slots = SLOTS[direction]
 
     def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:
-        found = model.score_batch(batch, top, slots, with_entropy=with_entropy)
+        batch_scores = model.score_batch(batch, top, slots, with_entropy=with_entropy)
         return [
             _in_bits(tokens, known, list(map(of_tokens, slots, scores)))
-            for tokens, (known, scores) in zip(batch, found, strict=True)
+            for tokens, (known, scores) in zip(batch, batch_scores, strict=True)
         ]
 
     def of_tokens(slot: int, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         # The boundary is the last prediction of the forward direction, the first of the other.
         return scores if with_boundary else scores[:, slot : scores.shape[1] - 1 + slot]
 
-    nothing = _in_bits([], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots])
+    empty = _in_bits([], np.empty(0, bool), [np.empty((1 + with_entropy, 0)) for _ in slots])
     return model.compute_batches(
         sentences,
         compute,
-        nothing,
+        empty,
         directions=slots,
         batch_size=batch_size,
         is_ready=is_ready,

@@ -122,15 +122,15 @@ class SurprisalTable:
         self, scored: ScoredRecord[DirectedSurprisals], frequencies: Mapping[str, float]
     ) -> list[UnitSurprisal]:
         """Add the surprisals of the tokens of each unit of a sentence."""
-        found = scored.result
+        surprisals = scored.result
         try:
-            units = find_units(self.unit, scored.record.text, found.tokens)
+            units = find_units(self.unit, scored.record.text, surprisals.tokens)
         except InputError as error:
             raise InputError(f"record {scored.names[-1]}: {error}") from None
-        return [self._add(unit, found, frequencies) for unit in units]
+        return [self._add(unit, surprisals, frequencies) for unit in units]
 
     def _add(
-        self, unit: Unit, found: DirectedSurprisals, frequencies: Mapping[str, float]
+        self, unit: Unit, surprisals: DirectedSurprisals, frequencies: Mapping[str, float]
     ) -> UnitSurprisal:
         """Add the surprisals of the tokens of a unit."""
         tokens = unit.tokens
@@ -140,8 +140,8 @@ class SurprisalTable:
             unit.number,
             unit.text,
             tokens.stop - tokens.start,
-            int((~found.known[tokens]).sum()),
-            found.surprisal[:, tokens].sum(axis=1).tolist(),
-            [float(row[begin]) for row, begin in zip(found.entropy, begins, strict=False)],
-            sum_frequencies(found.tokens[tokens], frequencies),
+            int((~surprisals.known[tokens]).sum()),
+            surprisals.surprisal[:, tokens].sum(axis=1).tolist(),
+            [float(row[begin]) for row, begin in zip(surprisals.entropy, begins, strict=False)],
+            sum_frequencies(surprisals.tokens[tokens], frequencies),
         )

@@ -77,11 +77,11 @@ def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
     return units
 
 
-def _not_aligned(kind: str, place: str, token: str | None) -> InputError:
-    found = "found none" if token is None else f"found {token!r}"
+def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
+    actual = "none" if token is None else repr(token)
     return InputError(
-        f"{place}: expected the tokens of the {kind}, {found}. Choose a --tokenizer that changes "
-        f"no characters and joins no {kind}s."
+        f"{location}: expected the tokens of the {kind}, found {actual}. "
+        f"Choose a --tokenizer that changes no characters and joins no {kind}s."
     )
 
 

@@ -48,9 +48,9 @@ def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> Non
     old = matrix(n_old, seed)
     new = matrix(n_new, seed + 1, centre=seed % 2).astype(np.float32)
     for measure, formula in (("apd", apd), ("prt", prt)):
-        (found,) = measure_change({"w": old}, {"w": new}, measure)
-        assert found.change == pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
-        assert (found.word, found.n_old, found.n_new, found.p) == ("w", n_old, n_new, None)
+        (change,) = measure_change({"w": old}, {"w": new}, measure)
+        assert change.change == pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
+        assert (change.word, change.n_old, change.n_new, change.p) == ("w", n_old, n_new, None)
 
 
 def test_divergence_equals_the_planted_senses() -> None:
@@ -59,9 +59,9 @@ def test_divergence_equals_the_planted_senses() -> None:
         return np.concatenate(planted)
 
     old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
-    (found,) = measure_change({"w": old}, {"w": new}, "jsd")
+    (change,) = measure_change({"w": old}, {"w": new}, "jsd")
     shares = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
-    assert found.change == pytest.approx(jsd(*shares))
+    assert change.change == pytest.approx(jsd(*shares))
     for one, other in ((old, old), (np.ones((3, 5)), np.ones((4, 5)))):
         (none,) = measure_change({"w": one}, {"w": other}, "jsd", permutations=5)
         assert none.change == pytest.approx(0, abs=1e-12)
@@ -78,7 +78,7 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
         "rare": matrix(9, 8),
     }
     changes = measure_change(old, new, measure, permutations=199)
-    assert [found.word for found in changes] == ["mouse", "house", "rare", "new"]
+    assert [change.word for change in changes] == ["mouse", "house", "rare", "new"]
     mouse, house, rare, absent = changes
     assert mouse.p == pytest.approx(1 / 200)
     assert house.p is not None
@@ -93,8 +93,8 @@ def test_p_is_the_share_of_all_divisions() -> None:
     divisions = list(itertools.combinations(range(7), 3))
     others = [apd(uses[list(d)], np.delete(uses, d, axis=0)) for d in divisions]
     exact = np.mean(np.array(others) >= others[0] - 1e-12)
-    (found,) = measure_change({"w": uses[:3]}, {"w": uses[3:]}, permutations=3000)
-    assert found.p == pytest.approx(exact, abs=0.05)
+    (change,) = measure_change({"w": uses[:3]}, {"w": uses[3:]}, permutations=3000)
+    assert change.p == pytest.approx(exact, abs=0.05)
 
 
 def corpus(seed: int, **attributes: str) -> Corpus:
@@ -113,11 +113,11 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
     targets = read_targets(tmp_path / "t.txt")
     assert targets == {"bank": "bank", "banks": "bank", "fish": "fish"}
     uses = read_occurrences(old, new, targets)
-    for seed, found in enumerate(uses):
+    for seed, matrices in enumerate(uses):
         one, two, _ = corpus(seed).values
         expected = [one[:, 1], two[:, 0], two[:, 3]]
-        np.testing.assert_allclose(found["bank"], np.mean(expected, axis=1), atol=1e-6)
-        assert len(found["fish"]) == 0
+        np.testing.assert_allclose(matrices["bank"], np.mean(expected, axis=1), atol=1e-6)
+        assert len(matrices["fish"]) == 0
 
 
 def test_npz_with_one_matrix_per_word_is_read(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_npz_with_one_matrix_per_word_is_read(tmp_path: Path) -> None:
     np.savez(old, mouse=matrix(4), house=matrix(5))
     np.savez_compressed(new, mouse=matrix(3, 1), other=np.zeros((0, 5)))
     uses = read_occurrences(old, new)
-    assert [{word: len(m) for word, m in found.items()} for found in uses] == [
+    assert [{word: len(m) for word, m in matrices.items()} for matrices in uses] == [
         {"mouse": 4, "house": 5},
         {"mouse": 3, "other": 0},
     ]
@@ -229,10 +229,10 @@ def test_correction_skips_words_without_p() -> None:
     new = {"mouse": matrix(20, 4, centre=1), "house": matrix(20, 5), "rare": matrix(9, 6)}
     plain = measure_change(old, new, permutations=99)
     for correction in ("bh", "bonferroni"):
-        found = measure_change(old, new, permutations=99, correction=correction)
-        assert [each._replace(adjusted_p=None) for each in found] == plain
-        assert found[0].adjusted_p == pytest.approx(0.02)
-        assert found[2].adjusted_p is None
+        changes = measure_change(old, new, permutations=99, correction=correction)
+        assert [each._replace(adjusted_p=None) for each in changes] == plain
+        assert changes[0].adjusted_p == pytest.approx(0.02)
+        assert changes[2].adjusted_p is None
     with pytest.raises(ElmoError, match="correction 'bh': requires permutations"):
         measure_change(old, new, correction="bh")
     with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
@@ -276,7 +276,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         f"word\tchange\tn_old\tn_new\tp\nmouse\t{apd(old, new):.6f}\t4\t5\t0.010000\n"
     )
     answer = elmo("change", "old.npz", "new.npz", "--measure", "prt", "--json")
-    found = json.loads(answer.stdout)
+    change = json.loads(answer.stdout)
     expected = {"word": "mouse", "measure": "prt", "n_old": 4, "n_new": 5}
-    assert {**found, "change": 0} == {**expected, "change": 0}
-    assert found["change"] == pytest.approx(prt(old, new))
+    assert {**change, "change": 0} == {**expected, "change": 0}
+    assert change["change"] == pytest.approx(prt(old, new))

@@ -57,7 +57,7 @@ def test_each_word_is_a_point_with_its_figures() -> None:
 
 
 def test_changes_without_p_have_no_legend() -> None:
-    plot_changes([found._replace(p=None, adjusted_p=None) for found in CHANGES], "c.svg", "jsd")
+    plot_changes([change._replace(p=None, adjusted_p=None) for change in CHANGES], "c.svg", "jsd")
     assert [len(group) for group in tooltips("c.svg")] == [3]
     assert not any("p <" in text for text in texts("c.svg"))
     assert "Jensen-Shannon divergence over clusters, in nats" in texts("c.svg")

@@ -39,22 +39,22 @@ def test_similarities_are_cosines_per_layer_and_of_the_average(
         (Occurrence(TWICE, 0), Occurrence(TWICE, 2)),
         (Occurrence(RIVER, 5), Occurrence(TWICE, 2)),
     ]
-    for pair, found in zip(pairs, similarities(tiny, pairs), strict=True):
+    for pair, similarity in zip(pairs, similarities(tiny, pairs), strict=True):
         one, other = (tiny.embed_sentence(o.sentence)[:, o.index] for o in pair)
         expected = [
             float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))
             for a, b in [*zip(one, other, strict=True), (one.sum(0), other.sum(0))]
         ]
-        assert (found.first, found.second) == pair
-        assert_allclose([*found.layers, found.average], expected, atol=1e-6)
+        assert (similarity.first, similarity.second) == pair
+        assert_allclose([*similarity.layers, similarity.average], expected, atol=1e-6)
 
 
 # Words in sentences
 
 
 def test_find_occurrence_returns_the_position() -> None:
-    found = find_occurrence(RIVER, "bank")
-    assert (found.index, found.token) == (5, "bank")
+    occurrence = find_occurrence(RIVER, "bank")
+    assert (occurrence.index, occurrence.token) == (5, "bank")
     assert [find_occurrence(TWICE, "bank", number).index for number in (1, 2)] == [0, 2]
 
 

@@ -72,12 +72,12 @@ def damage(originals: Path, name: str, changes: dict[str, Any]) -> Path:
                     file.attrs[attribute] = value
     else:
         table = parquet.read_table(path)
-        kept = json.loads(table.schema.metadata[b"elmo"])
+        metadata = json.loads(table.schema.metadata[b"elmo"])
         plain = {
             key: str(value) if isinstance(value, (bytes, np.ndarray, h5py.Empty)) else value
             for key, value in changes.items()
         }
-        content = json.dumps({**kept, **plain})
+        content = json.dumps({**metadata, **plain})
         parquet.write_table(table.replace_schema_metadata({"elmo": content}), path)
     return path
 

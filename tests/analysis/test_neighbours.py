@@ -62,10 +62,10 @@ def test_the_nearest_tokens_have_the_largest_cosines(
     queries = np.random.default_rng(99).normal(size=(n_queries, 4))
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
-        found = neighbours(activations, queries, top)
+        result = neighbours(activations, queries, top)
     places = [(line, i) for line, n in enumerate(lengths) for i in range(n)]
     vectors = np.concatenate([np.empty((0, 4)), *there.values])
-    for query, nearest in zip(queries, found.nearest, strict=True):
+    for query, nearest in zip(queries, result.nearest, strict=True):
         expected = cosines(query, vectors)
         order = np.argsort(-expected)[:top]
         assert [(hit.record, hit.index) for hit in nearest] == [places[i] for i in order]
@@ -74,9 +74,9 @@ def test_the_nearest_tokens_have_the_largest_cosines(
     if len(places) > 1:
         pairs = np.array([cosines(vector, vectors) for vector in vectors])
         mean = pairs[~np.eye(len(pairs), dtype=bool)].mean()
-        assert found.mean_cosine == pytest.approx(mean, abs=1e-6)
+        assert result.mean_cosine == pytest.approx(mean, abs=1e-6)
     else:
-        assert found.mean_cosine is None
+        assert result.mean_cosine is None
 
 
 @layouts
@@ -122,11 +122,11 @@ def test_a_query_is_embedded_as_its_file_was(tmp_path: Path, layers: str, state:
         settings = ModelSettings.from_attributes(activations.attributes)
         query = [Occurrence(["the", "cat", "sat", "."], 1), Occurrence(["the", "cat", "sat"], 1)]
         with_itself = ElmoEmbedder.from_engine(load_engine(settings))
-        found = word_neighbours(with_itself, activations, query, 20).nearest
+        nearest = word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
     # A word before the end: only the backward half differs. A sentence never finds itself.
-    assert [hit.token for hit in found[0]].count("cat") == 2
-    assert [hit.record for hit in found[1]] == [1] * 4
+    assert [hit.token for hit in nearest[0]].count("cat") == 2
+    assert [hit.record for hit in nearest[1]] == [1] * 4
 
 
 def test_a_mix_is_applied_to_the_query_too(tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_sentences_are_found_where_tokens_are_pooled(tmp_path: Path) -> None:
         with pytest.raises(ElmoError, match=r"v\.hdf5: expected one vector per token, found one"):
             check_pooling(activations, pooled=False)
     expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])
-    found = {hit.record: hit.cosine for hit in nearest}
-    assert found.keys() == {0, 2, 3}  # without the blank line
-    np.testing.assert_allclose([found[line] for line in (0, 2, 3)], expected, atol=1e-6)
+    by_record = {hit.record: hit.cosine for hit in nearest}
+    assert by_record.keys() == {0, 2, 3}  # without the blank line
+    np.testing.assert_allclose([by_record[line] for line in (0, 2, 3)], expected, atol=1e-6)
 
 
 def test_queries_that_a_file_cannot_answer_are_refused(tmp_path: Path) -> None:
@@ -219,5 +219,5 @@ def test_records_with_keys_are_searched_by_their_tokens(tmp_path: Path, layout: 
     with open_activations(path) as activations:
         query = [Occurrence(["my", "cat"], 1)]
         (nearest,) = word_neighbours(embedder, activations, query).nearest
-        found = {(hit.location.name, hit.token) for hit in nearest}
-    assert found == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
+        tokens_of_records = {(hit.location.name, hit.token) for hit in nearest}
+    assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}

@@ -59,15 +59,15 @@ def rows_of(path: str) -> list[dict[str, Any]]:
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text().splitlines()]
     parquet = pytest.importorskip("pyarrow.parquet")
-    found: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    return found
+    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    return rows
 
 
 @layouts
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
-    found = usages("text.txt", "usages.hdf5", layout=layout)
-    assert (found.counts, found.summary.n_sentences) == (COUNTS, 7)
+    result = usages("text.txt", "usages.hdf5", layout=layout)
+    assert (result.counts, result.summary.n_sentences) == (COUNTS, 7)
     with open_activations("all.hdf5") as everything, open_activations("usages.hdf5") as file:
         assert len(file) == 7
         for (record, values), whole, positions, line in zip(
@@ -78,7 +78,7 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             assert record.attributes.get("positions", "") == ",".join(map(str, positions))
         # Both files have equal occurrences, also for lines that occur twice.
         one, other = find_occurrences(file), find_occurrences(everything, WORDS)
-        assert [found.location.number for found in one["bank"]] == [1, 4, 4, 5, 7]
+        assert [each.location.number for each in one["bank"]] == [1, 4, 4, 5, 7]
         assert one["bank"][0].occurrence.marked == "The [bank] lent"
         assert one.keys() == {"bank", "see", "fish"}
         last = {(each.location, each.occurrence.index): each.vector for each in other["bank"]}
@@ -136,8 +136,8 @@ def test_a_table_has_the_ids_and_tokens_of_the_input(name: str) -> None:
     (row,) = rows_of(name)
     assert (row["id"], row["position"], row["tokens"]) == ("a", 1, ["a bank", "bank"])
     with open_vectors(name) as file:
-        (found,) = find_occurrences(file)["bank"]
-    assert (found.location.name, found.occurrence.sentence) == ("a", ["a bank", "bank"])
+        (embedded,) = find_occurrences(file)["bank"]
+    assert (embedded.location.name, embedded.occurrence.sentence) == ("a", ["a bank", "bank"])
 
 
 def test_lines_and_split_sentences_count_from_one() -> None:
@@ -160,8 +160,8 @@ def test_other_programs_read_the_parquet_table() -> None:
     assert_array_equal(np.stack(pandas.read_parquet("u.parquet")["vector"]), expected)
     duckdb = pytest.importorskip("duckdb")
     cosine = "array_cosine_similarity(vector::FLOAT[32], vector::FLOAT[32])"
-    found = duckdb.sql(f"SELECT {cosine} FROM 'u.parquet' WHERE word = 'bank'").fetchall()
-    assert_allclose(found, np.ones((5, 1)), atol=1e-6)
+    cosines = duckdb.sql(f"SELECT {cosine} FROM 'u.parquet' WHERE word = 'bank'").fetchall()
+    assert_allclose(cosines, np.ones((5, 1)), atol=1e-6)
 
 
 def test_a_table_rewritten_by_another_program_is_read() -> None:
@@ -203,9 +203,9 @@ def test_equal_runs_write_equal_bytes(name: str) -> None:
 def test_only_sentences_with_a_word_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     compute, computed = Engine.embed_window, list[list[str]]()
 
-    def noted(self: Engine, window: list[list[str]], *rest: Any, **named: Any) -> Any:
+    def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
         computed.extend(filter(None, window))
-        return compute(self, window, *rest, **named)
+        return compute(self, window, *rest, **options)
 
     monkeypatch.setattr(Engine, "embed_window", noted)
     write_usages(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
@@ -221,9 +221,9 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     for n_windows in (3, 2, 1):
         with pytest.raises(StoppedError, match="Stopped after line "):
             usages("long.txt", "u.hdf5", layout=layout, should_stop=stop_after(n_windows))
-    found = usages("long.txt", "u.hdf5", layout=layout)
-    assert found.summary.resumed_from > 0
-    assert found.counts == counts
+    resumed = usages("long.txt", "u.hdf5", layout=layout)
+    assert resumed.summary.resumed_from > 0
+    assert resumed.counts == counts
     assert_same_file("u.hdf5", "whole.hdf5")
     again = usages("long.txt", "u.hdf5", layout=layout)
     assert (again.summary.was_complete, again.counts) == (True, counts)
@@ -234,8 +234,8 @@ def test_overwriting_the_run_of_another_text_counts_once() -> None:
     with pytest.raises(StoppedError):
         usages("long.txt", "u.hdf5", should_stop=stop_after(3))
     Path("long.txt").write_text("a bank\n" + TEXT)
-    found = usages("long.txt", "u.hdf5", overwrite=True)
-    assert found.counts == COUNTS | {"bank": 6}
+    result = usages("long.txt", "u.hdf5", overwrite=True)
+    assert result.counts == COUNTS | {"bank": 6}
 
 
 def test_a_file_of_other_words_is_refused() -> None:
@@ -265,9 +265,9 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
         elmo("change", f"text.{form}", f"new.{form}", *more, "--json")
         for form, more in ((name, ()), ("all.hdf5", words))
     ]
-    found = [json.loads(answer.stdout) for answer in answers]
-    assert {(each["word"], each["n_old"], each["n_new"]) for each in found} == {("bank", 5, 5)}
-    assert_allclose([each["change"] for each in found], found[0]["change"], rtol=1e-5)
+    changes = [json.loads(answer.stdout) for answer in answers]
+    assert {(each["word"], each["n_old"], each["n_new"]) for each in changes} == {("bank", 5, 5)}
+    assert_allclose([each["change"] for each in changes], changes[0]["change"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("tokenizer", ["whitespace", "moses"])

@@ -46,11 +46,11 @@ def read(path: str) -> NDArray[np.float32]:
 
 def test_vectors_equal_the_reference() -> None:
     words = ["<S>", "</S>", "New York", "", "cat", "cat", "x" * 70]
-    seen: list[int] = []
+    progress: list[int] = []
     n_words = write_token_vectors(
-        words_file(*words), "out.hdf5", model="model", on_progress=seen.append
+        words_file(*words), "out.hdf5", model="model", on_progress=progress.append
     )
-    assert (n_words, sum(seen)) == (7, 7)
+    assert (n_words, sum(progress)) == (7, 7)
     options = json.loads(Path("model/options.json").read_text())
     arrays = reference.read_arrays("model/weights.hdf5")
     expected = [reference.token_vector(word, options, arrays) for word in words]
@@ -177,13 +177,13 @@ def test_binary_equals_word2vecs_format() -> None:
 
 def test_npz_stores_any_word() -> None:
     vectors = write_all("out.npz")
-    with np.load("out.npz") as found:
-        assert found["words"].tolist() == ["the", "naïve", "東京"]
-        assert_array_equal(found["vectors"], vectors)
-        assert set(found) == {"words", "vectors"}
+    with np.load("out.npz") as arrays:
+        assert arrays["words"].tolist() == ["the", "naïve", "東京"]
+        assert_array_equal(arrays["vectors"], vectors)
+        assert set(arrays) == {"words", "vectors"}
     write_token_vectors(words_file("New York"), "york.npz", model="model")
-    with np.load("york.npz") as found:
-        assert found["words"].tolist() == ["New York"]
+    with np.load("york.npz") as arrays:
+        assert arrays["words"].tolist() == ["New York"]
 
 
 def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
@@ -200,9 +200,9 @@ def test_the_projector_gets_a_pair_of_files_without_headers() -> None:
 def test_gensim_reads_them(name: str) -> None:
     models = pytest.importorskip("gensim.models", exc_type=ImportError)
     vectors = write_all(name)
-    found = models.KeyedVectors.load_word2vec_format(name, binary=name.endswith("bin"))
-    assert found.index_to_key == ["the", "naïve", "東京"]
-    assert_allclose(found.vectors, vectors, rtol=1e-5)
+    keyed_vectors = models.KeyedVectors.load_word2vec_format(name, binary=name.endswith("bin"))
+    assert keyed_vectors.index_to_key == ["the", "naïve", "東京"]
+    assert_allclose(keyed_vectors.vectors, vectors, rtol=1e-5)
 
 
 # Averages over the uses in a corpus.
@@ -213,9 +213,9 @@ SENTENCES = [line.split() for line in ("the cat sat", "the dog", "", "the cat ra
 def mean_by_hand(word: str, layers: list[int], at_most: int = 99) -> NDArray[np.float64]:
     embedder = ElmoEmbedder(model="model")
     uses = [
-        embedder.embed_sentence(sentence)[layers, place].astype(np.float64).mean(axis=0)
+        embedder.embed_sentence(sentence)[layers, position].astype(np.float64).mean(axis=0)
         for sentence in SENTENCES
-        for place, token in enumerate(sentence)
+        for position, token in enumerate(sentence)
         if token == word
     ]
     mean: NDArray[np.float64] = np.mean(uses[:at_most], axis=0)
@@ -230,19 +230,19 @@ def test_a_vector_is_the_mean_over_the_occurrences(
     layers: str | None, rows: list[int], batch_tokens: int
 ) -> None:
     embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
-    found = average_vectors(embedder, iter(SENTENCES), layers=layers)
+    averages = average_vectors(embedder, iter(SENTENCES), layers=layers)
     counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
-    assert dict(zip(found.words, found.counts, strict=True)) == counts
-    assert found.words == list(counts)  # the most frequent first, then as they come
-    assert found.vectors.dtype == np.float32
-    assert_allclose(found.vectors, [mean_by_hand(word, rows) for word in counts], atol=1e-6)
+    assert dict(zip(averages.words, averages.counts, strict=True)) == counts
+    assert averages.words == list(counts)  # the most frequent first, then as they come
+    assert averages.vectors.dtype == np.float32
+    assert_allclose(averages.vectors, [mean_by_hand(word, rows) for word in counts], atol=1e-6)
 
 
 def test_rare_words_are_skipped_and_frequent_words_limited() -> None:
     embedder = ElmoEmbedder(model="model")
-    found = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
-    assert (found.words, found.counts) == (["the", "cat", "dog"], [3, 2, 2])
-    assert_allclose(found.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
+    averages = average_vectors(embedder, SENTENCES, min_count=2, at_most=2)
+    assert (averages.words, averages.counts) == (["the", "cat", "dog"], [3, 2, 2])
+    assert_allclose(averages.vectors[0], mean_by_hand("the", [1, 2], at_most=2), atol=1e-6)
     with pytest.raises(InputError, match=r"^at_most: expected 2 \(min_count\) or more, found 1$"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
@@ -256,8 +256,8 @@ def test_sentences_without_the_words_are_not_computed(monkeypatch: pytest.Monkey
         return embed(engine, window, selection)
 
     monkeypatch.setattr(Engine, "embed_window", noted)
-    found = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
-    assert (found.words, found.counts) == (["dog", "cat"], [2, 2])
+    averages = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
+    assert (averages.words, averages.counts) == (["dog", "cat"], [2, 2])
     assert computed == SENTENCES[:2]
 
 
@@ -271,14 +271,14 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
             settings=TextSettings(tokenizer="moses"),
             overwrite=True,
         )
-        with np.load("out.npz") as found:
-            assert found["words"].tolist() == [*words, "est", "froide", "."]
+        with np.load("out.npz") as arrays:
+            assert arrays["words"].tolist() == [*words, "est", "froide", "."]
             assert n_words == 5
     command = ("word-vectors", "out.npz", "--corpus", "corpus.txt", "--min-count", "1", *MODEL)
     moses = ("--tokenizer", "moses", "--language", "fr", "--overwrite")
     assert elmo(*command, *moses).exit_code == 0
-    with np.load("out.npz") as found:
-        assert found["words"].tolist()[:2] == ["L'", "eau"]
+    with np.load("out.npz") as arrays:
+        assert arrays["words"].tolist()[:2] == ["L'", "eau"]
 
 
 def test_the_command_averages_over_a_corpus() -> None:

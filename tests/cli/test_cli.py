@@ -138,13 +138,13 @@ run()
     ("handler", "status"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)]
 )
 def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)],
         capture_output=True,
         check=False,
         timeout=60,
     )
-    assert (found.returncode, found.stderr) == (status, b"")
+    assert (process.returncode, process.stderr) == (status, b"")
 
 
 LONG = "x" * 300

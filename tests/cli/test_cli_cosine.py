@@ -51,12 +51,12 @@ def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
     )
 
 
-@pytest.mark.parametrize(("layer", "place"), [("0", 0), ("2", 2), ("average", 3)])
-def test_a_layer_is_a_bare_number(layer: str, place: int) -> None:
+@pytest.mark.parametrize(("layer", "index"), [("0", 0), ("2", 2), ("average", 3)])
+def test_a_layer_is_a_bare_number(layer: str, index: int) -> None:
     result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
     assert (result.exit_code, result.stderr) == (0, "")
     assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) == pytest.approx(EXPECTED[place], abs=2e-6)
+    assert float(result.stdout) == pytest.approx(EXPECTED[index], abs=2e-6)
 
 
 def test_json_holds_everything() -> None:
@@ -96,8 +96,8 @@ def test_pairs_are_answered_with_a_line_of_json() -> None:
     assert [answer["second"]["index"] for answer in answers] == [1, 1, 0]
     assert answers[2]["second"]["tokens"] == ["bank", "Zürich"]
     assert "Zürich" in result.stdout
-    found = [[*answer["layers"], answer["average"]] for answer in answers]
-    assert_allclose(found, ANSWERS, atol=2e-6)
+    similarities = [[*answer["layers"], answer["average"]] for answer in answers]
+    assert_allclose(similarities, ANSWERS, atol=2e-6)
 
 
 def test_a_pair_is_answered_while_the_next_one_is_not_there() -> None:

@@ -65,15 +65,15 @@ def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> No
         *("--weight-file", golden.files.weights),
     )
     assert result.exit_code == 0
-    found, expected = datasets("out.hdf5"), datasets(golden.folder / f"allennlp-{layers}.hdf5")
-    assert list(found) == list(expected)
-    index, expected_index = (file.pop("sentence_to_index") for file in (found, expected))
+    actual, expected = datasets("out.hdf5"), datasets(golden.folder / f"allennlp-{layers}.hdf5")
+    assert list(actual) == list(expected)
+    index, expected_index = (file.pop("sentence_to_index") for file in (actual, expected))
     assert index.shape == expected_index.shape
     assert json.loads(index[0]) == json.loads(expected_index[0])
     for name in expected:
-        assert (found[name].shape, found[name].dtype) == (expected[name].shape, np.float32)
+        assert (actual[name].shape, actual[name].dtype) == (expected[name].shape, np.float32)
         tolerance = golden.tolerance(int(name))
-        assert_allclose(found[name], expected[name], atol=tolerance, rtol=TOLERANCE)
+        assert_allclose(actual[name], expected[name], atol=tolerance, rtol=TOLERANCE)
 
 
 def test_an_old_command_line_works_as_it_is() -> None:
@@ -137,11 +137,11 @@ def test_text_comes_from_a_file_a_gzip_file_or_standard_input(source: str) -> No
     Path("text.gz").write_bytes(gzip.compress(text.encode()))
     result = elmo("embed", source, "out.hdf5", *TINY_MODEL, stdin=text.encode())
     assert result.exit_code == 0
-    found = datasets("out.hdf5")
-    assert json.loads(found["sentence_to_index"][0]) == {"naïve 東京": "0", "The cat": "2"}
+    arrays = datasets("out.hdf5")
+    assert json.loads(arrays["sentence_to_index"][0]) == {"naïve 東京": "0", "The cat": "2"}
     embedder = ElmoEmbedder(model=TINY)
-    assert_allclose(found["0"], embedder.embed_sentence(["naïve", "東京"]), atol=TOLERANCE)
-    assert found["1"].shape == (3, 0, 32)
+    assert_allclose(arrays["0"], embedder.embed_sentence(["naïve", "東京"]), atol=TOLERANCE)
+    assert arrays["1"].shape == (3, 0, 32)
 
 
 def test_options_reach_the_file() -> None:
@@ -172,11 +172,11 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
     token = "x" * 1_000_000
     Path("long").write_text(f"the cat\n{token}\n{'a ' * 1000}\nsat {token[:60]}\n{token[:60]}\n")
     assert elmo("embed", "long", "out", "--model", TINY, "--layout", layout).exit_code == 0
-    with open_activations("out") as found:
-        assert [values.shape[1] for values in found] == [2, 1, 1000, 2, 1]
-        assert found.number_of(token) == 1
+    with open_activations("out") as activations:
+        assert [values.shape[1] for values in activations] == [2, 1, 1000, 2, 1]
+        assert activations.number_of(token) == 1
         # The model reads the first 50 bytes of a token.
-        assert_allclose(found[1], found[4], atol=1e-6)
+        assert_allclose(activations[1], activations[4], atol=1e-6)
 
 
 def test_an_empty_text_gives_a_file_without_sentences() -> None:

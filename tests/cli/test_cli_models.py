@@ -121,18 +121,18 @@ def test_download_of_an_unknown_name() -> None:
 
 
 def test_info_of_a_model(tmp_path: Path) -> None:
-    found = json.loads(run(info, "mini", "--json").stdout)
+    details = json.loads(run(info, "mini", "--json").stdout)
     weights = tmp_path / "mini" / "weights.hdf5"
-    assert found["name"] == "mini"
-    assert found["state"] == "bundled"
-    assert (found["layers"], found["width"]) == (3, 8)
-    assert found["files"]["weights"]["sha256"] == sha256(weights)
-    assert found["files"]["weights"]["path"] == str(weights)
-    assert found["parts"]["character embedding"] == 261 * 4
-    assert found["parts"]["convolutions"] == 4 * 4 + 4 + 2 * 4 * 8 + 8
-    assert found["parameters"] == sum(found["parts"].values())
-    assert found["card"] == ["# mini", "", "A small model."]
-    assert json.loads(run(info, "--json").stdout) == found
+    assert details["name"] == "mini"
+    assert details["state"] == "bundled"
+    assert (details["layers"], details["width"]) == (3, 8)
+    assert details["files"]["weights"]["sha256"] == sha256(weights)
+    assert details["files"]["weights"]["path"] == str(weights)
+    assert details["parts"]["character embedding"] == 261 * 4
+    assert details["parts"]["convolutions"] == 4 * 4 + 4 + 2 * 4 * 8 + 8
+    assert details["parameters"] == sum(details["parts"].values())
+    assert details["card"] == ["# mini", "", "A small model."]
+    assert json.loads(run(info, "--json").stdout) == details
     (tmp_path / "mini" / "card.md").write_bytes(b"\xff")
     assert json.loads(run(info, "mini", "--json").stdout)["card"] == []
 
@@ -151,10 +151,10 @@ def test_info_of_a_folder(tmp_path: Path) -> None:
     folder = model_in(tmp_path / "mine")
     (folder / "softmax.hdf5").write_bytes((folder / "weights.hdf5").read_bytes())
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\n")
-    found = json.loads(run(info, str(folder), "--json").stdout)
-    assert found["name"] == str(folder)
-    assert found["words"] == 4
-    assert set(found["files"]) == {"options", "weights", "softmax", "vocabulary"}
+    details = json.loads(run(info, str(folder), "--json").stdout)
+    assert details["name"] == str(folder)
+    assert details["words"] == 4
+    assert set(details["files"]) == {"options", "weights", "softmax", "vocabulary"}
 
 
 def test_info_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

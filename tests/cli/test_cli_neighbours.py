@@ -32,10 +32,10 @@ def rows(result: Result) -> list[list[str]]:
 @pytest.mark.parametrize("name", ["v.hdf5", "packed.hdf5"])
 def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     result = elmo("neighbours", "bank", NEW, name, "--top", "3")
-    found = rows(result)
-    assert all(len(re.findall(r"\[[\w.]+\]", row[2])) == 1 for row in found)
-    assert {row[1] for row in found} <= {"1", "3", "4"}
-    cosines = [float(row[0]) for row in found]
+    neighbours = rows(result)
+    assert all(len(re.findall(r"\[[\w.]+\]", row[2])) == 1 for row in neighbours)
+    assert {row[1] for row in neighbours} <= {"1", "3", "4"}
+    cosines = [float(row[0]) for row in neighbours]
     assert cosines == sorted(cosines, reverse=True)
     lines = result.stderr.splitlines(keepends=True)
     assert lines[0] == LOADED
@@ -49,16 +49,16 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     elmo("usages", "text.txt", name, "--words", "targets.txt", "--model", TINY, "-q")
     says_model = name in ("u.hdf5", "u.parquet")
     options = () if says_model else ("--model", TINY, "--layers", "top")
-    found = rows(elmo("neighbours", "bank", NEW, name, *options))
+    neighbours = rows(elmo("neighbours", "bank", NEW, name, *options))
     if name == "u.npz":  # A row has its number in place of the line, and no sentence.
-        assert {(row[1], row[2]) for row in found} == {
+        assert {(row[1], row[2]) for row in neighbours} == {
             ("1", "[bank]"),
             ("2", "[bank]"),
             ("3", "[bank]"),
             ("1", "[cat]"),
         }
         return
-    lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in found}
+    lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in neighbours}
     assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
     others = rows(elmo("neighbours", "bank", NEW, name, *options, "--other-words"))
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
@@ -87,21 +87,25 @@ def test_the_cosines_of_all_formats_are_equal() -> None:
 
 
 def test_the_sentence_itself_and_the_same_word_are_skipped() -> None:
-    found = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
-    assert {row[1] for row in found} == {"1", "4"}
-    assert not [row for row in found if "[bank]" in row[2]]
+    neighbours = rows(elmo("neighbours", "bank", "We sat by the bank.", "v.hdf5", "--other-words"))
+    assert {row[1] for row in neighbours} == {"1", "4"}
+    assert not [row for row in neighbours if "[bank]" in row[2]]
 
 
 def test_several_files_are_searched_as_one() -> None:
-    found = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50"))
-    assert {row[1] for row in found} == {f"{p}.hdf5:{n}" for p in ("v", "more") for n in (1, 3, 4)}
-    assert found == rows(elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50"))
+    neighbours = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50"))
+    assert {row[1] for row in neighbours} == {
+        f"{p}.hdf5:{n}" for p in ("v", "more") for n in (1, 3, 4)
+    }
+    assert neighbours == rows(
+        elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50")
+    )
 
 
 def test_queries_come_from_standard_input() -> None:
     queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
-    found = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
-    fields = [line.split("\t") for line in found.stdout.splitlines()]
+    result = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
+    fields = [line.split("\t") for line in result.stdout.splitlines()]
     header = ["query_number", "rank", "cosine", "file", "line", "id", "position", "token"]
     assert fields[0] == [*header, "sentence"]
     assert [field[:2] for field in fields[1:]] == [["1", "1"], ["1", "2"], ["2", "1"], ["2", "2"]]
@@ -129,17 +133,17 @@ def test_queries_come_from_a_table(name: str) -> None:
         options += ["--input-format", "csv"]
     if name == "q.parquet":
         pyarrow = pytest.importorskip("pyarrow.csv")
-        found = pyarrow.read_csv("q.csv")
-        pytest.importorskip("pyarrow.parquet").write_table(found, name)
+        arrow_table = pyarrow.read_csv("q.csv")
+        pytest.importorskip("pyarrow.parquet").write_table(arrow_table, name)
     result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=table)
     answers = [json.loads(line) for line in result.stdout.splitlines()]
     for answer, word, sentence in zip(answers, ["bank", "cat"], sentences, strict=True):
         one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
-        found, expected = answer["neighbours"], json.loads(one.stdout)["neighbours"]
-        assert [each.pop("cosine") for each in found] == pytest.approx(
+        actual, expected = answer["neighbours"], json.loads(one.stdout)["neighbours"]
+        assert [each.pop("cosine") for each in actual] == pytest.approx(
             [each.pop("cosine") for each in expected], abs=1e-6
         )
-        assert found == expected
+        assert actual == expected
 
 
 def test_queries_of_pooled_sentences_need_no_word() -> None:
@@ -170,8 +174,8 @@ def test_an_invalid_query_fails_after_the_earlier_answers() -> None:
 
 
 def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
-    found = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
-    assert found[0][1:] == ["4", "The cat sat ."]
+    neighbours = rows(elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5"))
+    assert neighbours[0][1:] == ["4", "The cat sat ."]
     table = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1")
     assert table.stdout.startswith("query_number,rank,cosine,file,line,id,sentence\n1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")

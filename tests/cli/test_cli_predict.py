@@ -22,12 +22,12 @@ def test_the_next_words() -> None:
 
 def test_a_gap_may_touch_other_tokens() -> None:
     result = elmo("predict", "I sat on (____).", *MODEL, "--json")
-    found = json.loads(result.stdout)
-    assert found["tokens"] == ["I", "sat", "on", "(", "___", ")", "."]
-    assert found["place"] == "gap"
+    answer = json.loads(result.stdout)
+    assert answer["tokens"] == ["I", "sat", "on", "(", "___", ")", "."]
+    assert answer["place"] == "gap"
     # the 1/16 over its prior, log(5/4), is more than cat 1/64 over log(6/5).
-    assert [candidate["word"] for candidate in found["words"]][:2] == ["the", "cat"]
-    assert sum(candidate["probability"] for candidate in found["words"]) == pytest.approx(1)
+    assert [candidate["word"] for candidate in answer["words"]][:2] == ["the", "cat"]
+    assert sum(candidate["probability"] for candidate in answer["words"]) == pytest.approx(1)
 
 
 def test_lines_of_standard_input() -> None:
@@ -61,8 +61,8 @@ def test_substitutes_of_each_token() -> None:
         ["1", "1", "cat", "1", "1", "the"],
         ["3", "0", "sat", "1", "1", "the"],
     ]
-    found = elmo("predict", "-", *MODEL, "--each", "--json", stdin="sat cat\n\n").stdout
-    first, second = map(json.loads, found.splitlines())
+    printed = elmo("predict", "-", *MODEL, "--each", "--json", stdin="sat cat\n\n").stdout
+    first, second = map(json.loads, printed.splitlines())
     assert second == {"line": 2, "tokens": [], "words": []}
     assert first["tokens"] == ["sat", "cat"]
     gap = json.loads(elmo("predict", "sat ___", *MODEL, "--json").stdout)["words"]
@@ -84,8 +84,8 @@ def test_samples() -> None:
     assert all(line.startswith("the cat") and len(line.split()) <= 7 for line in lines)
     assert elmo(*arguments).stdout == result.stdout
     assert elmo(*arguments, "--seed", "1").stdout != result.stdout
-    found = [json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()]
-    assert [" ".join(sample["sample"]) for sample in found] == lines
+    samples = [json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()]
+    assert [" ".join(sample["sample"]) for sample in samples] == lines
     cold = elmo(*arguments, "--temperature", "0.01").stdout.splitlines()
     assert {word for line in cold for word in line.split()} <= {"the", "cat"}
     behind = elmo(*arguments, "--backward").stdout.splitlines()

@@ -25,8 +25,8 @@ def rows_of(text: str) -> list[dict[str, str]]:
 def test_perplexity_keeps_ids_and_columns() -> None:
     options = ("--per-sentence", "--format", "csv", "--keep-columns", "note")
     rows = rows_of(elmo("perplexity", "items.csv", *MODEL, *options).stdout)
-    found = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
-    assert found == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
+    cells = [(row["id"], row["tokens"], row["unknown"], row["note"]) for row in rows]
+    assert cells == [("a", "2", "0", 'x, "y"'), ("b", "2", "1", "")]
     tokens = elmo("perplexity", "items.csv", *MODEL, "--per-token", "--format", "json").stdout
     first = json.loads(tokens.splitlines()[0])
     assert (first["id"], first["position"], first["token"]) == ("a", -1, "<S>")

@@ -37,10 +37,10 @@ def test_the_perplexity_is_a_table() -> None:
 
 
 def test_perplexity_as_json() -> None:
-    found = json.loads(elmo("perplexity", "text.txt", *MODEL, "--json").stdout)
-    assert found["tokens"] == 6
-    assert found["all_words"]["forward"] == pytest.approx(2 ** (11 / 4))
-    assert found["known_words"]["backward"] == pytest.approx(2 ** (23 / 7))
+    perplexity = json.loads(elmo("perplexity", "text.txt", *MODEL, "--json").stdout)
+    assert perplexity["tokens"] == 6
+    assert perplexity["all_words"]["forward"] == pytest.approx(2 ** (11 / 4))
+    assert perplexity["known_words"]["backward"] == pytest.approx(2 ** (23 / 7))
 
 
 def test_a_row_per_sentence() -> None:

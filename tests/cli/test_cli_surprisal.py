@@ -33,8 +33,8 @@ def test_words_have_ids_and_the_sums_of_their_tokens() -> None:
     names = ["id", "word_number", "word", "tokens", "surprisal", "log_frequency_by_rank"]
     assert list(rows[0]) == [*names, "length", "known", "kind", "text"]
     # <UNK> has 3 bits, cat 3 and sat 4: moses splits off the comma and the full stop.
-    found = [(row["id"], row["word"], row["tokens"], row["surprisal"]) for row in rows]
-    assert found == [
+    cells = [(row["id"], row["word"], row["tokens"], row["surprisal"]) for row in rows]
+    assert cells == [
         ("a", "The", "1", "3.000000"),
         ("a", "cat,", "2", "6.000000"),
         ("a", "sat.", "2", "7.000000"),
@@ -53,8 +53,8 @@ def test_a_tokenizer_of_the_user_splits_the_words() -> None:
 
 def test_regions_are_read_from_their_column() -> None:
     rows = rows_of("--regions", "marked", "--direction", "both")
-    found = [(row["id"], row["region_number"], row["region"], row["tokens"]) for row in rows]
-    assert found == [
+    cells = [(row["id"], row["region_number"], row["region"], row["tokens"]) for row in rows]
+    assert cells == [
         ("a", "1", "The", "1"),
         ("a", "2", "cat,", "2"),
         ("a", "3", "sat.", "2"),
@@ -73,8 +73,8 @@ def test_the_entropy_and_the_directions_are_columns() -> None:
 def test_counts_of_a_file_are_log_frequencies() -> None:
     Path("counts.tsv").write_text("word\tcount\nthe\t3\ncat\t1\n")
     rows = rows_of("--frequencies", "counts.tsv", "--tokenizer", "moses")
-    found = [(row["token"], row["log_frequency"]) for row in rows[:3]]
-    assert found == [("The", "-0.415037"), ("cat", "-2.000000"), (",", "")]
+    cells = [(row["token"], row["log_frequency"]) for row in rows[:3]]
+    assert cells == [("The", "-0.415037"), ("cat", "-2.000000"), (",", "")]
 
 
 def test_words_that_are_read_as_missing_are_named() -> None:

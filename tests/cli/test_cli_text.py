@@ -38,7 +38,7 @@ def text(folder: Path) -> None:
     Path("raw.txt").write_text(RAW, encoding="utf-8")
 
 
-def facts_of(path: str) -> list[dict[str, Any]]:
+def records_of(path: str) -> list[dict[str, Any]]:
     """Return the records of an output in the form of JSON lines, with their values."""
     if path.endswith(".jsonl"):
         return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
@@ -53,32 +53,32 @@ def facts_of(path: str) -> list[dict[str, Any]]:
         assert all(isinstance(row, dict) for row in rows)
         return list(rows)
     with open_activations(path) as activations:
-        found = []
+        records = []
         for number, (record, values) in enumerate(activations.records()):
             assert (activations.tokens(number) or []) == record.tokens
             lines = {name: int(str(value)) + 1 for name, value in record.attributes.items()}
-            facts = {"index": number, "sentence": record.text, "tokens": record.tokens}
-            found.append({**facts, **lines, "activations": values})
-        return found
+            fields = {"index": number, "sentence": record.text, "tokens": record.tokens}
+            records.append({**fields, **lines, "activations": values})
+        return records
 
 
-def assert_embedded(facts: list[dict[str, Any]], sentences: list[list[str]]) -> None:
+def assert_embedded(records: list[dict[str, Any]], sentences: list[list[str]]) -> None:
     """Assert that the values of records equal the top layer of these sentences."""
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
-    for row, sentence in zip(facts, sentences, strict=True):
+    for row, sentence in zip(records, sentences, strict=True):
         expected = embedder.embed_sentence(sentence)[-1]
-        found = np.array(row["activations"], np.float32).reshape(expected.shape)
-        np.testing.assert_allclose(found, expected, atol=2e-6)
+        actual = np.array(row["activations"], np.float32).reshape(expected.shape)
+        np.testing.assert_allclose(actual, expected, atol=2e-6)
 
 
 @outputs
 def test_the_tokens_that_are_embedded_are_beside_the_line(output: tuple[str, ...]) -> None:
     arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top")
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    facts = facts_of(output[0])
-    assert [row["tokens"] for row in facts] == MOSES
-    assert [row["sentence"] for row in facts] == LINES
-    assert_embedded(facts, MOSES)
+    records = records_of(output[0])
+    assert [row["tokens"] for row in records] == MOSES
+    assert [row["sentence"] for row in records] == LINES
+    assert_embedded(records, MOSES)
 
 
 @outputs
@@ -86,11 +86,11 @@ def test_sentences_are_numbered_within_their_line(output: tuple[str, ...]) -> No
     pytest.importorskip("sentencex")
     arguments = ("embed", "raw.txt", *output, *TINY_MODEL, "--layers", "top", "--split-sentences")
     assert elmo(*arguments, "--tokenizer", "moses").exit_code == 0
-    facts = facts_of(output[0])
-    assert [row["sentence"] for row in facts] == SENTENCES
-    assert [row["line"] for row in facts] == [1, 1, 3]
-    assert [row["tokens"] for row in facts] == OF_SENTENCES
-    assert_embedded(facts, OF_SENTENCES)
+    records = records_of(output[0])
+    assert [row["sentence"] for row in records] == SENTENCES
+    assert [row["line"] for row in records] == [1, 1, 3]
+    assert [row["tokens"] for row in records] == OF_SENTENCES
+    assert_embedded(records, OF_SENTENCES)
 
 
 def test_sentences_may_be_split_and_cut_at_white_space() -> None:
@@ -147,7 +147,7 @@ def test_another_tokenizer_does_not_resume_a_run() -> None:
 def test_the_language_defaults_to_the_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.registry.PublishedModel.language_code", "fr")
     elmo("embed", "-", "out.jsonl", "--model", "mini", "--tokenizer", "moses", stdin="L'eau.\n")
-    [row] = facts_of("out.jsonl")
+    [row] = records_of("out.jsonl")
     assert row["tokens"] == ["L'", "eau", "."]
     embedder = ElmoEmbedder()
     embedder.embed_file("raw.txt", "out.hdf5", tokenizer="moses")
@@ -169,13 +169,13 @@ def test_perplexity_counts_the_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(" ".join(sentence) + "\n" for sentence in OF_SENTENCES)
     expected = elmo("perplexity", "-", "--per-token", stdin=text)
     cut = ("--tokenizer", "moses", "--split-sentences")
-    found = elmo("perplexity", "raw.txt", "--per-token", *cut)
+    result = elmo("perplexity", "raw.txt", "--per-token", *cut)
     # Sentences that were split have the number of the line in addition.
-    rows = [line.split("\t") for line in found.stdout.splitlines()]
+    rows = [line.split("\t") for line in result.stdout.splitlines()]
     assert rows[0][:2] == ["line", "sentence_number"]
     lines = ["\t".join(row[1:]).replace("sentence_number", "line") for row in rows]
     assert lines == expected.stdout.splitlines()
-    assert "Warning" not in found.stderr
+    assert "Warning" not in result.stderr
     assert "4 of the first 8 tokens end in" in elmo("perplexity", "raw.txt").stderr
 
 
@@ -217,11 +217,11 @@ def test_word_vectors_split_raw_text() -> None:
 def test_a_tokenizer_that_makes_no_sense_is_wrong_usage(
     command: str, arguments: tuple[str, ...], message: str
 ) -> None:
-    named = {
+    required = {
         "embed": ("raw.txt", "out.hdf5"),
         "train": ("raw.txt", "--preset", "mini", "--output", "out"),
     }[command]
-    assert_misused(elmo(command, *named, *arguments), message)
+    assert_misused(elmo(command, *required, *arguments), message)
     assert sorted(path.name for path in Path().iterdir()) == ["raw.txt"]
 
 
@@ -250,9 +250,9 @@ def test_vectors_may_be_scaled_to_length_one(pooling: tuple[str, ...]) -> None:
     arguments = ("embed", "raw.txt", *TINY_MODEL, "--layers", "1,2", *pooling)
     elmo(*arguments, "plain.hdf5")
     elmo(*arguments, "out.hdf5", "--normalize")
-    with open_activations("plain.hdf5") as plain, open_activations("out.hdf5") as found:
-        assert found.attributes["normalize"] is True
-        for values, scaled in zip(plain, found, strict=True):
+    with open_activations("plain.hdf5") as plain, open_activations("out.hdf5") as normalized:
+        assert normalized.attributes["normalize"] is True
+        for values, scaled in zip(plain, normalized, strict=True):
             lengths = np.linalg.norm(values, axis=-1, keepdims=True)
             np.testing.assert_allclose(scaled, values / np.maximum(lengths, 1e-12), atol=1e-6)
     assert "differs in normalize" in elmo(*arguments, "out.hdf5").stderr

@@ -19,7 +19,7 @@ from elmo_cli.settings import ModelSettings
 
 
 @pytest.mark.parametrize(
-    ("given", "spin_count"),
+    ("environment", "spin_count"),
     [
         ({}, SPIN_COUNT),
         ({"GOMP_SPINCOUNT": "7"}, "7"),
@@ -27,20 +27,21 @@ from elmo_cli.settings import ModelSettings
     ],
 )
 def test_idle_threads_wait_shortly_by_default(
-    given: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, given.get(name, ""))  # The fixture restores it after the test.
-        if name not in given:
+        # The fixture restores the variable after the test.
+        monkeypatch.setenv(name, environment.get(name, ""))
+        if name not in environment:
             monkeypatch.delenv(name)
-    found: list[str | None] = []
+    spin_counts: list[str | None] = []
 
     def main(**settings: Any) -> None:
-        found.append(os.environ.get("GOMP_SPINCOUNT"))
+        spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
 
     monkeypatch.setattr(elmo_cli.cli, "main", main)
     run_with_collector_restored()
-    assert found == [spin_count]
+    assert spin_counts == [spin_count]
 
 
 def test_the_collector_starts_when_a_model_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +84,8 @@ def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes(
     name, output = os.fsdecode(b"m\xe9"), os.fsdecode(b"v\xe9.hdf5")
     shutil.copytree(TINY, name)
     assert elmo("embed", "-", output, "--model", name, stdin="a b").exit_code == 0
-    with open_activations(output) as found:
-        assert found.attributes["model"] == "m\\xe9"
+    with open_activations(output) as activations:
+        assert activations.attributes["model"] == "m\\xe9"
 
 
 def run_with_collector_restored() -> None:

@@ -28,8 +28,8 @@ def command(**options: str) -> None:
 
 
 def test_options_are_under_their_heading_and_others_last() -> None:
-    found = CliRunner().invoke(command, ["--help"]).output.split("\n\n")
-    shown = [[line.split()[0].strip(",") for line in block.splitlines()] for block in found[2:]]
+    blocks = CliRunner().invoke(command, ["--help"]).output.split("\n\n")
+    shown = [[line.split()[0].strip(",") for line in block.splitlines()] for block in blocks[2:]]
     assert shown == [
         ["Input:", "--format"],
         ["Model:", "--first", "--second", "--third"],
@@ -38,8 +38,8 @@ def test_options_are_under_their_heading_and_others_last() -> None:
 
 
 def test_all_options_reach_the_command() -> None:
-    found = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
-    assert found.output == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
+    result = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
+    assert result.output == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
 
 
 @click.command(cls=Command)
@@ -78,8 +78,8 @@ def test_conditions_name_options_of_the_command(name: str) -> None:
     names = {name for parameter in command.params for name in parameter.opts}
     for parameter in command.params:
         if isinstance(parameter, Option):
-            found = [text for text in (parameter.requires, parameter.excludes) if text]
-            conditions = [part.split() for text in found for part in text.split(" or ")]
+            texts = [text for text in (parameter.requires, parameter.excludes) if text]
+            conditions = [part.split() for text in texts for part in text.split(" or ")]
             assert {part[0] for part in conditions} <= names
 
 

@@ -21,7 +21,7 @@ from elmo_cli.errors import InputError
 def run_shell(command: str, folder: Path) -> tuple[int, str]:
     """Run a line of the shell: its status, and what it prints."""
     elmo = f"{sys.executable} -m elmo_cli"
-    found = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", command.replace("elmo", elmo, 1)],
         capture_output=True,
         text=True,
@@ -29,7 +29,7 @@ def run_shell(command: str, folder: Path) -> tuple[int, str]:
         timeout=120,
         cwd=folder,
     )
-    return found.returncode, found.stdout + found.stderr
+    return process.returncode, process.stdout + process.stderr
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_the_lines_before_an_error_are_answered_first(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
     monkeypatch.setattr("elmo_cli.cli.answers.MAX_CHUNK", 2)
-    found = read_queries(parse)
-    assert [next(found), next(found)] == [["a", "b"], ["c"]]
+    chunks = read_queries(parse)
+    assert [next(chunks), next(chunks)] == [["a", "b"], ["c"]]
     with pytest.raises(InputError, match="standard input, line 4: no more"):
-        next(found)
+        next(chunks)

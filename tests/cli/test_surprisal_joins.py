@@ -27,8 +27,8 @@ def join_with_pandas(stimuli: Path, table: Path) -> Counts:
 
 def join_with_polars(stimuli: Path, table: Path) -> Counts:
     polars = pytest.importorskip("polars")
-    found = polars.read_csv(table, separator="," if table.suffix == ".csv" else "\t")
-    joined = polars.read_csv(stimuli).join(found, on="id")
+    surprisals = polars.read_csv(table, separator="," if table.suffix == ".csv" else "\t")
+    joined = polars.read_csv(stimuli).join(surprisals, on="id")
     assert joined["surprisal"].dtype == polars.Float64
     counts = joined.group_by("id", "condition").len().rows()
     return {(name, group): n for name, group, n in counts}

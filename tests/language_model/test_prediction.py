@@ -36,10 +36,10 @@ def log_p(folder: Path, text: list[str], row: int, *, backward: bool) -> NDArray
 
 def probabilities(prediction: Prediction) -> NDArray[np.float64]:
     """Return the probability of every word by its number, 0 for words that are missing."""
-    found = np.zeros(len(WORDS))
+    by_number = np.zeros(len(WORDS))
     for word, probability in prediction.candidates:
-        found[WORDS.index(word)] = probability
-    return found
+        by_number[WORDS.index(word)] = probability
+    return by_number
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def test_the_words_after_and_before_equal_the_reference(
 def test_a_gap_is_filled_from_both_sides(
     folder: Path, model: LanguageModel, left: list[str], right: list[str]
 ) -> None:
-    [found] = predict_words(model, [[*left, GAP, *right]], top=100)
+    [prediction] = predict_words(model, [[*left, GAP, *right]], top=100)
     ahead = log_p(folder, ["<S>", *left], -1, backward=False)
     behind = log_p(folder, [*right, "</S>"], 0, backward=True)
     prior = np.array([np.log((rank + 2) / (rank + 1)) for rank in range(len(WORDS))])
     product = np.exp(ahead + behind) / prior
     product[SPECIAL] = 0
-    assert (found.place, found.unknown) == ("gap", 0)
-    assert_allclose(probabilities(found), product / product.sum(), atol=1e-5)
+    assert (prediction.place, prediction.unknown) == ("gap", 0)
+    assert_allclose(probabilities(prediction), product / product.sum(), atol=1e-5)
 
 
 @given(batches())
@@ -89,9 +89,9 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
     assume(not any(GAP in sentence for sentence in sentences))  # Hypothesis may draw the gap.
-    found = list(substitute_words(model, sentences, top=4))
-    assert [substitutes.tokens for substitutes in found] == sentences
-    for sentence, (_, candidates) in zip(sentences, found, strict=True):
+    all_substitutes = list(substitute_words(model, sentences, top=4))
+    assert [substitutes.tokens for substitutes in all_substitutes] == sentences
+    for sentence, (_, candidates) in zip(sentences, all_substitutes, strict=True):
         gaps = [[*sentence[:i], GAP, *sentence[i + 1 :]] for i in range(len(sentence))]
         expected = predict_words(model, gaps, top=4)
         for words, gap in zip(candidates, expected, strict=True):
@@ -104,9 +104,9 @@ def test_a_gap_by_hand(tmp_path: Path) -> None:
     make_language_model(
         small_architecture(), 1, tmp_path, weight=np.zeros((8, 3)), bias=np.zeros(8)
     )
-    [found] = predict_words(LanguageModel(model=tmp_path), [["the", GAP]], top=100)
-    assert [word for word, _ in found.candidates] == ["東京", "naïve", "sat", "cat", "the"]
-    rare, frequent = found.candidates[0].probability, found.candidates[-1].probability
+    [prediction] = predict_words(LanguageModel(model=tmp_path), [["the", GAP]], top=100)
+    assert [word for word, _ in prediction.candidates] == ["東京", "naïve", "sat", "cat", "the"]
+    rare, frequent = prediction.candidates[0].probability, prediction.candidates[-1].probability
     assert rare / frequent == pytest.approx(np.log(5 / 4) / np.log(9 / 8))
 
 
@@ -116,19 +116,19 @@ def test_texts_do_not_depend_on_one_another(
     texts = [["the"], ["cat", GAP, "sat"], [], [GAP], ["the", "dog"]]
     together = predict_words(model, texts, top=8)
     monkeypatch.setattr(softmax, "LOGITS", 1)
-    for text, found in zip(texts, together, strict=True):
+    for text, prediction in zip(texts, together, strict=True):
         [alone] = predict_words(model, [text], top=8)
-        assert alone.tokens == found.tokens
-        assert_allclose(probabilities(alone), probabilities(found), atol=1e-6)
-    assert [found.tokens for found in predict_words(model, texts)] == texts
+        assert alone.tokens == prediction.tokens
+        assert_allclose(probabilities(alone), probabilities(prediction), atol=1e-6)
+    assert [prediction.tokens for prediction in predict_words(model, texts)] == texts
 
 
 def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
-    [found] = predict_words(model, [["the"]], top=3)
-    values = [candidate.probability for candidate in found.candidates]
+    [prediction] = predict_words(model, [["the"]], top=3)
+    values = [candidate.probability for candidate in prediction.candidates]
     assert values == sorted(values, reverse=True)
     [more] = predict_words(model, [["the"]], top=100)
-    assert more.candidates[:3] == found.candidates
+    assert more.candidates[:3] == prediction.candidates
     assert len(more.candidates) == len(WORDS) - 1
     assert probabilities(more).sum() + more.unknown == pytest.approx(1)
     [everything] = predict_words(model, [["the"]], top=100, with_unknown=True)
@@ -157,12 +157,12 @@ def test_samples_are_as_frequent_as_probable(
     end, never = (0, 1) if backward else (1, 0)
     weights[[never, 2]] = 0
     expected = n * weights / weights.sum()
-    place = 0 if backward else -1
-    counts = Counter(s[place] if len(s) > 2 else WORDS[end] for s in samples)
-    found = np.array([counts[word] for word in WORDS])
-    assert found[weights == 0].sum() == 0
+    index = 0 if backward else -1
+    counts = Counter(s[index] if len(s) > 2 else WORDS[end] for s in samples)
+    frequencies = np.array([counts[word] for word in WORDS])
+    assert frequencies[weights == 0].sum() == 0
     likely = expected > 5
-    chi_square = ((found - expected)[likely] ** 2 / expected[likely]).sum()
+    chi_square = ((frequencies - expected)[likely] ** 2 / expected[likely]).sum()
     # 0.999 quantile of chi-square with at most 5 degrees of freedom.
     assert chi_square < 20.5
 
@@ -170,12 +170,12 @@ def test_samples_are_as_frequent_as_probable(
 def test_the_second_word_is_drawn_given_the_first(folder: Path, model: LanguageModel) -> None:
     samples = sample_sentences(model, ["the"], 3000, max_words=2, seed=3)
     first = Counter(s[1] for s in samples if len(s) == 3).most_common(1)[0][0]
-    found = Counter(s[2] for s in samples if len(s) == 3 and s[1] == first)
+    frequencies = Counter(s[2] for s in samples if len(s) == 3 and s[1] == first)
     weights = np.exp(log_p(folder, ["<S>", "the", first], -1, backward=False))
     weights[SPECIAL] = 0  # those that ended are not among these
-    expected = found.total() * weights / weights.sum()
+    expected = frequencies.total() * weights / weights.sum()
     likely = expected > 5
-    counts = np.array([found[word] for word in WORDS])
+    counts = np.array([frequencies[word] for word in WORDS])
     assert ((counts - expected)[likely] ** 2 / expected[likely]).sum() < 20.5
 
 
@@ -193,8 +193,8 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
     assert sample == other
     assert sample_sentences(model, ["cat"], temperature=1e-310, max_words=4) == [sample]
     for index in range(1, len(sample)):
-        [found] = predict_words(model, [sample[:index]], top=8)
-        words = [word for word, _ in found.candidates if word not in ("<S>", "<UNK>")]
+        [prediction] = predict_words(model, [sample[:index]], top=8)
+        words = [word for word, _ in prediction.candidates if word not in ("<S>", "<UNK>")]
         assert sample[index] == words[0]
 
 

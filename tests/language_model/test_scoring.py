@@ -37,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_same(found: Sequence[SentenceScore], expected: Sequence[SentenceScore]) -> None:
-    assert [score.tokens for score in found] == [score.tokens for score in expected]
-    for one, other in zip(found, expected, strict=True):
+def assert_same(actual: Sequence[SentenceScore], expected: Sequence[SentenceScore]) -> None:
+    assert [score.tokens for score in actual] == [score.tokens for score in expected]
+    for one, other in zip(actual, expected, strict=True):
         assert_allclose(one.forward, other.forward, atol=1e-5)
         assert_allclose(one.backward, other.backward, atol=1e-5)
 
@@ -127,8 +127,8 @@ def test_neither_order_nor_batches_matter(
 ) -> None:
     expected = list(LanguageModel(model=folder).score(SENTENCES))
     model = LanguageModel(model=folder, batch_tokens=batch_tokens)
-    found = list(model.score(SENTENCES[index] for index in order))
-    assert_same(found, [expected[index] for index in order])
+    actual = list(model.score(SENTENCES[index] for index in order))
+    assert_same(actual, [expected[index] for index in order])
 
 
 def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
@@ -147,29 +147,29 @@ def test_sentences_are_read_a_window_at_a_time(folder: Path) -> None:
 def test_the_sum_over_tokens_is_the_total(folder: Path) -> None:
     model = LanguageModel(model=folder)
     scores = list(model.score(SENTENCES))
-    found = measure_perplexity(model, SENTENCES)
+    perplexity = measure_perplexity(model, SENTENCES)
     n = sum(len(score.forward) for score in scores)
-    assert found.predictions == n == 18 + 4
+    assert perplexity.predictions == n == 18 + 4
     forward = sum(score.forward.sum() for score in scores)
     backward = sum(score.backward.sum() for score in scores)
-    assert found.all_words.forward == pytest.approx(np.exp(-forward / n))
-    assert found.all_words.backward == pytest.approx(np.exp(-backward / n))
-    assert found.all_words.average == pytest.approx(np.exp(-(forward + backward) / 2 / n))
+    assert perplexity.all_words.forward == pytest.approx(np.exp(-forward / n))
+    assert perplexity.all_words.backward == pytest.approx(np.exp(-backward / n))
+    assert perplexity.all_words.average == pytest.approx(np.exp(-(forward + backward) / 2 / n))
 
 
 def test_unknown_words_are_counted_and_left_out(folder: Path) -> None:
     model = LanguageModel(model=folder)
-    found = measure_perplexity(model, SENTENCES)
-    assert (found.sentences, found.tokens) == (4, 18)
-    assert found.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
-    kept = [
+    perplexity = measure_perplexity(model, SENTENCES)
+    assert (perplexity.sentences, perplexity.tokens) == (4, 18)
+    assert perplexity.unknown == pytest.approx(3 / 18)  # a, dog and <UNK> itself
+    known_values = [
         value
         for score in model.score(filter(None, SENTENCES))
         for value, known in zip(score.forward, [*score.known, True], strict=True)
         if known
     ]
-    assert len(kept) == 22 - 3
-    assert found.known_words.forward == pytest.approx(np.exp(-np.mean(kept)))
+    assert len(known_values) == 22 - 3
+    assert perplexity.known_words.forward == pytest.approx(np.exp(-np.mean(known_values)))
 
 
 # What goes wrong.

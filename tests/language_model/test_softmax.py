@@ -61,10 +61,10 @@ def test_it_is_the_reference_however_it_is_cut(
             patch.setattr(full_softmax, name, number)
         softmax = FullSoftmax(path, N_WORDS, DIM, CPU)
         log_p = torch.stack(list(softmax.of_words(contexts))).numpy()
-        found = softmax.of_targets(contexts, targets, with_entropy=True)
+        scores = softmax.of_targets(contexts, targets, with_entropy=True)
     assert_allclose(log_p, expected, atol=1e-5 * max(1, scale))
     assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-12)
-    assert_allclose(found, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
+    assert_allclose(scores, [expected[range(9), targets], entropies], atol=1e-5 * max(1, scale))
 
 
 def test_only_a_large_softmax_is_read_again_per_batch(
@@ -73,11 +73,11 @@ def test_only_a_large_softmax_is_read_again_per_batch(
     weight, bias, contexts = arrays(1)
     path = tmp_path / "softmax.hdf5"
     write_softmax(path, weight, bias)
-    found = {}
+    softmaxes = {}
     for held_bytes in (4 * N_WORDS * DIM, 4 * N_WORDS * DIM - 1):
         monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
-        found[held_bytes] = FullSoftmax(path, N_WORDS, DIM, CPU)
-    held, read = found.values()
+        softmaxes[held_bytes] = FullSoftmax(path, N_WORDS, DIM, CPU)
+    held, read = softmaxes.values()
     before = next(held.of_words(contexts))
     write_softmax(path, -weight, bias)
     assert torch.equal(next(held.of_words(contexts)), before)
@@ -91,10 +91,10 @@ def test_a_gpu_gives_equal_results(tmp_path: Path) -> None:
     there = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, torch.device("cuda"))
     here = FullSoftmax(tmp_path / "softmax.hdf5", N_WORDS, DIM, CPU)
     targets = torch.arange(9)
-    for found, expected in zip(
+    for actual, expected in zip(
         there.of_words(contexts.cuda()), here.of_words(contexts), strict=True
     ):
-        assert_allclose(found, expected, atol=1e-5)
+        assert_allclose(actual, expected, atol=1e-5)
     assert_allclose(
         there.of_targets(contexts.cuda(), targets), here.of_targets(contexts, targets), atol=1e-5
     )

@@ -48,10 +48,10 @@ def test_surprisals_and_entropies_equal_the_reference(
 ) -> None:
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, folder)
-    found = measure_surprisal(
+    surprisals = measure_surprisal(
         LanguageModel(model=folder), sentences, backward=backward, with_entropy=True
     )
-    for values, sentence in zip(found, sentences, strict=True):
+    for values, sentence in zip(surprisals, sentences, strict=True):
         assert values.tokens == sentence
         assert values.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
         assert values.entropy is not None
@@ -65,9 +65,9 @@ def test_they_are_the_log_probabilities_that_make_a_perplexity(folder: Path, sta
     scores = list(LanguageModel(model=folder, state=state).score(SENTENCES, batch_size=2))
     for backward in (False, True):
         model = LanguageModel(model=folder, state=state)
-        found = list(measure_surprisal(model, SENTENCES, batch_size=2, backward=backward))
-        assert [values.entropy for values in found] == [None] * 4
-        for values, score in zip(found, scores, strict=True):
+        surprisals = list(measure_surprisal(model, SENTENCES, batch_size=2, backward=backward))
+        assert [values.entropy for values in surprisals] == [None] * 4
+        for values, score in zip(surprisals, scores, strict=True):
             log_p = score.backward[1:] if backward else score.forward[:-1]
             assert_allclose(values.surprisal, -log_p / np.log(2), atol=1e-5)
 
@@ -76,9 +76,9 @@ def test_a_uniform_softmax_is_as_surprised_as_uncertain(tmp_path: Path) -> None:
     weight, bias = np.zeros((len(WORDS), 3)), np.full(len(WORDS), 7.5)
     make_language_model(small_architecture(), 1, tmp_path, weight=weight, bias=bias)
     model = LanguageModel(model=tmp_path)
-    [found] = measure_surprisal(model, [["the", "dog"]], with_entropy=True)
-    assert_allclose(found.surprisal, [3, 3], atol=1e-6)
-    assert found.entropy is not None
-    assert_allclose(found.entropy, [3, 3], atol=1e-6)
-    assert found.known.tolist() == [True, False]
+    [surprisals] = measure_surprisal(model, [["the", "dog"]], with_entropy=True)
+    assert_allclose(surprisals.surprisal, [3, 3], atol=1e-6)
+    assert surprisals.entropy is not None
+    assert_allclose(surprisals.entropy, [3, 3], atol=1e-6)
+    assert surprisals.known.tolist() == [True, False]
     assert measure_perplexity(model, [["the", "dog"]]).all_words.forward == pytest.approx(2**3)

@@ -42,8 +42,8 @@ def test_a_region_has_the_tokens_between_bars() -> None:
 
 
 def test_an_empty_region_keeps_its_number() -> None:
-    found = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
-    assert found == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
+    units = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
+    assert units == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
 
 
 def test_a_token_is_a_unit_with_a_position() -> None:
@@ -85,12 +85,12 @@ def test_tokens_that_are_not_those_of_words(text: str, tokens: list[str], messag
 
 def test_estimated_frequencies_sum_to_one() -> None:
     vocabulary = Vocabulary(["<S>", "</S>", "<UNK>", "the", "cat", "sat"])
-    found = estimate_frequencies(vocabulary)
-    assert list(found) == ["the", "cat", "sat"]
+    frequencies = estimate_frequencies(vocabulary)
+    assert list(frequencies) == ["the", "cat", "sat"]
     special = math.log(4 / 1) / math.log(7)  # the share of the ranks 0 to 2
-    assert sum(2**value for value in found.values()) == pytest.approx(1 - special)
-    assert found["the"] == pytest.approx(math.log2(math.log(5 / 4) / math.log(7)))
-    assert found["the"] > found["cat"] > found["sat"]
+    assert sum(2**value for value in frequencies.values()) == pytest.approx(1 - special)
+    assert frequencies["the"] == pytest.approx(math.log2(math.log(5 / 4) / math.log(7)))
+    assert frequencies["the"] > frequencies["cat"] > frequencies["sat"]
 
 
 @pytest.mark.parametrize(
