@@ -12,13 +12,13 @@ many_sentences = st.lists(
 )
 
 
-def path(trie: Trie, step: int, place: int) -> tuple[int, list[int]]:
+def path(trie: Trie, step: int, index: int) -> tuple[int, list[int]]:
     """Return the root, and the tokens on the path from it to a node."""
     tokens: list[int] = []
     for earlier in range(step, -1, -1):
-        tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + place]))
-        place = int(trie.parents[earlier][place])
-    return place, tokens
+        tokens.insert(0, int(trie.tokens[sum(trie.sizes[:earlier]) + index]))
+        index = int(trie.parents[earlier][index])
+    return index, tokens
 
 
 @given(sentences=many_sentences, backward=st.booleans(), n_roots=st.integers(1, 3))
@@ -37,7 +37,7 @@ def test_trie_has_one_node_per_distinct_beginning(
     paths = [
         (root, tuple(tokens))
         for step, size in enumerate(trie.sizes)
-        for root, tokens in (path(trie, step, place) for place in range(size))
+        for root, tokens in (path(trie, step, index) for index in range(size))
     ]
     assert len(paths) == len(set(paths))
     assert set(paths) == beginnings
@@ -50,6 +50,6 @@ def test_trie_has_one_node_per_distinct_beginning(
     assert [paths[node] for node in trie.nodes] == expected
     # Every sentence ends in the node that is all of it.
     assert len(trie.sizes) == len(trie.n_ended)
-    ends = [(step, int(place)) for step, places in enumerate(trie.ends) for place in places]
-    for place, root, run in zip(trie.by_sentence, roots, runs, strict=True):
-        assert path(trie, *ends[int(place)]) == (int(root), run)
+    ends = [(step, int(index)) for step, places in enumerate(trie.ends) for index in places]
+    for index, root, run in zip(trie.by_sentence, roots, runs, strict=True):
+        assert path(trie, *ends[int(index)]) == (int(root), run)
